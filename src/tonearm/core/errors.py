@@ -1,0 +1,49 @@
+"""What a request can be refused for, in the node's own words. The edge maps each class to a status."""
+
+
+class RequestError(Exception):
+    """Base of everything that the edge answers with 4xx. `message` says what was wrong and what to do."""
+
+    code: str = "bad_request"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class BadRequest(RequestError):
+    code = "bad_request"
+
+
+class InvalidIdentifier(RequestError):
+    """An encoded track identifier that cannot be decoded."""
+
+    code = "invalid_identifier"
+
+
+class SourceBlocked(RequestError):
+    """Refused by `sources.allowed` or `sources.blocked`."""
+
+    code = "source_blocked"
+
+
+class SourceRefused(RequestError):
+    """Refused by `sources.files` or `sources.private_networks`."""
+
+    code = "source_refused"
+
+
+class PlayerNotFound(RequestError):
+    code = "player_not_found"
+
+
+class PlayerExists(RequestError):
+    code = "player_exists"
+
+
+class LimitReached(RequestError):
+    code = "limit_reached"
+
+
+class ResolverDisabled(RequestError):
+    code = "resolver_disabled"

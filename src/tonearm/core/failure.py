@@ -1,0 +1,75 @@
+"""Why a track cannot be played: the value behind `TrackException.error`."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tonearm.core.json_value import JsonObject
+
+
+class Stage(StrEnum):
+    """Where on its way from URI to frame a track failed."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    READ = "read"
+    DECODE = "decode"
+    FILTER = "filter"
+
+
+class FailureCode(StrEnum):
+    """The closed list of reasons that clients can switch on."""
+
+    FILE_MISSING = "file_missing"
+    FILE_UNREADABLE = "file_unreadable"
+    SOURCE_BLOCKED = "source_blocked"
+    SOURCE_REFUSED = "source_refused"
+    NAME_NOT_FOUND = "name_not_found"
+    CONNECT_FAILED = "connect_failed"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    HTTP_STATUS = "http_status"
+    TOO_MANY_REDIRECTS = "too_many_redirects"
+    CONNECTION_LOST = "connection_lost"
+    EMPTY = "empty"
+    NOT_AUDIO = "not_audio"
+    NO_AUDIO_STREAM = "no_audio_stream"
+    UNSUPPORTED_CODEC = "unsupported_codec"
+    LIMIT_EXCEEDED = "limit_exceeded"
+    CORRUPT = "corrupt"
+    DECODER_DIED = "decoder_died"
+    QUARANTINED = "quarantined"
+    RESOLVE_FAILED = "resolve_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PlayFailure:
+    """What went wrong with a track, in words for the user.
+
+    `message` says what happened, `hint` what to do about it.
+    """
+
+    code: FailureCode
+    stage: Stage
+    message: str
+    hint: str
+    http_status: int | None = None
+
+    def as_json(self) -> JsonObject:
+        """The object clients get: `httpStatus` only when there is one."""
+        body: JsonObject = {
+            "code": self.code.value,
+            "stage": self.stage.value,
+            "message": self.message,
+            "hint": self.hint,
+        }
+        if self.http_status is not None:
+            body["httpStatus"] = self.http_status
+        return body
+
+
+class PlayError(Exception):
+    """Raised inside the node or a decoder process when a source cannot be played."""
+
+    def __init__(self, failure: PlayFailure) -> None:
+        super().__init__(f"{failure.code}: {failure.message}")
+        self.failure = failure

@@ -1,0 +1,7 @@
+"""The type of any JSON value."""
+
+from typing import TypeAlias, Union
+
+# Union, not |: the alias refers to itself by name.
+Json: TypeAlias = Union[None, bool, int, float, str, "list[Json]", "dict[str, Json]"]
+JsonObject: TypeAlias = "dict[str, Json]"

@@ -1,0 +1,69 @@
+"""The facts about a source that a track shows."""
+
+from dataclasses import dataclass, replace
+
+from tonearm.core.json_value import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What opening a source told. Texts are clean: no lone surrogates, no control characters.
+
+    `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
+    `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag.
+    """
+
+    length_ms: int = 0
+    is_seekable: bool = False
+    is_stream: bool = False
+    title: str | None = None
+    author: str | None = None
+    isrc: str | None = None
+    artwork_url: str | None = None
+    probe_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackInfo:
+    """The `info` of a TrackOut. `identifier` is the URI as given, `uri` what is really opened."""
+
+    identifier: str
+    uri: str
+    title: str
+    author: str = ""
+    length_ms: int = 0
+    is_seekable: bool = False
+    is_stream: bool = False
+    artwork_url: str | None = None
+    isrc: str | None = None
+    source_name: str = "http"
+    probe_name: str = ""
+
+    def with_facts(self, facts: SourceFacts) -> "TrackInfo":
+        """What opening told replaces what was guessed; a missing title keeps the guess."""
+        return replace(
+            self,
+            title=facts.title or self.title,
+            author=facts.author or self.author,
+            length_ms=0 if facts.is_stream else facts.length_ms,
+            is_seekable=facts.is_seekable,
+            is_stream=facts.is_stream,
+            artwork_url=facts.artwork_url or self.artwork_url,
+            isrc=facts.isrc or self.isrc,
+            probe_name=facts.probe_name or self.probe_name,
+        )
+
+    def as_json(self, position_ms: int = 0) -> JsonObject:
+        return {
+            "identifier": self.identifier,
+            "isSeekable": self.is_seekable,
+            "author": self.author,
+            "length": self.length_ms,
+            "isStream": self.is_stream,
+            "position": position_ms,
+            "title": self.title,
+            "uri": self.uri,
+            "artworkUrl": self.artwork_url,
+            "isrc": self.isrc,
+            "sourceName": self.source_name,
+        }
