@@ -1,0 +1,57 @@
+## make run    a node on 127.0.0.1:2333, with three commands to try it
+## make test   all tests          make check   format, lint, types, layers
+## Another Python:  make run PYTHON=python3.12
+
+PYTHON ?=
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help run install dev test check format clip clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+run: $(VENV)/.runtime
+	@$(BIN)/tonearm serve --try $(ARGS)
+
+install: $(VENV)/.runtime
+
+dev: $(VENV)/.dev
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# The bundled clip is made by a script of ours; it is kept in the repository, so this is run by hand.
+clip: $(VENV)/.runtime
+	$(BIN)/python tools/make_clip.py src/tonearm/clips/welcome.opus
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# Each step leaves a stamp, so that a second run has nothing to do.
+$(VENV)/.made: tools/make_venv.sh
+	@PYTHON="$(PYTHON)" sh tools/make_venv.sh $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made requirements/build.txt requirements/runtime.txt pyproject.toml
+	@echo "Installing what tonearm needs (about a minute the first time) ..."
+	@$(PIP) -r requirements/build.txt -r requirements/runtime.txt
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@echo "Installing the tools for tests and checks ..."
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
