@@ -1,0 +1,64 @@
+"""Strings as Java's `DataOutput.writeUTF` writes them: "modified UTF-8".
+
+It differs from UTF-8 in two ways (java.io.DataInput, "Modified UTF-8"): NUL is the two bytes C0 80, and a character
+above U+FFFF is its surrogate pair, three bytes for each half.
+"""
+
+from typing import Final
+
+MAX_JAVA_TEXT_BYTES: Final = 0xFFFF  # the length before a string is a uint16
+
+_NUL: Final = b"\xc0\x80"
+_LAST_BASIC_CODE_POINT: Final = 0xFFFF
+_FIRST_FOUR_BYTE_LEAD: Final = 0xF0
+
+
+def encode_java_text(text: str) -> bytes:
+    """`text` in modified UTF-8, without the length. Raises ValueError for a lone surrogate."""
+    try:
+        plain = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"The text {text!r} holds half of a surrogate pair at {error.start} and is no valid Unicode."
+        ) from error
+    if not text.isascii() and max(map(ord, text)) > _LAST_BASIC_CODE_POINT:
+        plain = "".join(map(_as_surrogates, text)).encode("utf-8", "surrogatepass")
+    return plain.replace(b"\x00", _NUL)
+
+
+def decode_java_text(encoded: bytes) -> str:
+    """The text in `encoded`. Raises ValueError for anything that is not modified UTF-8, and for lone surrogates."""
+    if any(byte >= _FIRST_FOUR_BYTE_LEAD for byte in encoded):
+        raise ValueError("A character is encoded in four bytes.")
+    # C0 is never a following byte, so this finds nothing but encoded NULs.
+    halves = encoded.replace(_NUL, b"\x00").decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def cut_java_text(encoded: bytes) -> bytes:
+    """`encoded`, cut at a character's boundary when it is longer than a string of the format can be."""
+    if len(encoded) <= MAX_JAVA_TEXT_BYTES:
+        return encoded
+    end = MAX_JAVA_TEXT_BYTES
+    while _is_following_byte(encoded[end]):
+        end -= 1
+    if _is_low_surrogate(encoded[end : end + 3]):
+        end -= 3
+    return encoded[:end]
+
+
+def _as_surrogates(character: str) -> str:
+    code_point = ord(character)
+    if code_point <= _LAST_BASIC_CODE_POINT:
+        return character
+    offset = code_point - 0x10000
+    return chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
+
+
+def _is_following_byte(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
+
+
+def _is_low_surrogate(encoded: bytes) -> bool:
+    """True for ED B0..BF xx, U+DC00 to U+DFFF."""
+    return encoded[0] == 0xED and encoded[1] >= 0xB0

@@ -1,0 +1,203 @@
+"""The URIs that a track can be given by: `http`, `https`, `file` and plain paths, in one comparable form."""
+
+import posixpath
+import re
+import unicodedata
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_host import normalise_host
+from tonearm.core.track_info import TrackInfo
+
+MAX_URI_CHARACTERS: Final = 4096
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
+_AUTHORITY_END: Final = re.compile(r"[/?#]")
+_PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
+_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_MAX_PORT: Final = 65535
+# RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
+_SAFE_IN_PATH: Final = "%/:@!$&'()*+,;=~"
+_SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# Control characters, halves of surrogate pairs, line and paragraph separators.
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUri:
+    """A URI whose form is right.
+
+    `given` is what the client wrote. `normalised` is the comparable form, which policy looks at; for `http` it is
+    also what is fetched. `host` (never of a file) is as `normalise_host` makes it, `port` the one to connect to.
+    `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names.
+    """
+
+    kind: Literal["http", "file"]
+    given: str
+    normalised: str
+    path: str
+    host: str | None = None
+    port: int | None = None
+
+    @property
+    def opened(self) -> str:
+        """What is really opened: the normalised URI, or the path of a file."""
+        return self.path if self.kind == "file" else self.normalised
+
+    @property
+    def without_query(self) -> str:
+        """The normalised URI without query and fragment."""
+        return self.normalised if self.kind == "file" else re.split(r"[?#]", self.normalised, maxsplit=1)[0]
+
+    def absolute(self, working_folder: str) -> "SourceUri":
+        """A file with a relative path, seen from `working_folder`; anything else is itself."""
+        if self.kind != "file" or self.path.startswith("/"):
+            return self
+        path = _normalise_file_path(posixpath.join(working_folder, self.path))
+        return replace(self, path=path, normalised=_file_uri(path))
+
+
+def parse_source_uri(text: str) -> SourceUri:
+    """The source that `text` names. Raises BadRequest, with a sentence that says why, when it cannot be one."""
+    if len(text) > MAX_URI_CHARACTERS:
+        raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
+    if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
+        raise BadRequest("The URI holds control characters; write them percent-encoded or leave them out.")
+    bare = text.strip()
+    if not bare:
+        raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
+    found = _SCHEME.match(bare)
+    if found is None:
+        return _file(text, text)
+    scheme, rest = found[1].lower(), bare[found.end() :]
+    if scheme in _DEFAULT_PORTS:
+        return _http(text, scheme, rest)
+    if scheme == "file":
+        return _file(text, _path_of_file_uri(rest))
+    raise BadRequest(
+        f"The scheme {found[1]!r} cannot be played; use http, https, file or a path "
+        "(a path whose first part holds a colon starts with ./)."
+    )
+
+
+def title_from_uri(uri: SourceUri) -> str:
+    """The file name without its ending, percent-decoded; the URI as given when it names no file."""
+    name = uri.path.rpartition("/")[2]
+    if uri.kind == "http":
+        name = unquote(name)
+    name = "".join(character for character in name if unicodedata.category(character) not in _REFUSED_CATEGORIES)
+    title = (_ENDING.sub("", name) or name).strip()
+    return title or uri.given
+
+
+def initial_track_info(uri: SourceUri) -> TrackInfo:
+    """What is known of a source before it was opened."""
+    return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=uri.kind)
+
+
+def direct_track_info(text: str) -> TrackInfo:
+    """What a plain absolute URI or path tells, the older form of an encoded track. Raises BadRequest."""
+    uri = parse_source_uri(text)
+    if not posixpath.isabs(uri.path):
+        raise BadRequest("The path is not absolute; start it with a slash.")
+    return replace(initial_track_info(uri), uri=text, source_name="direct")
+
+
+def _http(given: str, scheme: str, rest: str) -> SourceUri:
+    if not rest.startswith("//"):
+        raise BadRequest(f"The URI has no host; write {scheme}://host/path.")
+    rest = rest[2:]
+    end_found = _AUTHORITY_END.search(rest)
+    end = end_found.start() if end_found else len(rest)
+    host, port = _host_and_port(rest[:end], scheme)
+    target, has_fragment, fragment = rest[end:].partition("#")
+    raw_path, has_query, query = target.partition("?")
+    path = _without_dot_segments(_percent_encoded(raw_path, _SAFE_IN_PATH))
+    authority = f"[{host}]" if ":" in host else host
+    if port != _DEFAULT_PORTS[scheme]:
+        authority += f":{port}"
+    normalised = f"{scheme}://{authority}{path}"
+    if has_query:
+        normalised += "?" + _percent_encoded(query, _SAFE_IN_QUERY)
+    if has_fragment:
+        normalised += "#" + _percent_encoded(fragment, _SAFE_IN_QUERY)
+    return SourceUri("http", given, normalised, path, host, port)
+
+
+def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
+    if "@" in authority:
+        raise BadRequest("The URI holds a user name or password before its host; leave them out.")
+    host, has_port, port_text = authority, "", ""
+    if not authority.endswith("]"):
+        host, has_port, port_text = authority.rpartition(":") if ":" in authority else (authority, "", "")
+    if not host.strip("."):
+        raise BadRequest(f"The URI has no host; write {scheme}://host/path.")
+    port = _DEFAULT_PORTS[scheme]
+    if has_port and port_text:
+        is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= len(str(_MAX_PORT))
+        port = int(port_text) if is_number else 0
+        if not 1 <= port <= _MAX_PORT:
+            raise BadRequest(f"The URI's port {port_text!r} is no number from 1 to {_MAX_PORT}.")
+    return normalise_host(host), port
+
+
+def _percent_encoded(text: str, safe: str) -> str:
+    """RFC 3986, 6.2.2: pairs in upper case, none for characters that need none, a pair for each that does."""
+
+    def put_right(pair: re.Match[str]) -> str:
+        if pair[1] is None:
+            return "%25"
+        character = chr(int(pair[1], 16))
+        return character if character in _UNRESERVED else f"%{pair[1].upper()}"
+
+    return quote(_PERCENT_PAIR.sub(put_right, text), safe=safe)
+
+
+def _without_dot_segments(path: str) -> str:
+    """RFC 3986, 5.2.4, for a path after an authority: always absolute."""
+    kept: list[str] = []
+    segments = path.removeprefix("/").split("/")
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/" + "/".join(kept)
+
+
+def _path_of_file_uri(rest: str) -> str:
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host.lower() not in ("", "localhost"):
+            raise BadRequest(f"The file URI names the host {host!r}; only files of this machine can be opened.")
+        rest = slash + path
+    if not rest.startswith("/"):
+        raise BadRequest("A file URI holds an absolute path; write file:///folder/name.")
+    try:
+        path = unquote_to_bytes(rest).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest("The file URI does not decode to UTF-8; check its percent-encoding.") from error
+    if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in path):
+        raise BadRequest("The file URI holds percent-encoded control characters; leave them out.")
+    return path
+
+
+def _file(given: str, raw_path: str) -> SourceUri:
+    path = _normalise_file_path(raw_path)
+    return SourceUri("file", given, _file_uri(path), path)
+
+
+def _normalise_file_path(path: str) -> str:
+    normal = posixpath.normpath(path)
+    return "/" + normal.lstrip("/") if normal.startswith("/") else normal  # normpath keeps two slashes at the start
+
+
+def _file_uri(path: str) -> str:
+    prefix = "file://" if path.startswith("/") else "file:"
+    return prefix + quote(path, safe=_SAFE_IN_PATH.replace("%", ""))
