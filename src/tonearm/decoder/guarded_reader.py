@@ -1,0 +1,117 @@
+"""The file object that libav reads from: it holds what libav may take to limits, and keeps errors from being lost."""
+
+import io
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.core.failure import PlayError
+from tonearm.decoder import play_errors
+from tonearm.decoder.media_reader import MediaReader
+
+OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
+OPENING_DEADLINE_S: Final = 15.0
+# Between two audio packets of a playable file lies at most some video; an endless stream of junk ends here.
+SILENT_BUDGET_BYTES: Final = 64 * 1024 * 1024
+
+
+class GuardedReader:
+    """Passes reads on to a `MediaReader` while they are within bounds.
+
+    It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
+
+    The first error is kept in `failure`, because libav may swallow what a callback raises or turn it into the end of
+    the file. After it every read answers the end, so that libav comes back soon.
+    """
+
+    def __init__(
+        self,
+        reader: MediaReader,
+        *,
+        name: str,
+        size_bytes: int | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.failure: Exception | None = None
+        self.bytes_read = 0
+        self._reader = reader
+        self._name = name
+        self._size_bytes = size_bytes
+        self._clock = clock
+        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S
+        self._budget_bytes = OPENING_BUDGET_BYTES
+        self._budget_left = OPENING_BUDGET_BYTES
+        self._is_seekable = reader.seekable()
+        self._position = 0
+
+    def begin_playing(self) -> None:
+        """The source is open: from here the deadline is off and the budget counts from packet to packet."""
+        self._deadline_s = None
+        self._budget_bytes = SILENT_BUDGET_BYTES
+        self.packet_came()
+
+    def packet_came(self) -> None:
+        self._budget_left = self._budget_bytes
+
+    def raise_failure(self) -> None:
+        """Raise the error that ended reading, if there was one."""
+        if self.failure is not None:
+            raise self.failure
+
+    # What PyAV calls. An error must be an `Exception`: a `BaseException` is dropped there and decoding goes on.
+
+    def read(self, n: int) -> bytes:
+        if self.failure is not None:
+            return b""
+        try:
+            self._check_limits()
+            # Cut and copied, because libav has room for n bytes only and takes the object for `bytes` unchecked.
+            data = bytes(self._reader.read(n)[:n])
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except Exception as error:
+            self.failure = error
+            raise
+        self.bytes_read += len(data)
+        self._budget_left -= len(data)
+        self._position += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if self.failure is not None:
+            return self._position
+        try:
+            self._position = self._seek(offset, whence)
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except PlayError as error:
+            self.failure = error
+            raise
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def readable(self) -> bool:
+        return True
+
+    def _seek(self, offset: int, whence: int) -> int:
+        if whence == io.SEEK_END and self._size_bytes is not None:
+            offset, whence = self._size_bytes + offset, io.SEEK_SET
+        if whence == io.SEEK_CUR:
+            offset, whence = self._position + offset, io.SEEK_SET
+        if whence == io.SEEK_SET and offset == self._position:
+            return offset
+        return self._reader.seek(max(offset, 0) if whence == io.SEEK_SET else offset, whence)
+
+    def _check_limits(self) -> None:
+        if self._deadline_s is not None and self._clock() > self._deadline_s:
+            raise play_errors.opening_took_too_long(self._name, OPENING_DEADLINE_S)
+        if self._budget_left <= 0:
+            mebibytes = self._budget_bytes // (1024 * 1024)
+            raise play_errors.limit_exceeded(self._name, f"no audio in {mebibytes} MiB of data")

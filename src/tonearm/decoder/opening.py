@@ -1,0 +1,113 @@
+"""From bytes to an opened container with one audio stream that is known to decode."""
+
+import errno
+from dataclasses import dataclass
+from typing import Final
+
+import av
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.stream import Discard
+
+from tonearm.core.failure import PlayError
+from tonearm.decoder import formats, play_errors
+from tonearm.decoder.demuxing import PacketDecoder, check_limits
+from tonearm.decoder.guarded_reader import GuardedReader
+
+# Enough for the demuxer to see an audio packet of each stream; libav's own 5 MB are made for video.
+PROBE_BYTES: Final = 1024 * 1024
+
+_READ_BYTES: Final = 32 * 1024
+_PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
+
+
+@dataclass(slots=True)
+class OpenedAudio:
+    """A container whose first audio frames are decoded already."""
+
+    container: InputContainer
+    stream: AudioStream
+    decoder: PacketDecoder
+    first_frames: list[AudioFrame]
+
+
+def open_audio(guard: GuardedReader, *, name: str, content_type: str | None) -> OpenedAudio:
+    """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError."""
+    container = _open_container(guard, name, content_type)
+    try:
+        stream = _first_audio_stream(container, name)
+        decoder = PacketDecoder(container, stream, guard, name)
+        first_frames = _first_frames(decoder, container, name, content_type)
+    except BaseException:
+        container.close()
+        raise
+    return OpenedAudio(container, stream, decoder, first_frames)
+
+
+def _open_container(guard: GuardedReader, name: str, content_type: str | None) -> InputContainer:
+    # PyAV 19 has dropped the argument and always reads tags this way.
+    metadata_arguments = {"metadata_errors": "surrogateescape"} if _PYAV_MAJOR < 19 else {}
+    try:
+        container = av.open(
+            guard,
+            mode="r",
+            container_options={
+                "protocol_whitelist": "none",
+                "format_whitelist": ",".join(formats.CONTAINERS),
+                "codec_whitelist": ",".join(sorted(formats.CODECS)),
+                "probesize": str(PROBE_BYTES),
+            },
+            buffer_size=_READ_BYTES,
+            **metadata_arguments,
+        )
+    except PlayError:
+        raise
+    except (av.FFmpegError, MemoryError, ValueError) as error:
+        guard.raise_failure()
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
+        if guard.bytes_read == 0:
+            raise play_errors.empty() from error
+        raise play_errors.not_audio(name, content_type) from error
+    try:
+        guard.raise_failure()
+    except BaseException:
+        container.close()
+        raise
+    return container
+
+
+def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
+    if not container.streams.audio:
+        raise play_errors.no_audio_stream(name)
+    stream = container.streams.audio[0]
+    for other in container.streams:
+        if other.index != stream.index:
+            other.discard = Discard.all
+    codec_context = stream.codec_context
+    if codec_context is None or codec_context.name not in formats.CODECS:
+        raise play_errors.unsupported_codec(name, codec_context.name if codec_context else "something unknown")
+    if codec_context.sample_rate and codec_context.layout.nb_channels:
+        check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
+    # One track needs a fraction of a core, and threads would only be switched between.
+    codec_context.thread_count = 1
+    return stream
+
+
+def _first_frames(
+    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None
+) -> list[AudioFrame]:
+    """Decode until it is plausible that this is sound: libav also finds a few MP3 frames in random bytes."""
+    wanted_packets = 12 if container.format.name in formats.UNFRAMED_CONTAINERS else 1
+    frames: list[AudioFrame] = []
+    while decoder.counts.good < wanted_packets:
+        new_frames = decoder.next_frames()
+        if new_frames is None:
+            break
+        frames.extend(new_frames)
+        if decoder.counts.bad > 2 * decoder.counts.good + 8:
+            raise play_errors.not_audio(name, content_type)
+    if not frames:
+        raise play_errors.corrupt(name, "none of its audio could be decoded")
+    return frames

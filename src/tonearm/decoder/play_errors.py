@@ -1,0 +1,87 @@
+"""The failures of opening and decoding, in words for the user. Each function makes one `PlayError`, ready to raise."""
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+
+
+def empty() -> PlayError:
+    return _decode_error(
+        FailureCode.EMPTY, "The source is empty: it has no bytes.", "Check that the file or upload is complete."
+    )
+
+
+def not_audio(name: str, content_type: str | None) -> PlayError:
+    if content_type is not None and content_type.partition(";")[0].strip().lower() in ("text/html", "text/plain"):
+        hint = "The server sent a text page instead of audio; use the direct address of the file."
+    else:
+        hint = "Give the direct address of an audio file, such as MP3, FLAC, Ogg, Opus, WAV or M4A."
+    return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is not in a known audio format.", hint)
+
+
+def no_audio_stream(name: str) -> PlayError:
+    return _decode_error(
+        FailureCode.NO_AUDIO_STREAM, f"{_quoted(name)} has no audio in it.", "Choose a file that has a sound track."
+    )
+
+
+def unsupported_codec(name: str, codec: str) -> PlayError:
+    return _decode_error(
+        FailureCode.UNSUPPORTED_CODEC,
+        f"The audio of {_quoted(name)} is coded as {codec}, which is not supported.",
+        "Convert it to MP3, AAC, FLAC, Opus, Vorbis or WAV.",
+    )
+
+
+def corrupt(name: str, what: str) -> PlayError:
+    return _decode_error(FailureCode.CORRUPT, f"{_quoted(name)} is damaged: {what}.", "Fetch or encode the file again.")
+
+
+def limit_exceeded(name: str, what: str) -> PlayError:
+    return _decode_error(
+        FailureCode.LIMIT_EXCEEDED,
+        f"{_quoted(name)} was refused: {what}.",
+        "Convert the file to an ordinary form, such as MP3 or FLAC.",
+    )
+
+
+def index_at_end(name: str) -> PlayError:
+    return _decode_error(
+        FailureCode.LIMIT_EXCEEDED,
+        f"{_quoted(name)} has its index at the end, and its server does not answer range requests, "
+        "so it would have to be held in memory whole.",
+        "Put the index first (ffmpeg: -movflags +faststart), or serve the file with range requests.",
+    )
+
+
+def opening_took_too_long(name: str, seconds: float) -> PlayError:
+    return _decode_error(
+        FailureCode.TIMEOUT,
+        f"{_quoted(name)} could not be opened within {seconds:g} seconds.",
+        "Check that the source delivers at the speed of the sound or faster, then try again.",
+    )
+
+
+def not_seekable(name: str, why: str) -> PlayError:
+    return _decode_error(
+        FailureCode.LIMIT_EXCEEDED,
+        f"Another position in {_quoted(name)} cannot be reached: {why}.",
+        "Play it from its start.",
+    )
+
+
+def unreadable(name: str, error: OSError) -> PlayError:
+    return PlayError(
+        PlayFailure(
+            FailureCode.FILE_UNREADABLE,
+            Stage.READ,
+            f"Reading {_quoted(name)} failed: {error.strerror or error}.",
+            "Check the file and the disk that it is on.",
+        )
+    )
+
+
+def _decode_error(code: FailureCode, message: str, hint: str) -> PlayError:
+    return PlayError(PlayFailure(code, Stage.DECODE, message, hint))
+
+
+def _quoted(name: str) -> str:
+    return f"“{name}”" if name else "The source"

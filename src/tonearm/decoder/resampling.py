@@ -1,0 +1,148 @@
+"""From decoded frames of any rate, sample format and channel layout to the node's PCM.
+
+One filter graph is fed many frames and emptied in big blocks, because each pull that finds nothing costs a raised
+exception: 23 µs for 20 ms of sound with blocks of 20 ms, 8 to 10 with blocks of 100 ms.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import av
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.filter import Graph
+from av.filter.context import FilterContext
+
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
+
+BLOCK_SAMPLES: Final = 4800
+
+# Twice libswresample's default length: with 32 taps a tone of 19 kHz from 44.1 kHz has an alias 44 dB below it, with
+# 64 all tones up to 20 kHz stay 90 dB clear, for 3 µs more in 20 ms. exact_rational keeps the length true for ever.
+FILTER_TAPS: Final = 64
+_RESAMPLER_OPTIONS: Final = f"filter_size={FILTER_TAPS}:phase_shift=10:exact_rational=1:linear_interp=0:dither_method=0"
+
+# ITU-R BS.775 (libswresample's own coefficients), scaled so that full scale in every channel stays full scale.
+_DOWNMIX_OPTIONS: Final = "rematrix_maxval=1.0"
+
+# What a number of channels without a layout is taken for.
+_LAYOUT_OF_CHANNELS: Final = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFormat:
+    """What a filter graph is built for."""
+
+    sample_rate_hz: int
+    sample_format: str
+    layout: str
+    channels: int
+
+    @classmethod
+    def of_frame(cls, frame: AudioFrame) -> "SourceFormat":
+        layout = frame.layout
+        return cls(frame.sample_rate, frame.format.name, layout.name, layout.nb_channels)
+
+
+class Resampler:
+    """Turns frames of one source format into s16le stereo at 48 kHz."""
+
+    def __init__(self, source: SourceFormat) -> None:
+        self.source = source
+        self._is_mono = source.channels == 1
+        self._pushed_source_samples = 0
+        self._pulled_samples = 0
+        # Half a filter in output samples, and some: what has gone in but cannot have come out yet.
+        self._held_back_samples = FILTER_TAPS * max(1, -(-SAMPLE_RATE_HZ // source.sample_rate_hz))
+        self._graph, self._source, self._sink = _build_graph(source)
+
+    def push(self, frame: AudioFrame) -> None:
+        self._source.push(frame)
+        self._pushed_source_samples += frame.samples
+
+    def pull_blocks(self) -> bytes:
+        """All blocks of `BLOCK_SAMPLES` that are ready for certain."""
+        blocks = []
+        while self._expected_samples() - self._pulled_samples >= BLOCK_SAMPLES + self._held_back_samples:
+            try:
+                blocks.append(self._pull())
+            except av.BlockingIOError:
+                break
+        return b"".join(blocks)
+
+    def finish(self) -> bytes:
+        """Everything that is left. Nothing can be pushed any more."""
+        self._source.push(None)
+        blocks = []
+        while True:
+            try:
+                blocks.append(self._pull())
+            except (av.EOFError, av.BlockingIOError):
+                return b"".join(blocks)
+
+    def _expected_samples(self) -> int:
+        return self._pushed_source_samples * SAMPLE_RATE_HZ // self.source.sample_rate_hz
+
+    def _pull(self) -> bytes:
+        frame = self._sink.pull()
+        assert isinstance(frame, AudioFrame)
+        self._pulled_samples += frame.samples
+        if self._is_mono:
+            # libav's mono to stereo takes 3 dB off.
+            mono = np.frombuffer(frame.planes[0], np.int16, frame.samples)
+            return np.repeat(mono, 2).tobytes()
+        # A plane may be padded behind its last sample.
+        return bytes(memoryview(frame.planes[0])[: frame.samples * SAMPLE_BLOCK_BYTES])
+
+
+def _build_graph(source: SourceFormat) -> tuple[Graph, FilterContext, FilterContext]:
+    try:
+        return _configured_graph(source, rename_channels_to=None)
+    except (av.FFmpegError, ValueError):
+        # A layout that cannot be mixed by name (ambisonic, discrete channels): take it for the usual one of its size.
+        if source.channels > len(_LAYOUT_OF_CHANNELS):
+            raise
+        return _configured_graph(source, rename_channels_to=_LAYOUT_OF_CHANNELS[source.channels - 1])
+
+
+def _configured_graph(
+    source: SourceFormat, *, rename_channels_to: str | None
+) -> tuple[Graph, FilterContext, FilterContext]:
+    graph = Graph()
+    buffer = graph.add_abuffer(
+        sample_rate=source.sample_rate_hz,
+        format=source.sample_format,
+        layout=_named_layout(source),
+    )
+    chain = [buffer]
+    if rename_channels_to is not None:
+        names = "|".join(f"c{channel}=c{channel}" for channel in range(source.channels))
+        chain.append(graph.add("pan", f"{rename_channels_to}|{names}"))
+    if source.sample_format.startswith(("s32", "s64")) and source.sample_rate_hz == SAMPLE_RATE_HZ:
+        # libswresample cuts the low bits off when nothing but the sample format changes; by way of float it rounds.
+        chain.append(graph.add("aformat", "sample_fmts=dbl" if source.sample_format.startswith("s64") else "fltp"))
+    out_layout = "mono" if source.channels == 1 else "stereo"
+    chain.append(
+        graph.add(
+            "aresample",
+            f"{SAMPLE_RATE_HZ}:out_sample_fmt=s16:out_chlayout={out_layout}:{_DOWNMIX_OPTIONS}:{_RESAMPLER_OPTIONS}",
+        )
+    )
+    chain.append(graph.add("asetnsamples", f"n={BLOCK_SAMPLES}:p=0"))
+    sink = graph.add("abuffersink")
+    chain.append(sink)
+    graph.link_nodes(*chain)
+    graph.configure()
+    return graph, buffer, sink
+
+
+def _named_layout(source: SourceFormat) -> str:
+    # libav calls a layout that the file does not tell "6 channels".
+    if source.layout.endswith("channels") and source.channels <= len(_LAYOUT_OF_CHANNELS):
+        return _LAYOUT_OF_CHANNELS[source.channels - 1]
+    return source.layout
+
+
+def mono_samples(pcm: bytes) -> int:
+    """Samples a channel in `pcm`."""
+    return len(pcm) // (2 * SAMPLE_BYTES)
