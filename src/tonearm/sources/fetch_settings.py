@@ -1,0 +1,21 @@
+"""How patient and how greedy the node is when it fetches over HTTP."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """Plain values for the HTTP side of the sources. Times are seconds.
+
+    `connect_timeout_s` covers name lookup, connecting and TLS; `headers_timeout_s` begins after that;
+    `stall_timeout_s` is the longest silence inside a body while the node wants bytes.
+    """
+
+    user_agent: str = "tonearm"
+    connect_timeout_s: float = 5.0
+    headers_timeout_s: float = 10.0
+    stall_timeout_s: float = 10.0
+    read_ahead_bytes: int = 512 * 1024
+    open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
+    # The length of this is also how many times a minute a broken transfer is taken up again.
+    resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)

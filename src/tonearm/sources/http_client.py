@@ -1,0 +1,121 @@
+"""The one HTTP client through which everything is fetched."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import aiohttp
+import yarl
+
+from tonearm.core.errors import RequestError
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.guarded_resolver import GuardedResolver
+from tonearm.sources.http_errors import admission_error, connect_error, refused
+
+MAX_REDIRECTS: Final = 5
+_REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+# aiohttp stops reading from the socket at twice this; the node keeps its own, larger buffer behind it.
+_SOCKET_BUFFER_BYTES: Final = 64 * 1024
+
+
+class HttpClient:
+    """GET with the node's guards on every hop.
+
+    `admit` parses a URI and asks form and patterns; it is asked for the first URI and for each redirect.
+    The guard is asked for each address that is dialled.
+    """
+
+    def __init__(self, guard: AddressGuard, admit: Callable[[str], SourceUri], settings: FetchSettings) -> None:
+        self._guard = guard
+        self._admit = admit
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, uri: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """The first response that is no redirect, with its body not yet read; the caller closes it.
+
+        Raises `PlayError`, as its subclass `PassingError` where trying again may help. The status is the
+        caller's to judge.
+        """
+        url = self._dialled_url(uri)
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._get_once(url, headers)
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECT_STATUSES or location is None:
+                return response
+            response.close()
+            url = self._dialled_url(_joined(url, location))
+        raise PlayError(
+            PlayFailure(
+                FailureCode.TOO_MANY_REDIRECTS,
+                Stage.CONNECT,
+                f"The URI leads through more than {MAX_REDIRECTS} redirects.",
+                "Give the URI at which the redirects end; if they go in a circle, the server is at fault.",
+            )
+        )
+
+    async def close(self) -> None:
+        """Closes all connections at once."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _get_once(self, url: yarl.URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        host = url.host or ""
+        answer_within_s = self._settings.connect_timeout_s + self._settings.headers_timeout_s
+        try:
+            # The outer limit also ends a header that comes drop by drop.
+            async with asyncio.timeout(answer_within_s):
+                return await self._open_session().get(url, headers=headers, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise connect_error(error, host) from error
+
+    def _dialled_url(self, uri: str) -> yarl.URL:
+        """The URL to dial for an admitted URI."""
+        try:
+            source_uri = self._admit(uri)
+        except RequestError as error:
+            raise admission_error(error) from error
+        if source_uri.host is None or source_uri.port is None:
+            raise refused("The server redirects to something that is not http or https.", "Give a direct URI.")
+        try:
+            self._guard.check_host(source_uri.host, source_uri.port)
+            url = yarl.URL(source_uri.normalised, encoded=True)
+        except AddressRefusedError as error:
+            raise refused(error.message, error.hint) from error
+        except ValueError as error:
+            raise refused(f"The URI cannot be dialled: {error}.", "Check how the URI is written.") from error
+        # The patterns judged one reading of the URI; no other reading of it must be dialled.
+        if (url.raw_host, url.port) != (source_uri.host, source_uri.port):
+            raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
+        return url
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    resolver=GuardedResolver(self._guard),
+                    socket_factory=self._guard.open_socket,
+                    limit=0,
+                ),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, connect=self._settings.connect_timeout_s, sock_connect=self._settings.connect_timeout_s
+                ),
+                headers={"User-Agent": self._settings.user_agent, "Accept-Encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                read_bufsize=_SOCKET_BUFFER_BYTES,
+            )
+        return self._session
+
+
+def _joined(base: yarl.URL, location: str) -> str:
+    """The absolute form of a `Location` header."""
+    try:
+        return str(base.join(yarl.URL(location)))
+    except ValueError as error:
+        raise refused("The server redirects to something that is no URI.", "Give a direct URI.") from error

@@ -1,0 +1,134 @@
+"""A remote file as a source of bytes."""
+
+import asyncio
+from typing import Final
+
+import aiohttp
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http_client import HttpClient
+from tonearm.sources.http_errors import PassingError
+from tonearm.sources.http_facts import RemoteFile, empty_error, remote_file
+from tonearm.sources.range_stream import RangeStream
+from tonearm.sources.retry_budget import RetryBudget
+
+# Without range requests a reader that is still finding out what the file is may go back by a new request.
+REWIND_WITHIN_BYTES: Final = 2 * 1024 * 1024
+# A container is opened by a look at its end and back; the place left is kept open until reading went on this far.
+KEEP_LEFT_FOR_BYTES: Final = 1024 * 1024
+
+
+class HttpSource:
+    """A `ByteSource` over HTTP, for one reader at a time.
+
+    Memory is bounded by the window of the current transfer and that of the one last left.
+    """
+
+    def __init__(
+        self, client: HttpClient, file: RemoteFile, settings: FetchSettings, response: aiohttp.ClientResponse
+    ) -> None:
+        self._client = client
+        self._file = file
+        self._settings = settings
+        self._retries = RetryBudget(settings.resume_delays_s)
+        self._current = self._stream(0, response)
+        self._left: RangeStream | None = None
+        self._read_since_jump_bytes = 0
+
+    @classmethod
+    async def open(cls, client: HttpClient, uri: str, settings: FetchSettings) -> "HttpSource":
+        """Asks for the whole file by a range request. Raises `PlayError`."""
+        for delay_s in settings.open_retry_delays_s:
+            try:
+                return await cls._open_once(client, uri, settings)
+            except PassingError:
+                await asyncio.sleep(delay_s)
+        return await cls._open_once(client, uri, settings)
+
+    @classmethod
+    async def _open_once(cls, client: HttpClient, uri: str, settings: FetchSettings) -> "HttpSource":
+        response = await client.get(uri, {"Range": "bytes=0-"})
+        try:
+            if response.status == 416:
+                response = await _without_range(client, uri, response)
+            file = remote_file(uri, response)
+        except BaseException:
+            response.close()
+            raise
+        return cls(client, file, settings, response)
+
+    @property
+    def size_bytes(self) -> int | None:
+        return self._file.size_bytes
+
+    @property
+    def is_seekable(self) -> bool:
+        return self._file.is_seekable
+
+    @property
+    def is_live(self) -> bool:
+        return self._file.is_live
+
+    @property
+    def name(self) -> str:
+        return self._file.name
+
+    @property
+    def content_type(self) -> str | None:
+        return self._file.content_type
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        """Up to `max_bytes` from `offset`, at least one; `b""` at the end. Raises `PlayError`."""
+        if self._file.size_bytes is not None and offset >= self._file.size_bytes:
+            return b""
+        if not self._current.can_reach(offset):
+            await self._jump(offset)
+        data = await self._current.read_at(offset, max_bytes)
+        if self._left is not None:
+            self._read_since_jump_bytes += len(data)
+            if self._read_since_jump_bytes > KEEP_LEFT_FOR_BYTES:
+                await self._close_left()
+        return data
+
+    async def close(self) -> None:
+        """Cuts every connection, also one that is just being made."""
+        await self._current.close()
+        await self._close_left()
+
+    async def _jump(self, offset: int) -> None:
+        """Makes a stream current that reaches `offset`."""
+        self._read_since_jump_bytes = 0
+        if self._left is not None and self._left.can_reach(offset):
+            self._current, self._left = self._left, self._current
+        elif self._file.is_seekable:
+            await self._close_left()
+            self._left, self._current = self._current, self._stream(offset)
+        elif offset < self._current.received_to <= REWIND_WITHIN_BYTES and not self._file.is_live:
+            await self._current.close()
+            self._current = self._stream(0)
+        else:
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.CONNECTION_LOST,
+                    Stage.READ,
+                    f"{self._file.host} does not support range requests, so the file can only be read in order.",
+                    "Play it from its start, or serve it from a server that supports range requests.",
+                )
+            )
+
+    def _stream(self, offset: int, response: aiohttp.ClientResponse | None = None) -> RangeStream:
+        return RangeStream(self._client, self._file, self._settings, self._retries, offset=offset, response=response)
+
+    async def _close_left(self) -> None:
+        if self._left is not None:
+            left, self._left = self._left, None
+            await left.close()
+
+
+async def _without_range(client: HttpClient, uri: str, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+    """An empty file has no range from 0; other servers just dislike the request."""
+    response.close()
+    if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
+        raise empty_error(response.url.host or "")
+    return await client.get(uri, {})

@@ -1,0 +1,75 @@
+"""From a URI to something that can be read."""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from tonearm.core.errors import RequestError, SourceRefused
+from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
+from tonearm.sources.byte_source import ByteSource, LocalFile
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http_client import HttpClient
+from tonearm.sources.http_errors import admission_error
+from tonearm.sources.http_source import HttpSource
+from tonearm.sources.local_file import FileOpener, FileRefusedError
+
+
+class SourceOpener:
+    """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
+
+    `files` is True, False, or the folders that may be read; `private_networks` whether addresses outside the
+    open internet may be dialled. `own_addresses` are host and port of the node's listening sockets.
+    """
+
+    def __init__(
+        self,
+        policy: SourcePolicy,
+        *,
+        files: bool | Sequence[str],
+        private_networks: bool,
+        own_addresses: Iterable[tuple[str, int]] = (),
+        settings: FetchSettings | None = None,
+    ) -> None:
+        self._policy = policy
+        self._settings = settings or FetchSettings()
+        self._files = FileOpener(files)
+        self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
+        self._client = HttpClient(self._guard, self._admit, self._settings)
+
+    def add_own_address(self, host: str, port: int) -> None:
+        """Tells of a listening socket whose port was chosen only when it was bound."""
+        self._guard.add_own_address(host, port)
+
+    def check(self, uri: str) -> None:
+        """Form and policy, without touching network or disk.
+
+        Raises `BadRequest`, `SourceBlocked` or `SourceRefused`.
+        """
+        source_uri = self._admit(uri)
+        try:
+            if source_uri.host is not None and source_uri.port is not None:
+                self._guard.check_host(source_uri.host, source_uri.port)
+            else:
+                self._files.check(source_uri.path)
+        except (AddressRefusedError, FileRefusedError) as error:
+            raise SourceRefused(error.message) from error
+
+    async def open(self, uri: str) -> LocalFile | ByteSource:
+        """Opens `uri`; what comes back belongs to the caller, who closes it. Raises `PlayError`."""
+        try:
+            source_uri = self._admit(uri)
+        except RequestError as error:
+            raise admission_error(error) from error
+        if source_uri.kind == "file":
+            return await self._files.open(source_uri.path)
+        return await HttpSource.open(self._client, source_uri.normalised, self._settings)
+
+    async def close(self) -> None:
+        """Closes the HTTP client. Sources that are still open break off."""
+        await self._client.close()
+
+    def _admit(self, uri: str) -> SourceUri:
+        source_uri = parse_source_uri(uri).absolute(os.getcwd())
+        self._policy.check(source_uri)
+        return source_uri

@@ -1,0 +1,195 @@
+"""One running transfer of a remote file, from some offset on, with the bytes around the reading position."""
+
+import asyncio
+from typing import Final
+
+import aiohttp
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http_client import HttpClient
+from tonearm.sources.http_errors import PassingError, read_error, status_error
+from tonearm.sources.http_facts import RemoteFile, content_range, empty_error, refuse_encoded
+from tonearm.sources.read_window import ReadWindow
+from tonearm.sources.retry_budget import RetryBudget
+
+KEEP_BEHIND_BYTES: Final = 64 * 1024
+# Up to here it is quicker to read on than to ask anew.
+SKIP_FORWARD_BYTES: Final = 256 * 1024
+# A response that brought this much before it ended early is taken up again without counting as a try.
+PROGRESS_BYTES: Final = 64 * 1024
+# When a link that redirects was resolved long ago its target may have expired; the link itself still leads there.
+_EXPIRED_STATUSES: Final = frozenset({401, 403, 404, 410})
+
+
+class RangeStream:
+    """Fills a bounded window ahead of its reader and takes a broken transfer up again.
+
+    `response` is one that begins at `offset`; without one the stream asks for it itself.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        file: RemoteFile,
+        settings: FetchSettings,
+        retries: RetryBudget,
+        *,
+        offset: int,
+        response: aiohttp.ClientResponse | None = None,
+    ) -> None:
+        self._client = client
+        self._file = file
+        self._settings = settings
+        self._retries = retries
+        self._window = ReadWindow(offset, behind_bytes=KEEP_BEHIND_BYTES, ahead_bytes=settings.read_ahead_bytes)
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._is_complete = False
+        self._failure: PlayError | None = None
+        self._filling = asyncio.create_task(self._fill(response))
+
+    @property
+    def received_to(self) -> int:
+        """The offset after the last byte that has arrived."""
+        return self._window.end
+
+    def can_reach(self, offset: int) -> bool:
+        """Whether `offset` is held, or so near ahead that it soon will be."""
+        return self._window.start <= offset <= self._window.end + SKIP_FORWARD_BYTES
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        """Up to `max_bytes` from an offset within reach; empty at the end. Raises `PlayError` after what was held."""
+        self._window.move_to(offset)
+        self._room.set()
+        while True:
+            data = self._window.take(max_bytes)
+            if data:
+                self._room.set()
+                return data
+            if self._failure is not None:
+                raise self._failure
+            if self._is_complete:
+                return b""
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def close(self) -> None:
+        """Cuts the connection, whatever is under way. A waiting `read_at` raises `PlayError`."""
+        self._filling.cancel()
+        await asyncio.wait((self._filling,))
+
+    async def _fill(self, response: aiohttp.ClientResponse | None) -> None:
+        try:
+            if response is None:
+                response = await self._begin()
+            while True:
+                before = self._window.end
+                lost = await self._pour(response)
+                if lost is None and not self._is_short():
+                    self._finish()
+                    return
+                response = await self._take_up_again(lost, made_progress=self._window.end - before >= PROGRESS_BYTES)
+        except PlayError as error:
+            self._failure = error
+        except asyncio.CancelledError:
+            self._failure = read_error(ConnectionAbortedError(), self._file.host)
+            raise
+        finally:
+            if response is not None:
+                response.close()
+            self._arrived.set()
+
+    async def _pour(self, response: aiohttp.ClientResponse) -> PlayError | None:
+        """Moves a body into the window until it ends; returns why, when it broke off."""
+        content = response.content
+        try:
+            while True:
+                if self._window.is_full:
+                    await self._wait_for_room()
+                async with asyncio.timeout(self._settings.stall_timeout_s):
+                    chunk = await content.readany()
+                if not chunk:
+                    return None
+                self._window.append(chunk)
+                self._arrived.set()
+        except (aiohttp.ClientError, OSError) as error:
+            return read_error(error, self._file.host)
+        finally:
+            response.close()
+
+    def _is_short(self) -> bool:
+        size_bytes = self._file.size_bytes
+        return self._file.is_live or (size_bytes is not None and self._window.end < size_bytes)
+
+    def _finish(self) -> None:
+        if self._window.end == 0:
+            raise empty_error(self._file.host)
+        self._is_complete = True
+
+    async def _begin(self) -> aiohttp.ClientResponse:
+        """The first request of a jump: it needs no try of the budget unless it fails in passing."""
+        try:
+            return await self._request()
+        except PassingError as error:
+            return await self._take_up_again(error, made_progress=False)
+
+    async def _take_up_again(self, lost: PlayError | None, *, made_progress: bool) -> aiohttp.ClientResponse:
+        """A response that goes on where the window ends. Raises what was lost when there is no way."""
+        failure = lost or read_error(ConnectionResetError(), self._file.host)
+        if not self._file.is_seekable:
+            raise failure
+        # A reader that is paused for long needs no connection; many servers cut it meanwhile.
+        if self._window.is_full:
+            await self._wait_for_room()
+        while True:
+            if not made_progress:
+                delay_s = self._retries.next_delay_s(asyncio.get_running_loop().time())
+                if delay_s is None:
+                    raise failure
+                await asyncio.sleep(delay_s)
+            made_progress = False
+            try:
+                return await self._request()
+            except PassingError as error:
+                failure = error
+
+    async def _request(self) -> aiohttp.ClientResponse:
+        """A response whose body begins at the window's end."""
+        response = await self._ask(self._file.final_uri)
+        if response.status in _EXPIRED_STATUSES and self._file.given_uri != self._file.final_uri:
+            response.close()
+            response = await self._ask(self._file.given_uri)
+        try:
+            self._check_goes_on(response)
+        except PlayError:
+            response.close()
+            raise
+        return response
+
+    async def _ask(self, uri: str) -> aiohttp.ClientResponse:
+        headers = {"Range": f"bytes={self._window.end}-"}
+        if self._file.validator is not None:
+            headers["If-Range"] = self._file.validator
+        return await self._client.get(uri, headers)
+
+    def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:
+        if response.status not in (200, 206, 416):
+            raise status_error(response.status, self._file.host, Stage.READ)
+        refuse_encoded(response, self._file.host)
+        part = content_range(response) if response.status == 206 else None
+        goes_on = part is not None and part.first == self._window.end and part.total_bytes == self._file.size_bytes
+        begins_again = response.status == 200 and self._window.end == 0
+        if not goes_on and not begins_again:
+            failure = PlayFailure(
+                FailureCode.CONNECTION_LOST,
+                Stage.READ,
+                f"{self._file.host} does not send the rest of the file: it has changed there meanwhile.",
+                "Play the track again to get the new file.",
+            )
+            raise PlayError(failure)
+
+    async def _wait_for_room(self) -> None:
+        while self._window.is_full:
+            self._room.clear()
+            await self._room.wait()
