@@ -1,0 +1,140 @@
+"""What plays, what waits, and which sources are open for it. Knows nothing of events, pause or clock."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tonearm.core.failure import PlayFailure
+from tonearm.core.outcome import Action, Drop, Open, SourceId
+from tonearm.core.track import Track
+from tonearm.core.track_queue import EndReason, LoopMode, Selection, select_next
+
+_LONGEST_DELAY_S: Final = 30.0
+_DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A track in a player, the same object wherever a loop moves it.
+
+    `gave_audio`: it has sounded in this player at least once. `failures`: its failed tries since it last gave audio.
+    """
+
+    track: Track
+    gave_audio: bool = False
+    failures: int = 0
+
+    @property
+    def retry_delay_s(self) -> float:
+        """How long to wait before the next try: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
+        if not self.gave_audio or self.failures == 0:
+            return 0.0
+        doublings = self.failures - 1
+        return float(2**doublings) if doublings <= _DOUBLINGS_BELOW_LONGEST else _LONGEST_DELAY_S
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """One try to open a track. `failure` is kept until it is told; a failed source is gone."""
+
+    source: SourceId
+    entry: Entry
+    delay_s: float
+    is_opened: bool = False
+    has_started: bool = False  # its TrackStart was told
+    failure: PlayFailure | None = None
+
+    @property
+    def may_still_wait(self) -> bool:
+        """True when the shell may still be waiting out the delay."""
+        return self.delay_s > 0 and not self.is_opened and self.failure is None
+
+
+@dataclass(slots=True)
+class Lineup:
+    """The selected track, the waiting ones, and the two sources that can be open.
+
+    `sounding` plays the selected track, `following` is opened ahead for the one that comes after it. What is to be
+    opened and dropped is gathered until `take_actions`.
+    """
+
+    current: Entry
+    waiting: tuple[Entry, ...] = ()
+    loop_mode: LoopMode = LoopMode.NONE
+    sounding: Attempt | None = None
+    following: Attempt | None = None
+    _is_next_due: bool = False
+    _last_source: SourceId = 0
+    _actions: list[Action] = field(default_factory=list)
+
+    def attempt(self, source: SourceId) -> Attempt | None:
+        """The sounding or following source with this number."""
+        if self.following is not None and self.following.source == source:
+            return self.following
+        return self.sounding_attempt(source)
+
+    def sounding_attempt(self, source: SourceId) -> Attempt | None:
+        return self.sounding if self.sounding is not None and self.sounding.source == source else None
+
+    def after_current(self, reason: EndReason, *, drops_current: bool = False) -> Selection[Entry]:
+        return select_next(self.loop_mode, reason, self.current, self.waiting, drops_current=drops_current)
+
+    def put_forward(self, entry: Entry) -> Attempt:
+        """Makes `entry` the current track. A source opened ahead for it is taken over, whatever came of it."""
+        self.current = entry
+        self.drop_sounding()
+        if self.following is None or self.following.entry is not entry:
+            return self.open_current(entry.retry_delay_s)
+        self.sounding, self.following = self.following, None
+        self._is_next_due = False
+        return self.sounding
+
+    def open_current(self, delay_s: float = 0.0) -> Attempt:
+        """Opens the current track anew."""
+        self.drop_all()
+        self.sounding = self._open(self.current, delay_s)
+        return self.sounding
+
+    def make_next_due(self) -> None:
+        """From now on what comes next is kept opened, until another track is put forward."""
+        self._is_next_due = self.sounding is not None
+        self.revise_following()
+
+    def revise_following(self) -> None:
+        """Opens what comes next when that is due, and drops what no longer comes next."""
+        wanted = self.after_current(EndReason.FINISHED).track if self._is_next_due else None
+        if self.following is not None and self.following.entry is not wanted:
+            self._drop_following()
+        # A track that has to wait for its next try is opened when its turn comes.
+        if wanted is not None and self.following is None and wanted.retry_delay_s == 0:
+            self.following = self._open(wanted, 0.0)
+
+    def forget_sounding(self) -> None:
+        """The sounding source is gone by itself."""
+        self.sounding = None
+
+    def drop_sounding(self) -> None:
+        self._drop(self.sounding)
+        self.sounding = None
+
+    def drop_all(self) -> None:
+        self.drop_sounding()
+        self._drop_following()
+        self._is_next_due = False
+
+    def take_actions(self) -> tuple[Action, ...]:
+        actions = tuple(self._actions)
+        self._actions.clear()
+        return actions
+
+    def _drop_following(self) -> None:
+        self._drop(self.following)
+        self.following = None
+
+    def _open(self, entry: Entry, delay_s: float) -> Attempt:
+        self._last_source += 1
+        self._actions.append(Open(self._last_source, entry.track, delay_s))
+        return Attempt(self._last_source, entry, delay_s)
+
+    def _drop(self, attempt: Attempt | None) -> None:
+        if attempt is not None and attempt.failure is None:
+            self._actions.append(Drop(attempt.source))

@@ -1,0 +1,338 @@
+"""The rules of a player: a state machine without I/O and without a clock.
+
+The shell does what an `Outcome` asks for and reports what became of it. Every report names its source; a report about
+a source that is not the sounding or the following one (any more) changes nothing, so late reports need no care.
+A source that was reported as failed, ended or broken off is gone; no `Drop` follows for it.
+"""
+
+from typing import Final
+
+from tonearm.core import player_event
+from tonearm.core.errors import LimitReached
+from tonearm.core.event import Event
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import FilterChange, Filters
+from tonearm.core.json_value import Json
+from tonearm.core.lineup import Entry, Lineup
+from tonearm.core.metadata import apply_metadata, is_same_json
+from tonearm.core.outcome import Action, Drop, Open, Outcome, SourceId
+from tonearm.core.player_event import PlayerState
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_queue import EndReason, LoopMode, Selection
+
+__all__ = ["Action", "Drop", "Open", "Outcome", "Playback", "PlayerState", "SourceId"]
+
+_FAILURES_BEFORE_STOP: Final = 5
+_ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
+_ENDED_WITHOUT_AUDIO: Final = PlayFailure(
+    FailureCode.EMPTY, Stage.DECODE, "The source ended before it gave any audio.", "Check that the file is complete."
+)
+
+
+class Playback:
+    """One player, from `begin` to `delete`; nothing is to be called after `delete`.
+
+    `position_ms` is the position in the current track. The shell sets it; it is 0 again whenever a track is selected.
+    """
+
+    def __init__(self, player_id: str, first_track: Track, metadata: Json, *, max_waiting_tracks: int = 10_000) -> None:
+        self.player_id: Final = player_id
+        self.position_ms = 0
+        self._max_waiting_tracks = max_waiting_tracks
+        self._state = PlayerState.LOADING
+        self._paused = False
+        self._clock_started = False
+        self._filters = Filters()
+        self._metadata = metadata
+        self._lineup = Lineup(Entry(first_track))
+        self._failures_in_a_row = 0  # of tracks that never gave audio
+        self._events: list[Event] = []
+
+    # What the player is
+
+    @property
+    def state(self) -> PlayerState:
+        return self._state
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @property
+    def clock_started(self) -> bool:
+        return self._clock_started
+
+    @property
+    def current(self) -> Track:
+        """The selected track; an idle or failed player keeps its last one."""
+        return self._lineup.current.track
+
+    @property
+    def waiting(self) -> tuple[Track, ...]:
+        return tuple(entry.track for entry in self._lineup.waiting)
+
+    @property
+    def queue_length(self) -> int:
+        return len(self._lineup.waiting)
+
+    @property
+    def loop_mode(self) -> LoopMode:
+        return self._lineup.loop_mode
+
+    @property
+    def filters(self) -> Filters:
+        return self._filters
+
+    @property
+    def metadata(self) -> Json:
+        return self._metadata
+
+    @property
+    def sounding(self) -> SourceId | None:
+        """The source that sounds or shall sound now; None when idle or failed."""
+        return None if self._lineup.sounding is None else self._lineup.sounding.source
+
+    @property
+    def following(self) -> SourceId | None:
+        """The source to be joined after the sounding one without a gap."""
+        return None if self._lineup.following is None else self._lineup.following.source
+
+    @property
+    def wants_frames(self) -> bool:
+        return self._clock_started and not self._paused and self._state in _ACTIVE_STATES
+
+    # What the shell reports
+
+    def begin(self) -> Outcome:
+        """Opens the first track. To be called once, before anything else."""
+        self._lineup.open_current()
+        return self._outcome()
+
+    def start_clock(self) -> Outcome:
+        """The first listener is there, or was waited for long enough: a failure kept until now is told."""
+        self._clock_started = True
+        self._tell_due_failures()
+        return self._outcome()
+
+    def opened(self, source: SourceId, facts: SourceFacts) -> Outcome:
+        attempt = self._lineup.attempt(source)
+        if attempt is not None:
+            attempt.is_opened = True
+            attempt.entry.track = attempt.entry.track.with_facts(facts)
+        return self._outcome()
+
+    def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
+        """The source cannot be opened or gave no audio. Told when its turn to sound comes."""
+        attempt = self._lineup.attempt(source)
+        if attempt is not None and attempt.has_started:
+            return self.broke_off(source, failure)
+        if attempt is not None and attempt.failure is None:
+            attempt.failure = failure
+            self._tell_due_failures()
+        return self._outcome()
+
+    def first_frame(self, source: SourceId) -> Outcome:
+        """The first frame of the source is about to be sent."""
+        attempt = self._lineup.sounding_attempt(source)
+        if attempt is not None and not attempt.has_started and attempt.failure is None:
+            attempt.has_started = True
+            attempt.entry.gave_audio = True
+            attempt.entry.failures = 0
+            self._failures_in_a_row = 0
+            self._events.append(player_event.track_start(attempt.entry.track, self._metadata))
+            self._enter(PlayerState.PLAYING)
+        return self._outcome()
+
+    def ended(self, source: SourceId) -> Outcome:
+        """The last frame of the source was sent and nothing went wrong.
+
+        When the following source is opened the state stays `playing`: `first_frame` of it is expected in the same
+        tick, and `ran_dry` when there is none.
+        """
+        attempt = self._lineup.sounding_attempt(source)
+        if attempt is None or not attempt.has_started:
+            return self.failed(source, _ENDED_WITHOUT_AUDIO)
+        self._lineup.forget_sounding()
+        self._tell_end(EndReason.FINISHED)
+        self._select(self._lineup.after_current(EndReason.FINISHED), joins=True)
+        self._tell_due_failures()
+        return self._outcome()
+
+    def broke_off(self, source: SourceId, failure: PlayFailure) -> Outcome:
+        """The source had given audio, its last frame was sent, and there is no more because of `failure`."""
+        attempt = self._lineup.sounding_attempt(source)
+        if attempt is None or not attempt.has_started:
+            return self.failed(source, failure)
+        self._end_by_failure(failure)
+        self._tell_due_failures()
+        return self._outcome()
+
+    def next_is_due(self) -> Outcome:
+        """The sounding source is near its end, or decoded to it: what comes next shall be opened."""
+        self._lineup.make_next_due()
+        return self._outcome()
+
+    def ran_dry(self) -> Outcome:
+        """There is nothing to send for now."""
+        if self._state is PlayerState.PLAYING:
+            self._enter(PlayerState.LOADING)
+        return self._outcome()
+
+    def flowing(self) -> Outcome:
+        """After `ran_dry`: there is enough to go on. Before its first frame a track is still loading."""
+        sounding = self._lineup.sounding
+        if self._state is PlayerState.LOADING and sounding is not None and sounding.has_started:
+            self._enter(PlayerState.PLAYING)
+        return self._outcome()
+
+    def update(self) -> Event:
+        """The PlayerUpdate that is told every few seconds."""
+        return player_event.player_update(self._state, self._paused, self.position_ms)
+
+    # What clients ask for
+
+    def play(self) -> Outcome:
+        """Clears pause; an idle player plays its track again, a failed one goes on, a delayed try is made now."""
+        if self._paused:
+            self._paused = False
+            self._events.append(player_event.player_resume())
+        sounding = self._lineup.sounding
+        if self._state is PlayerState.FAILED:
+            self._leave_failed(self._lineup.waiting)
+        elif sounding is None or sounding.may_still_wait:
+            self._restart()
+        self._tell_due_failures()
+        return self._outcome()
+
+    def pause(self) -> Outcome:
+        if not self._paused:
+            self._paused = True
+            self._events.append(player_event.player_pause())
+        return self._outcome()
+
+    def skip(self) -> Outcome:
+        """Ends the current track and moves on. An idle player has nothing to skip."""
+        if self._state is not PlayerState.IDLE:
+            never_plays = self._state is PlayerState.FAILED
+            self._lineup.drop_sounding()
+            self._tell_end(EndReason.SKIPPED)
+            self._select(self._lineup.after_current(EndReason.SKIPPED, drops_current=never_plays))
+            self._tell_due_failures()
+        return self._outcome()
+
+    def enqueue(self, track: Track) -> Outcome:
+        """Raises LimitReached when too many tracks wait. An idle or failed player goes on with what is there now."""
+        if len(self._lineup.waiting) >= self._max_waiting_tracks:
+            raise LimitReached(
+                f"{self._max_waiting_tracks} tracks are waiting in player {self.player_id!r}, as many as "
+                "player.max_waiting_tracks allows; wait until some have played, or skip them."
+            )
+        line = (*self._lineup.waiting, Entry(track))
+        if self._state is PlayerState.IDLE:
+            self._select(Selection(line[0], line[1:]))
+        elif self._state is PlayerState.FAILED:
+            self._leave_failed(line)
+        else:
+            self._set_waiting(line)
+            self._lineup.revise_following()
+        return self._outcome()
+
+    def set_loop(self, mode: LoopMode) -> Outcome:
+        if mode is not self._lineup.loop_mode:
+            self._lineup.loop_mode = mode
+            self._events.append(player_event.loop_mode_change(mode))
+            self._lineup.revise_following()
+        return self._outcome()
+
+    def change_filters(self, change: FilterChange) -> Outcome:
+        """Raises BadRequest, with nothing applied, when a value is out of its range."""
+        filters = change.applied_to(self._filters)
+        if filters != self._filters:
+            self._filters = filters
+            self._events.append(player_event.filters_change(filters))
+        return self._outcome()
+
+    def change_metadata(self, merge: bool, value: Json) -> Outcome:
+        metadata = apply_metadata(self._metadata, merge, value)
+        if not is_same_json(metadata, self._metadata):
+            self._metadata = metadata
+            self._events.append(player_event.metadata_change(metadata))
+        return self._outcome()
+
+    def delete(self) -> Outcome:
+        if self._state in _ACTIVE_STATES:
+            self._tell_end(EndReason.STOPPED)
+        self._lineup.drop_all()
+        self._state = PlayerState.IDLE
+        self._events.append(player_event.player_delete())
+        return self._outcome()
+
+    # How it goes on
+
+    def _tell_due_failures(self) -> None:
+        """Tells the kept failure of the current track, and of one that takes its place and has failed as well."""
+        while self._clock_started and not self._paused and self._lineup.sounding is not None:
+            if self._lineup.sounding.failure is None:
+                return
+            self._end_by_failure(self._lineup.sounding.failure)
+
+    def _end_by_failure(self, failure: PlayFailure) -> None:
+        entry = self._lineup.current
+        self._lineup.forget_sounding()
+        self._events.append(player_event.track_exception(entry.track, self._metadata, failure))
+        self._tell_end(EndReason.LOAD_FAILED)
+        if entry.gave_audio:
+            entry.failures += 1
+            self._select(self._lineup.after_current(EndReason.LOAD_FAILED))
+            return
+        self._failures_in_a_row += 1
+        if self._lineup.waiting and self._failures_in_a_row < _FAILURES_BEFORE_STOP:
+            self._select(self._lineup.after_current(EndReason.LOAD_FAILED, drops_current=True))
+        else:
+            self._stop(PlayerState.FAILED)
+
+    def _leave_failed(self, line: tuple[Entry, ...]) -> None:
+        self._failures_in_a_row = 0
+        if line:
+            self._select(Selection(line[0], line[1:]))
+        else:
+            self._restart()
+
+    def _select(self, selection: Selection[Entry], *, joins: bool = False) -> None:
+        """Puts the selected track forward; `joins`: its first frame comes in the same tick when it is opened."""
+        self._set_waiting(selection.waiting)
+        if selection.track is None:
+            self._stop(PlayerState.IDLE)
+            return
+        attempt = self._lineup.put_forward(selection.track)
+        self.position_ms = 0
+        if not (joins and attempt.is_opened and self._state is PlayerState.PLAYING):
+            self._enter(PlayerState.LOADING)
+
+    def _restart(self) -> None:
+        self._lineup.open_current()
+        self.position_ms = 0
+        self._enter(PlayerState.LOADING)
+
+    def _stop(self, state: PlayerState) -> None:
+        self._lineup.drop_all()
+        self._enter(state)
+
+    def _tell_end(self, reason: EndReason) -> None:
+        self._events.append(player_event.track_end(self.current, self._metadata, reason))
+
+    def _set_waiting(self, waiting: tuple[Entry, ...]) -> None:
+        if waiting != self._lineup.waiting:
+            self._lineup.waiting = waiting
+            self._events.append(player_event.queue_update(len(waiting)))
+
+    def _enter(self, state: PlayerState) -> None:
+        if state is not self._state:
+            self._state = state
+            self._events.append(self.update())
+
+    def _outcome(self) -> Outcome:
+        outcome = Outcome(tuple(self._events), self._lineup.take_actions())
+        self._events.clear()
+        return outcome
