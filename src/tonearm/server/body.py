@@ -1,0 +1,86 @@
+"""Reading a request's JSON body within limits."""
+
+import asyncio
+import math
+from typing import Final, TypeVar
+
+from aiohttp import web
+from pydantic_core import from_json
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.json_value import Json
+from tonearm.server.errors import BodyTooLarge
+from tonearm.server.schema import Body, parse
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_NESTING: Final = 64
+
+# Looking through 1 MiB of small values takes about 50 ms; in a thread the event loop gets its turns meanwhile.
+_THREAD_FROM_BYTES: Final = 64 * 1024
+
+BodyT = TypeVar("BodyT", bound=Body)
+
+
+async def read_body(request: web.BaseRequest, kind: type[BodyT]) -> BodyT:
+    """The body as `kind`. Raises `BodyTooLarge` and `BadRequest`."""
+    return parse(kind, await read_json(request))
+
+
+async def read_json(request: web.BaseRequest) -> Json:
+    """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
+    raw = await _read(request)
+    if len(raw) >= _THREAD_FROM_BYTES:
+        return await asyncio.to_thread(_decode, raw)
+    return _decode(raw)
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise _too_large()
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+        # Only now: a request that is refused for other reasons is never asked for its body.
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    raw = bytearray()
+    try:
+        async for part in request.content.iter_any():
+            raw += part
+            if len(raw) > MAX_BODY_BYTES:
+                raise _too_large()
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
+    return bytes(raw)
+
+
+def _too_large() -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {MAX_BODY_BYTES} bytes. Send less.")
+
+
+def _decode(raw: bytes) -> Json:
+    try:
+        # This parser takes no NaN, no lone surrogates and no invalid UTF-8, and ends at 200 levels by itself.
+        value: Json = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise BadRequest(f"The body is not valid JSON: {error}.") from error
+    _require_plain(value)
+    return value
+
+
+def _require_plain(value: Json) -> None:
+    """Refuses what is valid JSON but cannot be kept or given out again: `1e999` is read as infinity."""
+    level: list[Json] = [value]
+    for _ in range(MAX_NESTING + 1):
+        inner: list[Json] = []
+        has_containers = False
+        for item in level:
+            if isinstance(item, list):
+                has_containers = True
+                inner += item
+            elif isinstance(item, dict):
+                has_containers = True
+                inner += item.values()
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
+        if not has_containers:
+            return
+        level = inner
+    raise BadRequest(f"The body is nested deeper than {MAX_NESTING} levels. Send it flatter.")

@@ -1,0 +1,113 @@
+"""The body of every error answer, and the one table from refusals to statuses."""
+
+import time
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import web
+
+from tonearm.core.errors import (
+    BadRequest,
+    InvalidIdentifier,
+    LimitReached,
+    PlayerExists,
+    PlayerNotFound,
+    RequestError,
+    ResolverDisabled,
+    SourceBlocked,
+    SourceRefused,
+)
+from tonearm.server.replies import json_reply
+
+
+class Unauthorized(RequestError):
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        # One sentence for every cause: an answer must not tell how near a guess was.
+        super().__init__("Send the node's password as the value of one Authorization header.")
+
+
+class ForeignOrigin(RequestError):
+    code = "foreign_origin"
+
+
+class NotFound(RequestError):
+    code = "not_found"
+
+
+class MethodNotAllowed(RequestError):
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: Iterable[str]) -> None:
+        self.allow = ", ".join(sorted(allowed))
+        super().__init__(f"{method} is not possible here. Use {self.allow}.")
+
+
+class BodyTooLarge(RequestError):
+    code = "body_too_large"
+
+
+class UpgradeRequired(RequestError):
+    code = "upgrade_required"
+
+    def __init__(self) -> None:
+        super().__init__("This path is a WebSocket. Connect with a WebSocket client (version 13).")
+
+
+STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyType(
+    {
+        BadRequest: HTTPStatus.BAD_REQUEST,
+        InvalidIdentifier: HTTPStatus.BAD_REQUEST,
+        ResolverDisabled: HTTPStatus.BAD_REQUEST,
+        UpgradeRequired: HTTPStatus.BAD_REQUEST,
+        Unauthorized: HTTPStatus.UNAUTHORIZED,
+        ForeignOrigin: HTTPStatus.FORBIDDEN,
+        SourceBlocked: HTTPStatus.FORBIDDEN,
+        SourceRefused: HTTPStatus.FORBIDDEN,
+        NotFound: HTTPStatus.NOT_FOUND,
+        PlayerNotFound: HTTPStatus.NOT_FOUND,
+        MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+        PlayerExists: HTTPStatus.CONFLICT,
+        BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        LimitReached: HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
+
+
+def status_of(error: RequestError) -> HTTPStatus:
+    """The status of the error's class, or of the nearest base that the table knows; 400 when there is none."""
+    for kind in type(error).__mro__:
+        if kind in STATUS_BY_ERROR:
+            return STATUS_BY_ERROR[kind]
+    return HTTPStatus.BAD_REQUEST
+
+
+def refusal_reply(error: RequestError, path: str) -> web.Response:
+    """The answer to a request that was refused."""
+    reply = error_reply(status_of(error), error.code, error.message, path)
+    if isinstance(error, MethodNotAllowed):
+        reply.headers["Allow"] = error.allow
+    return reply
+
+
+def internal_error_reply(path: str) -> web.Response:
+    """The answer to a request that failed by the node's own fault. What failed stands in the log only."""
+    message = "The node failed to do this. Try again; when it stays, look into the node's log."
+    return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path)
+
+
+def error_reply(status: HTTPStatus, code: str, message: str, path: str) -> web.Response:
+    return json_reply(
+        {
+            "timestamp": time.time_ns() // 1_000_000,
+            "status": status.value,
+            "error": status.phrase,
+            "code": code,
+            "message": message,
+            "path": path,
+        },
+        status,
+    )

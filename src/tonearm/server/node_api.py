@@ -1,0 +1,61 @@
+"""What the edge asks of the node."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.core.filters import FilterChange
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.track_queue import LoopMode
+
+
+class NodeApi(Protocol):
+    """All methods run on the event loop and may raise the classes of `tonearm.core.errors`."""
+
+    async def create_player(self, player_id: str, uri: str, metadata: Json) -> None: ...
+
+    async def delete_player(self, player_id: str) -> None: ...
+
+    def list_players(self) -> list[JsonObject]:
+        """The whole state of each player, with `id` and `track`."""
+        ...
+
+    def player_state(self, player_id: str) -> JsonObject: ...
+
+    def has_player(self, player_id: str) -> bool:
+        """False for anything that is no id of a player, however it is spelled. Never raises."""
+        ...
+
+    def play(self, player_id: str) -> None: ...
+
+    def pause(self, player_id: str) -> None: ...
+
+    def skip(self, player_id: str) -> None: ...
+
+    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
+        """Returns the new track's id."""
+        ...
+
+    def waiting(self, player_id: str) -> list[JsonObject]:
+        """The waiting tracks in order, each `{id, uri, metadata}`."""
+        ...
+
+    def set_loop(self, player_id: str, mode: LoopMode) -> None: ...
+
+    def filters(self, player_id: str) -> JsonObject: ...
+
+    def change_filters(self, player_id: str, change: FilterChange) -> None: ...
+
+    def change_metadata(self, player_id: str, merge: bool, value: Json) -> None: ...
+
+    def attach_listener(self, player_id: str, sink: FrameSink) -> Callable[[], None]:
+        """Frames go to `sink` from now on, until the returned function is called."""
+        ...
+
+    def subscribe(self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool) -> Callable[[], None]:
+        """Events go to `sink` from now on, until the returned function is called."""
+        ...
+
+    async def resolve(self, url: str) -> str:
+        """Returns the direct path or URL behind `url`."""
+        ...
