@@ -6,7 +6,7 @@ from typing import Final
 
 import aiohttp
 
-from tonearm.core.errors import RequestError, SourceBlocked
+from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.address_guard import AddressRefusedError
 
@@ -25,6 +25,8 @@ def admission_error(error: RequestError) -> PlayError:
     """For a URI whose form or patterns are refused only now: a redirect, or a track of an older configuration."""
     if isinstance(error, SourceBlocked):
         code, hint = FailureCode.SOURCE_BLOCKED, "The operator decides: sources.allowed and sources.blocked."
+    elif isinstance(error, SourceRefused):
+        code, hint = FailureCode.SOURCE_REFUSED, "The operator decides: sources.files and sources.private_networks."
     else:
         code, hint = FailureCode.SOURCE_REFUSED, "Check how the URI is written."
     return PlayError(PlayFailure(code, Stage.CONNECT, error.message, hint))

@@ -1,6 +1,6 @@
 """Opening local files by descriptor, within the folders that the configuration permits."""
 
-import asyncio
+import functools
 import os
 import stat
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.byte_source import LocalFile
+from tonearm.sources.detached_threads import DetachedThreads
 
 _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _LOOK_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_OPENING_AT_MOST: Final = 32
 _ALLOW_HINT: Final = "To allow it add its folder to sources.files."
 
 
@@ -33,6 +35,7 @@ class FileOpener:
 
     def __init__(self, permitted: bool | Sequence[str]) -> None:
         self._permitted = permitted if isinstance(permitted, bool) else True
+        self._threads = DetachedThreads(_OPENING_AT_MOST)
         # As written and as resolved: a root may itself be reached by a symbolic link.
         self._roots: tuple[str, ...] | None = None
         self._real_roots: tuple[str, ...] = ()
@@ -56,13 +59,9 @@ class FileOpener:
             self.check(path)
         except FileRefusedError as error:
             raise _refused(error.message) from error
-        opening = asyncio.ensure_future(asyncio.to_thread(self._open_now, path))
-        try:
-            return await asyncio.shield(opening)
-        except asyncio.CancelledError:
-            # The thread cannot be stopped; what it opens later belongs to nobody.
-            opening.add_done_callback(_close_unwanted)
-            raise
+        return await self._threads.run(
+            functools.partial(self._open_now, path), discard=lambda file: os.close(file.descriptor)
+        )
 
     def _open_now(self, path: str) -> LocalFile:
         try:
@@ -103,11 +102,6 @@ class FileOpener:
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
-def _close_unwanted(opening: "asyncio.Future[LocalFile]") -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        os.close(opening.result().descriptor)
 
 
 def _refused(message: str) -> PlayError:

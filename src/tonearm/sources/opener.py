@@ -1,7 +1,7 @@
 """From a URI to something that can be read."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.source_policy import SourcePolicy
@@ -18,22 +18,21 @@ from tonearm.sources.local_file import FileOpener, FileRefusedError
 class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
-    `files` is True, False, or the folders that may be read; `private_networks` whether addresses outside the
-    open internet may be dialled. `own_addresses` are host and port of the node's listening sockets.
+    `private_networks` tells whether addresses outside the open internet may be dialled; `own_addresses` are host
+    and port of the node's listening sockets. Which files may be read is the policy's `files`.
     """
 
     def __init__(
         self,
         policy: SourcePolicy,
         *,
-        files: bool | Sequence[str],
         private_networks: bool,
         own_addresses: Iterable[tuple[str, int]] = (),
         settings: FetchSettings | None = None,
     ) -> None:
         self._policy = policy
         self._settings = settings or FetchSettings()
-        self._files = FileOpener(files)
+        self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
         self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
         self._client = HttpClient(self._guard, self._admit, self._settings)
 

@@ -1,0 +1,49 @@
+"""Blocking calls that may never come back, kept away from the event loop and from each other."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class DetachedThreads:
+    """Runs each call in a daemon thread of its own, `at_most` at a time.
+
+    A pool would not do: its few threads would be held by a dead name server or network share, and the
+    interpreter would wait for them at exit.
+    """
+
+    def __init__(self, at_most: int) -> None:
+        self._places = asyncio.Semaphore(at_most)
+
+    async def run(self, call: Callable[[], T], *, discard: Callable[[T], None] | None = None) -> T:
+        """What `call` returns or raises. When the waiter is cancelled meanwhile, `discard` gets the result."""
+        loop = asyncio.get_running_loop()
+        await self._places.acquire()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def settle(result: T | None, error: BaseException | None) -> None:
+            self._places.release()
+            if not answer.done():
+                if error is not None:
+                    answer.set_exception(error)
+                else:
+                    answer.set_result(result)  # type: ignore[arg-type]  # no error: it is what the call returned
+            elif error is None and discard is not None:
+                discard(result)  # type: ignore[arg-type]
+
+        def work() -> None:
+            result: T | None = None
+            error: BaseException | None = None
+            try:
+                result = call()
+            except BaseException as caught:  # noqa: BLE001  # handed to the waiter
+                error = caught
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the node is gone
+                loop.call_soon_threadsafe(settle, result, error)
+
+        threading.Thread(target=work, name="blocking-call", daemon=True).start()
+        return await answer

@@ -1,0 +1,33 @@
+"""A certificate that nobody has signed, for localhost and 127.0.0.1. Made for these tests; its key guards nothing."""
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+_PEM: Final = """\
+-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg5yLCBjSWAfWy/04a
+diUpvUzmEJd5WVCHX8Z7fhQHAluhRANCAAR22JlZ3YWgLn2XFJvqDfMFJWbw7CjR
+iFMy1BaMdIEHJAnPdy/Wqv9fykivJ3EWWRriDTAibPqf1ymix+KDDA03
+-----END PRIVATE KEY-----
+-----BEGIN CERTIFICATE-----
+MIIBmjCCAUGgAwIBAgIUK2005oMePrDAmw5vZV8tX99rmQMwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTAyMTczMFoYDzIxMjYxMDI4
+MDIxNzMwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAR22JlZ3YWgLn2XFJvqDfMFJWbw7CjRiFMy1BaMdIEHJAnPdy/Wqv9f
+ykivJ3EWWRriDTAibPqf1ymix+KDDA03o28wbTAdBgNVHQ4EFgQUkzX5ZzguoKeT
+3ElK7zgC1v4on6EwHwYDVR0jBBgwFoAUkzX5ZzguoKeT3ElK7zgC1v4on6EwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDRwAwRAIgDvEN8SYBZQY+hFwBB1gs6p62LDxZfgJ0pGJf9zjHRBoCIDyt
+R6nz5R+dQuUlclGHK0mABR+t1tR32Oq6nBntTvjK
+-----END CERTIFICATE-----
+"""
+
+
+def unsigned_certificate(folder: Path) -> ssl.SSLContext:
+    """A server's TLS context whose certificate no client trusts; `folder` holds its file."""
+    pem = folder / "unsigned.pem"
+    pem.write_text(_PEM)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context

@@ -1,0 +1,77 @@
+"""Openers and HTTP sources with the short patience that tests have."""
+
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Final
+
+from tonearm.core.failure import PlayError
+from tonearm.core.source_policy import Pattern, SourcePolicy
+from tonearm.sources.byte_source import ByteSource, LocalFile
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.opener import SourceOpener
+
+QUICK: Final = FetchSettings(
+    user_agent="tonearm-test/1",
+    connect_timeout_s=5.0,
+    headers_timeout_s=5.0,
+    stall_timeout_s=5.0,
+    read_ahead_bytes=128 * 1024,
+    open_retry_delays_s=(0.0, 0.0),
+    resume_delays_s=(0.0, 0.0, 0.0, 0.0, 0.0),
+)
+# For the tests in which a server says nothing: the time that each of them takes.
+IMPATIENT: Final = dataclasses.replace(QUICK, connect_timeout_s=0.15, headers_timeout_s=0.15, stall_timeout_s=0.3)
+
+
+@contextlib.asynccontextmanager
+async def opener(
+    *,
+    allowed: Sequence[Pattern] = (),
+    blocked: Sequence[Pattern] = (),
+    files: bool | tuple[str, ...] = True,
+    private_networks: bool = True,
+    own_addresses: Iterable[tuple[str, int]] = (),
+    settings: FetchSettings = QUICK,
+) -> AsyncIterator[SourceOpener]:
+    policy = SourcePolicy(allowed, blocked, files)
+    made = SourceOpener(policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@contextlib.asynccontextmanager
+async def opened(uri: str, settings: FetchSettings = QUICK) -> AsyncIterator[ByteSource]:
+    """A source over HTTP, closed at the end together with its client."""
+    async with opener(settings=settings) as source_opener:
+        source = await source_opener.open(uri)
+        assert not isinstance(source, LocalFile)
+        try:
+            yield source
+        finally:
+            await source.close()
+
+
+async def read_all(source: ByteSource, offset: int = 0, max_bytes: int = 64 * 1024) -> bytes:
+    """Everything from `offset` to the end."""
+    parts: list[bytes] = []
+    while part := await source.read_at(offset, max_bytes):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+async def read_until_failure(source: ByteSource, max_bytes: int = 64 * 1024) -> tuple[bytes, PlayError]:
+    """What could be read from the start, and the failure that ended it."""
+    parts: list[bytes] = []
+    offset = 0
+    while True:
+        try:
+            part = await source.read_at(offset, max_bytes)
+        except PlayError as error:
+            return b"".join(parts), error
+        assert part, "the source ended without a failure"
+        parts.append(part)
+        offset += len(part)
