@@ -1,0 +1,69 @@
+import math
+
+import pytest
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.filters import BAND_COUNT, BAND_FREQUENCIES_HZ, FilterChange, Filters
+
+LOUD_BASS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
+
+
+def test_new_filters_change_nothing() -> None:
+    assert Filters().changes_nothing
+    assert not LOUD_BASS.changes_nothing
+
+
+def test_absent_fields_stay() -> None:
+    assert FilterChange().applied_to(LOUD_BASS) == LOUD_BASS
+    assert FilterChange(volume=0.5).applied_to(LOUD_BASS) == Filters(0.5, LOUD_BASS.gains_db)
+
+
+def test_listed_bands_are_set_and_others_stay() -> None:
+    changed = FilterChange(gains=((1, 4), (14, 0))).applied_to(LOUD_BASS)
+    assert changed == Filters(2.0, (6.0, 4.0, *(0.0,) * 13))
+
+
+def test_the_last_of_two_gains_for_a_band_counts() -> None:
+    assert FilterChange(gains=((0, 1.0), (0, 2.0))).applied_to(Filters()).gains_db[0] == 2.0
+
+
+def test_an_empty_list_makes_the_equalizer_flat_and_keeps_the_volume() -> None:
+    assert FilterChange(gains=()).applied_to(LOUD_BASS) == Filters(volume=2.0)
+
+
+@pytest.mark.parametrize("volume", [0, 5, 5.0, 1e-9])
+def test_volumes_up_to_the_limits_are_taken(volume: float) -> None:
+    assert FilterChange(volume=volume).applied_to(Filters()).volume == volume
+
+
+@pytest.mark.parametrize("volume", [-0.001, 5.001, math.nan, math.inf, -math.inf, 10**400])
+def test_other_volumes_are_refused(volume: float) -> None:
+    with pytest.raises(BadRequest, match=r"volume .* is 0 to 5"):
+        FilterChange(volume=volume).applied_to(Filters())
+
+
+@pytest.mark.parametrize("gain_db", [-24, 24, 0.1])
+def test_gains_up_to_the_limits_are_taken(gain_db: float) -> None:
+    assert FilterChange(gains=((3, gain_db),)).applied_to(Filters()).gains_db[3] == gain_db
+
+
+@pytest.mark.parametrize("gain_db", [-24.1, 24.1, math.nan, math.inf])
+def test_other_gains_are_refused(gain_db: float) -> None:
+    with pytest.raises(BadRequest, match=r"gain_db .* is -24 to 24"):
+        FilterChange(volume=2, gains=((3, gain_db),)).applied_to(Filters())
+
+
+@pytest.mark.parametrize("band", [-1, 15, 10**30])
+def test_other_bands_are_refused(band: int) -> None:
+    with pytest.raises(BadRequest, match="bands are 0 to 14"):
+        FilterChange(gains=((band, 1.0),)).applied_to(Filters())
+
+
+def test_json_lists_every_band_with_its_frequency() -> None:
+    body = LOUD_BASS.as_json()
+    bands = body["eq"]
+    assert body["volume"] == 2.0
+    assert isinstance(bands, list)
+    assert len(bands) == BAND_COUNT
+    assert bands[0] == {"band": 0, "frequency_hz": 25, "gain_db": 6.0}
+    assert bands[14] == {"band": 14, "frequency_hz": BAND_FREQUENCIES_HZ[14], "gain_db": -3.0}

@@ -1,0 +1,89 @@
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonearm.core.json_value import Json
+from tonearm.core.metadata import apply_metadata, is_same_json
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def reference_merge(target: Json, patch: Json) -> Json:
+    """The pseudocode of RFC 7396, section 2."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = reference_merge(merged.get(name), value)
+    return merged
+
+
+# RFC 7396, appendix A.
+@pytest.mark.parametrize(
+    ("original", "patch", "result"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "b"}, ["c"], ["c"]),
+        ({"a": "foo"}, None, None),
+        ({"a": "foo"}, "bar", "bar"),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merging_follows_the_examples_of_the_standard(original: Json, patch: Json, result: Json) -> None:
+    assert apply_metadata(original, True, patch) == result
+
+
+@given(JSON_VALUES, JSON_VALUES)
+def test_merging_follows_the_standard_and_changes_no_argument(existing: Json, value: Json) -> None:
+    before = copy.deepcopy((existing, value))
+    assert apply_metadata(existing, True, value) == reference_merge(existing, value)
+    assert (existing, value) == before
+
+
+@given(JSON_VALUES, JSON_VALUES)
+def test_replacing_forgets_what_was_there(existing: Json, value: Json) -> None:
+    assert apply_metadata(existing, False, value) == value
+
+
+def nested(depth: int, leaf: Json) -> Json:
+    value = leaf
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+def test_depth_is_no_danger() -> None:
+    merged = apply_metadata(nested(50_000, {"kept": 1}), True, nested(50_000, {"new": 2}))
+    assert is_same_json(merged, nested(50_000, {"kept": 1, "new": 2}))
+
+
+@given(JSON_VALUES)
+def test_a_value_is_the_same_as_its_copy(value: Json) -> None:
+    assert is_same_json(value, copy.deepcopy(value))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [(1, True), (0, False), (1, 1.0), (None, {}), ([1], [1, 2]), ({"a": 1}, {"b": 1}), ({"a": [1]}, {"a": [True]})],
+)
+def test_values_that_python_takes_for_equal_are_told_apart(left: Json, right: Json) -> None:
+    assert not is_same_json(left, right)

@@ -1,0 +1,39 @@
+from tonearm.core.quarantine import MAX_REMEMBERED, QUARANTINE_S, Quarantine
+
+
+def test_two_strikes_quarantine_a_source_for_an_hour() -> None:
+    quarantine = Quarantine()
+    assert not quarantine.is_quarantined("a", 0.0)
+    quarantine.strike("a", 0.0)
+    assert not quarantine.is_quarantined("a", 1.0)
+    quarantine.strike("a", 10.0)
+    assert quarantine.is_quarantined("a", 10.0)
+    assert quarantine.is_quarantined("a", 10.0 + QUARANTINE_S - 1)
+    assert not quarantine.is_quarantined("b", 10.0)
+    assert not quarantine.is_quarantined("a", 10.0 + QUARANTINE_S)
+
+
+def test_after_its_time_a_source_starts_anew() -> None:
+    quarantine = Quarantine()
+    quarantine.strike("a", 0.0)
+    quarantine.strike("a", 0.0)
+    quarantine.strike("a", QUARANTINE_S)
+    assert not quarantine.is_quarantined("a", QUARANTINE_S)
+
+
+def test_a_strike_long_ago_is_forgotten() -> None:
+    quarantine = Quarantine()
+    quarantine.strike("a", 0.0)
+    quarantine.strike("a", QUARANTINE_S + 1)
+    assert not quarantine.is_quarantined("a", QUARANTINE_S + 1)
+
+
+def test_only_so_many_sources_are_remembered() -> None:
+    quarantine = Quarantine()
+    for source in ("first", "kept"):
+        quarantine.strike(source, 0.0)
+        quarantine.strike(source, 0.0)
+    for number in range(MAX_REMEMBERED - 1):
+        quarantine.strike(f"other {number}", 1.0)
+    assert not quarantine.is_quarantined("first", 1.0)
+    assert quarantine.is_quarantined("kept", 1.0)

@@ -1,0 +1,201 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import MAX_URI_CHARACTERS, initial_track_info, parse_source_uri, title_from_uri
+
+
+@pytest.mark.parametrize(
+    ("given_uri", "normalised"),
+    [
+        ("http://radio.example/a.mp3", "http://radio.example/a.mp3"),
+        ("HTTP://Radio.EXAMPLE./a.mp3", "http://radio.example/a.mp3"),
+        ("http://radio.example", "http://radio.example/"),
+        ("http://radio.example?x=1", "http://radio.example/?x=1"),
+        ("http://radio.example:80/", "http://radio.example/"),
+        ("https://radio.example:443/", "https://radio.example/"),
+        ("https://radio.example:80/", "https://radio.example:80/"),
+        ("http://radio.example:/", "http://radio.example/"),
+        ("http://radio.example:08000/", "http://radio.example:8000/"),
+        (" http://radio.example/ ", "http://radio.example/"),
+        ("http://radio.example/a b?c d#e f", "http://radio.example/a%20b?c%20d#e%20f"),
+        ("http://radio.example/ä", "http://radio.example/%C3%A4"),
+        ("http://radio.example/%7euser/%41%2f%c3%a4", "http://radio.example/~user/A%2F%C3%A4"),
+        ("http://radio.example/100%", "http://radio.example/100%25"),
+        ("http://radio.example/a/../b/./c//d", "http://radio.example/b/c//d"),
+        ("http://radio.example/a/%2e%2e/../../b/..", "http://radio.example/"),
+        ("http://radio.example/a\\b", "http://radio.example/a%5Cb"),
+        ("http://radio.example/a?b=http://other.example/../x", "http://radio.example/a?b=http://other.example/../x"),
+        ("http://\uff52\uff41\uff44\uff49\uff4f.example/", "http://radio.example/"),
+        ("http://radio。example/", "http://radio.example/"),
+        ("http://\uff11\uff12\uff17.\uff10.\uff10.\uff11/", "http://127.0.0.1/"),
+        ("http://127.1/", "http://127.0.0.1/"),
+        ("http://0x7f.0.0.1/", "http://127.0.0.1/"),
+        ("http://2130706433/", "http://127.0.0.1/"),
+        ("http://0177.0.0.1/", "http://127.0.0.1/"),
+        ("http://BÜCHER.example/", "http://xn--bcher-kva.example/"),
+        ("http://straße.example/", "http://xn--strae-oqa.example/"),
+        ("http://my_host/", "http://my_host/"),
+        ("http://[::1]/", "http://[::1]/"),
+        ("http://[2001:DB8:0:0::1]:8000/x", "http://[2001:db8::1]:8000/x"),
+        ("/music/a b.mp3", "file:///music/a%20b.mp3"),
+        ("/music/100%41.mp3", "file:///music/100%2541.mp3"),
+        ("//music/../x/./a.mp3", "file:///x/a.mp3"),
+        ("file:///music/a%20b.mp3", "file:///music/a%20b.mp3"),
+        ("FILE:/music/a.mp3", "file:///music/a.mp3"),
+        ("file://localhost/music/a.mp3", "file:///music/a.mp3"),
+        ("file:///music/what?#1.mp3", "file:///music/what%3F%231.mp3"),
+        ("music/a.mp3", "file:music/a.mp3"),
+        ("./12:30.mp3", "file:12:30.mp3"),
+    ],
+)
+def test_normalised_forms(given_uri: str, normalised: str) -> None:
+    uri = parse_source_uri(given_uri)
+    assert uri.normalised == normalised
+    assert uri.given == given_uri
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("ftp://radio.example/a.mp3", "scheme 'ftp' cannot be played"),
+        ("ytsearch:something", "scheme 'ytsearch' cannot be played"),
+        ("data:audio/mpeg;base64,AAAA", "scheme 'data' cannot be played"),
+        ("C:\\music\\a.mp3", "scheme 'C' cannot be played"),
+        ("http:", "no host"),
+        ("http:radio.example", "no host"),
+        ("http:/radio.example/a", "no host"),
+        ("http://", "no host"),
+        ("http:///a.mp3", "no host"),
+        ("http://:80/", "no host"),
+        ("http://./", "no host"),
+        ("http://?x", "no host"),
+        ("http://user@radio.example/", "user name or password"),
+        ("http://user:secret@radio.example/", "user name or password"),
+        ("http://good.example\\@bad.example/", "user name or password"),
+        ("http://radio.example\\.bad.example/", "no valid host name"),
+        ("http://radio..example/", "no valid host name"),
+        ("http://radio example/", "no valid host name"),
+        ("http://%31%32%37.0.0.1/", "no valid host name"),
+        ("http://ra\u00addio.example/", "no valid host name"),
+        ("http://a℀b.example/", "no valid host name"),
+        ("http://" + "a" * 64 + ".example/", "no valid host name"),
+        ("http://" + "a." * 150 + "example/", "host name has at most 253"),
+        ("http://256.0.0.1/", "no valid network address"),
+        ("http://1.2.3.4.5/", "no valid network address"),
+        ("http://radio.1/", "no valid network address"),
+        ("http://089.0.0.1/", "no valid network address"),
+        ("http://4294967296/", "no valid network address"),
+        ("http://[::1/", "no valid"),
+        ("http://[::g]/", "no valid network address"),
+        ("http://[fe80::1%25eth0]/", "no valid network address"),
+        ("http://radio.example:0/", "port '0'"),
+        ("http://radio.example:65536/", "port '65536'"),
+        ("http://radio.example:8o/", "port '8o'"),
+        ("http://radio.example:\uff18\uff10/", "port '\uff18\uff10'"),
+        ("http://radio.example:-1/", "port '-1'"),
+        ("http://radio.example/a\nb", "control characters"),
+        ("/music/a\0.mp3", "control characters"),
+        ("/music/\x7f", "control characters"),
+        ("/music/\x85", "control characters"),
+        ("/music/\ud800.mp3", "control characters"),
+        ("file://server/share/a.mp3", "names the host 'server'"),
+        ("file:a.mp3", "absolute path"),
+        ("file://", "absolute path"),
+        ("file:///a%00b", "percent-encoded control characters"),
+        ("file:///a%0ab", "percent-encoded control characters"),
+        ("file:///%ff", "does not decode to UTF-8"),
+        ("http://radio.example/" + "a" * MAX_URI_CHARACTERS, "at most 4096 characters"),
+    ],
+)
+def test_what_is_refused_and_why(text: str, sentence: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        parse_source_uri(text)
+    assert sentence in refusal.value.message
+
+
+def test_the_longest_uri() -> None:
+    assert parse_source_uri("/" + "a" * (MAX_URI_CHARACTERS - 1)).kind == "file"
+
+
+def test_parts_of_an_http_uri() -> None:
+    uri = parse_source_uri("HTTPS://Radio.example:8443/a%20b.mp3?key=1#part")
+    assert (uri.kind, uri.host, uri.port, uri.path) == ("http", "radio.example", 8443, "/a%20b.mp3")
+    assert uri.opened == uri.normalised
+    assert uri.without_query == "https://radio.example:8443/a%20b.mp3"
+    assert parse_source_uri("http://[::1]/").host == "::1"
+    assert parse_source_uri("http://radio.example/").port == 80
+    assert parse_source_uri("https://radio.example/").port == 443
+
+
+def test_parts_of_a_file() -> None:
+    uri = parse_source_uri("file:///music/a%20b.mp3")
+    assert (uri.kind, uri.host, uri.port, uri.path, uri.opened) == ("file", None, None, "/music/a b.mp3", uri.path)
+    assert uri.without_query == uri.normalised
+
+
+def test_a_relative_path_starts_at_the_working_folder() -> None:
+    uri = parse_source_uri("../songs/a.mp3").absolute("/srv/node")
+    assert (uri.given, uri.path, uri.normalised) == ("../songs/a.mp3", "/srv/songs/a.mp3", "file:///srv/songs/a.mp3")
+    for unchanged in (parse_source_uri("/a.mp3"), parse_source_uri("http://radio.example/")):
+        assert unchanged.absolute("/srv") is unchanged
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("http://radio.example/music/My%20Song.mp3?x=/y.ogg", "My Song"),
+        ("http://radio.example/%E2%82%AC.flac", "€"),
+        ("http://radio.example/a%0Ab.mp3", "ab"),
+        ("http://radio.example/Vol.%202", "Vol. 2"),
+        ("http://radio.example/mix%202.0", "mix 2.0"),
+        ("http://radio.example/stream", "stream"),
+        ("http://radio.example/.mp3", ".mp3"),
+        ("http://radio.example/a%2Fb.mp3", "a/b"),
+        ("http://radio.example/", "http://radio.example/"),
+        ("http://radio.example/%20", "http://radio.example/%20"),
+        ("/music/song.tar.gz", "song.tar"),
+        ("/music/100%25.m4a", "100%25"),
+        ("song.opus", "song"),
+        ("/", "/"),
+    ],
+)
+def test_titles(text: str, title: str) -> None:
+    assert title_from_uri(parse_source_uri(text)) == title
+
+
+def test_what_a_track_shows_before_it_was_opened() -> None:
+    info = initial_track_info(parse_source_uri("HTTP://Radio.example/a.mp3"))
+    assert info.identifier == "HTTP://Radio.example/a.mp3"
+    assert info.uri == "http://radio.example/a.mp3"
+    assert (info.title, info.source_name, info.length_ms, info.is_stream, info.is_seekable) == (
+        "a",
+        "http",
+        0,
+        False,
+        False,
+    )
+    local = initial_track_info(parse_source_uri("file:///m/b.ogg"))
+    assert (local.identifier, local.uri, local.source_name) == ("file:///m/b.ogg", "/m/b.ogg", "file")
+
+
+@given(
+    st.sampled_from(["", "http://", "https://h/", "http://h?", "file://", "file:///", "/", "./", "http://["]),
+    st.text(max_size=60),
+)
+def test_any_text_is_refused_or_has_a_stable_form(start: str, rest: str) -> None:
+    uri = None
+    with contextlib.suppress(BadRequest):
+        uri = parse_source_uri(start + rest)
+    if uri is None:
+        return
+    assert uri.normalised.isascii()
+    assert title_from_uri(uri)
+    assert uri.absolute("/").absolute("/srv").path.startswith("/")
+    if uri.kind == "http" and len(uri.normalised) <= MAX_URI_CHARACTERS:
+        assert parse_source_uri(uri.normalised).normalised == uri.normalised

@@ -1,0 +1,15 @@
+"""Tracks and failures for tests of the rules."""
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.json_value import Json
+from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.track import Track
+
+FILE_MISSING = PlayFailure(FailureCode.FILE_MISSING, Stage.CONNECT, "There is no such file.", "Check the path.")
+CONNECTION_LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection broke.", "Try again later.")
+
+
+def make_track(name: str, metadata: Json | None = None) -> Track:
+    """A track with the id `name`, as it is before its source was opened."""
+    info = initial_track_info(parse_source_uri(f"http://radio.example/{name}.mp3"))
+    return Track.create(name, info, {} if metadata is None else metadata)
