@@ -1,0 +1,125 @@
+"""One player's listeners: every frame is wrapped once for each kind of connection and written to all of them."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.audio.sinks import FrameSink, Framing
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, SILENT_FRAME
+
+RING_FRAMES: Final = FRAMES_PER_SECOND  # what is kept for a listener that is slow
+TAKES_NOTHING_FRAMES: Final = 10 * FRAMES_PER_SECOND
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND
+CLOSE_TOO_SLOW: Final = 1013
+
+# A binary message of up to 65535 bytes from a server: FIN and opcode 2, length 126, then the length in 16 bits
+# (RFC 6455, 5.2).
+_WEBSOCKET_HEADER: Final = b"\x82\x7e" + FRAME_BYTES.to_bytes(2, "big")
+_CHUNK_HEADER: Final = f"{FRAME_BYTES:X}\r\n".encode("ascii")  # RFC 9112, 7.1
+
+
+def wrap(frame: bytes, framing: Framing) -> bytes:
+    """The bytes that carry one frame of PCM on a connection."""
+    match framing:
+        case Framing.WEBSOCKET:
+            return _WEBSOCKET_HEADER + frame
+        case Framing.WAV_CHUNKED:
+            return _CHUNK_HEADER + frame + b"\r\n"
+        case Framing.RAW:
+            return frame
+
+
+class _Listener:
+    """A connection and the frames that wait for it."""
+
+    __slots__ = ("sink", "ring", "stalled_frames", "last_pending", "is_closing")
+
+    def __init__(self, sink: FrameSink) -> None:
+        self.sink = sink
+        self.ring: deque[bytes] = deque()
+        self.stalled_frames = 0
+        self.last_pending = 0
+        self.is_closing = False
+
+
+class Broadcast:
+    """Never waits for anybody: who is slow loses its own oldest frames."""
+
+    def __init__(self, count_lost: Callable[[int], None]) -> None:
+        self._listeners: list[_Listener] = []
+        self._count_lost = count_lost
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    @property
+    def wants_silence(self) -> bool:
+        return any(listener.sink.wants_silence for listener in self._listeners)
+
+    def attach(self, sink: FrameSink) -> Callable[[], None]:
+        """Adds a listener from the next frame on. Returns how to take it away."""
+        listener = _Listener(sink)
+        self._listeners.append(listener)
+
+        def detach() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return detach
+
+    def send(self, frame: bytes) -> None:
+        """Gives 3840 bytes of PCM to every listener."""
+        messages: dict[Framing, bytes] = {}
+        for listener in tuple(self._listeners):
+            framing = listener.sink.framing
+            message = messages.get(framing)
+            if message is None:
+                message = messages[framing] = wrap(frame, framing)
+            self._give(listener, message)
+
+    def send_silence(self) -> None:
+        """Feeds the connections that must not run dry while the player sends nothing."""
+        for listener in tuple(self._listeners):
+            if listener.sink.wants_silence:
+                self._give(listener, wrap(SILENT_FRAME, listener.sink.framing))
+
+    def close(self, code: int, reason: str) -> None:
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            if not listener.is_closing:
+                listener.sink.close(code, reason)
+
+    def _give(self, listener: _Listener, message: bytes) -> None:
+        sink = listener.sink
+        pending = sink.pending_bytes()
+        if not pending and not listener.ring and not listener.is_closing:
+            sink.write(message)
+            return
+        if listener.is_closing:
+            self._count_to_the_cut(listener)
+            return
+        ring = listener.ring
+        ring.append(message)
+        if not pending:
+            listener.stalled_frames = 0
+            while ring and not sink.pending_bytes():
+                sink.write(ring.popleft())
+        elif pending < listener.last_pending:
+            listener.stalled_frames = 0
+        else:
+            listener.stalled_frames += 1
+        listener.last_pending = sink.pending_bytes()
+        if len(ring) > RING_FRAMES:
+            ring.popleft()
+            self._count_lost(1)
+        if listener.stalled_frames >= TAKES_NOTHING_FRAMES:
+            listener.is_closing = True
+            listener.stalled_frames = 0
+            ring.clear()
+            sink.close(CLOSE_TOO_SLOW, "nothing was read for 10 seconds")
+
+    def _count_to_the_cut(self, listener: _Listener) -> None:
+        listener.stalled_frames += 1
+        if listener.stalled_frames >= CUT_AFTER_FRAMES:
+            self._listeners.remove(listener)
+            listener.sink.abort()

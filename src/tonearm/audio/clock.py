@@ -1,0 +1,105 @@
+"""The one ticker of the node: every player's frames leave on absolute deadlines, 20 ms apart.
+
+Players are spread over phases, so that their sends do not bunch. A phase without players costs nothing.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tonearm.core.frame import FRAME_MS
+
+PHASES: Final = 10
+CATCH_UP_FRAMES: Final = 10
+_FRAME_S: Final = FRAME_MS / 1000
+_PHASE_S: Final = _FRAME_S / PHASES
+_EARLY_S: Final = 0.001  # the loop's timers are whole milliseconds: this much too early counts as in time
+_JOIN_CHOICES: Final = 4
+
+
+class Ticking(Protocol):
+    """Something that does one frame's work at each tick."""
+
+    def tick(self) -> None: ...
+
+
+class _Phase:
+    __slots__ = ("members", "deadline_s", "is_scheduled")
+
+    def __init__(self) -> None:
+        self.members: dict[Ticking, None] = {}
+        self.deadline_s = 0.0
+        self.is_scheduled = False
+
+
+class Clock:
+    """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
+
+    `late_frames` counts frames whose deadline was set anew because the node was over 200 ms late.
+    """
+
+    def __init__(
+        self,
+        now_s: Callable[[], float] = time.monotonic,
+        call_later: Callable[[float, Callable[[], None]], object] | None = None,
+    ) -> None:
+        self._now_s = now_s
+        self._call_later = call_later
+        self._origin_s = now_s()
+        self._phases = [_Phase() for _ in range(PHASES)]
+        self._phase_of: dict[Ticking, _Phase] = {}
+        self._is_stopped = False
+        self.late_frames = 0
+
+    def join(self, member: Ticking) -> None:
+        """Ticks `member` from the emptiest of the next few phases on."""
+        if member in self._phase_of or self._is_stopped:
+            return
+        elapsed_s = self._now_s() - self._origin_s
+        coming = int(elapsed_s / _PHASE_S) + 1
+        number = min(range(coming, coming + _JOIN_CHOICES), key=lambda n: len(self._phases[n % PHASES].members))
+        phase = self._phases[number % PHASES]
+        if not phase.members:
+            phase.deadline_s = self._origin_s + number * _PHASE_S
+            if not phase.is_scheduled:
+                self._schedule(phase)
+        phase.members[member] = None
+        self._phase_of[member] = phase
+
+    def leave(self, member: Ticking) -> None:
+        phase = self._phase_of.pop(member, None)
+        if phase is not None:
+            del phase.members[member]
+
+    def until_tick_s(self, member: Ticking) -> float:
+        """How long until the member's next tick; a whole frame for one that does not tick."""
+        phase = self._phase_of.get(member)
+        return _FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        for member in tuple(self._phase_of):
+            self.leave(member)
+
+    def _schedule(self, phase: _Phase) -> None:
+        phase.is_scheduled = True
+        call_later = self._call_later or asyncio.get_running_loop().call_later
+        call_later(max(0.0, phase.deadline_s - self._now_s()), lambda: self._run(phase))
+
+    def _run(self, phase: _Phase) -> None:
+        """One wake of a phase: as many frames as are due, at most ten, then the next deadline."""
+        phase.is_scheduled = False
+        sent = 0
+        while phase.members and phase.deadline_s <= self._now_s() + _EARLY_S:
+            if sent == CATCH_UP_FRAMES:
+                missed = int((self._now_s() - phase.deadline_s) / _FRAME_S) + 1
+                self.late_frames += missed * len(phase.members)
+                phase.deadline_s += missed * _FRAME_S
+                break
+            for member in tuple(phase.members):
+                member.tick()
+            phase.deadline_s += _FRAME_S
+            sent += 1
+        if phase.members:
+            self._schedule(phase)

@@ -1,0 +1,314 @@
+"""The shell of a `Playback`: does what the rules say, sends a frame at each tick, and tells what happened."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tonearm.audio.broadcast import Broadcast
+from tonearm.audio.clock import Clock
+from tonearm.audio.decoder_pool import DecoderPool
+from tonearm.audio.event_log import EventLog
+from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.audio.sound import Sound
+from tonearm.audio.source_opening import Opener
+from tonearm.core.errors import LimitReached
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.outcome import Open, Outcome, SourceId
+from tonearm.core.playback import Playback
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_queue import LoopMode
+from tonearm.decoder.messages import Mark, MarkKind
+
+UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
+OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> object: ...
+
+
+class Suspects(Protocol):
+    """Remembers which sources ended decoder processes."""
+
+    def strike(self, uri: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerServices:
+    """What all players of a node share, and their limits."""
+
+    pool: DecoderPool
+    opener: Opener
+    suspects: Suspects
+    clock: Clock
+    wall_ms: Callable[[], int]
+    call_later: Callable[[float, Callable[[], None]], Cancellable]
+    first_listener_wait_ms: int
+    max_waiting_tracks: int
+    max_listeners: int
+
+
+class Player:
+    """One player from create to delete. All methods return at once; the loop's thread only."""
+
+    def __init__(self, player_id: str, first_track: Track, metadata: Json, services: PlayerServices) -> None:
+        self._services = services
+        self._playback = Playback(
+            player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks
+        )
+        self._events = EventLog(player_id, services.wall_ms)
+        self._broadcast = Broadcast(self._count_lost_frames)
+        self._uris: dict[SourceId, str] = {}
+        self._is_dry = True
+        self._next_ordered_for: SourceId | None = None
+        self._late_failure: tuple[SourceId, PlayFailure] | None = None
+        self._frames_sent = 0
+        self._frames_lost = 0
+        self._times_dry = 0
+        self._is_deleted = False
+        self._sound = Sound(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
+        self._first_wait: Cancellable | None = services.call_later(
+            services.first_listener_wait_ms / 1000, self._start_clock
+        )
+        self._perform(self._playback.begin())
+
+    # What clients ask for
+
+    def play(self) -> None:
+        self._perform(self._playback.play())
+        self.frames_arrived()
+
+    def pause(self) -> None:
+        self._perform(self._playback.pause())
+
+    def skip(self) -> None:
+        self._perform(self._playback.skip())
+
+    def enqueue(self, track: Track) -> None:
+        """Raises `LimitReached`."""
+        self._perform(self._playback.enqueue(track))
+
+    def set_loop(self, mode: LoopMode) -> None:
+        self._perform(self._playback.set_loop(mode))
+
+    def change_filters(self, change: FilterChange) -> None:
+        """Raises `BadRequest`."""
+        self._perform(self._playback.change_filters(change))
+
+    def change_metadata(self, merge: bool, value: Json) -> None:
+        self._perform(self._playback.change_metadata(merge, value))
+
+    async def delete(self) -> None:
+        """Tells the end and closes all connections at once; returns when everything is given back."""
+        self._is_deleted = True
+        self._cancel_first_wait()
+        self._services.clock.leave(self)
+        for event in self._playback.delete().events:
+            self._events.add(event)
+        self.close_connections(CLOSE_DELETED, "the player was deleted")
+        await self._sound.close()
+
+    def attach(self, sink: FrameSink) -> Callable[[], None]:
+        """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`."""
+        if len(self._broadcast) >= self._services.max_listeners:
+            raise LimitReached(
+                f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
+            )
+        detach = self._broadcast.attach(sink)
+        self._start_clock()
+        self._update_ticking()
+        return detach
+
+    def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
+        return self._events.subscribe(sink, since, wants_snapshot, self.state)
+
+    def close_connections(self, code: int, reason: str) -> None:
+        self._broadcast.close(code, reason)
+        self._events.close(code, reason)
+
+    # What the player is
+
+    def waiting(self) -> tuple[Track, ...]:
+        return self._playback.waiting
+
+    def filters(self) -> JsonObject:
+        return self._playback.filters.as_json()
+
+    def state(self) -> JsonObject:
+        """The whole state."""
+        playback = self._playback
+        position_ms = playback.position_ms
+        return {
+            "id": playback.player_id,
+            "track": playback.current.as_json(playback.metadata, position_ms),
+            "state": playback.state.value,
+            "paused": playback.paused,
+            "position": position_ms,
+            **playback.filters.as_json(),
+            "loop": playback.loop_mode.value,
+            "queueLength": playback.queue_length,
+            "metadata": playback.metadata,
+            "listeners": len(self._broadcast),
+            "seq": self._events.last_seq,
+            "quality": {
+                "framesSent": self._frames_sent,
+                "framesLostByListeners": self._frames_lost,
+                "timesRunDry": self._times_dry,
+                "latePlans": self._sound.late_plans_total,
+                "decoderProcess": self._sound.decoder_process_id,
+            },
+        }
+
+    # The clock
+
+    def tick(self) -> None:
+        """One frame's time: sends the next frame when there is one."""
+        if self._playback.wants_frames:
+            if self._is_dry and self._sound.can_flow:
+                self._is_dry = False
+                self._perform(self._playback.flowing())
+            if not self._is_dry and self._send_frame():
+                return
+        if self._broadcast.wants_silence:
+            self._broadcast.send_silence()
+        self._update_ticking()
+
+    def _send_frame(self) -> bool:
+        buffer = self._sound.buffer
+        if not buffer.frames_ahead:
+            self._run_dry()
+            return False
+        while (mark := buffer.next_mark()) is not None:
+            self._tell(mark)
+        if not buffer.frames_ahead or not self._playback.wants_frames:
+            return False
+        frame = self._sound.take_frame()
+        self._broadcast.send(frame.pcm)
+        self._frames_sent += 1
+        if frame.source == self._playback.sounding:
+            samples = self._sound.position_samples(frame.source, frame.position_samples)
+            self._playback.position_ms = ms_of_samples(samples + FRAME_SAMPLES)
+        self._tell_complete_ends()
+        self._open_next_in_time()
+        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
+            self._events.add(self._playback.update())
+        return True
+
+    def _tell(self, mark: Mark) -> None:
+        """What happens to a source where the sending stands now."""
+        source = mark.source
+        if mark.kind is MarkKind.BEGIN:
+            self._perform(self._playback.first_frame(source))
+            return
+        self._sound.source_ended(self._sound.buffer.begins_now())
+        failure = self._sound.take_break_off(source)
+        if mark.kind is MarkKind.END or failure is None:
+            outcome = self._playback.ended(source)
+        else:
+            outcome = self._playback.broke_off(source, failure)
+        self._drop(source)
+        self._perform(outcome)
+
+    def _tell_complete_ends(self) -> None:
+        while (mark := self._sound.buffer.next_end()) is not None:
+            self._tell(mark)
+
+    def _run_dry(self) -> None:
+        self._is_dry = True
+        self._times_dry += 1
+        self._sound.flush()
+        self._perform(self._playback.ran_dry())
+        if self._late_failure is not None:
+            source, failure = self._late_failure
+            self._late_failure = None
+            self.source_failed(source, failure)
+
+    # What becomes of sources
+
+    def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
+        self._perform(self._playback.opened(source, facts))
+        self._open_next_in_time()
+
+    def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        if source == self._playback.sounding and not self._is_dry and self._sound.buffer.frames_ahead:
+            # A source that was opened again has failed: what is still here of it is sent first.
+            self._late_failure = (source, failure)
+            return
+        outcome = self._playback.failed(source, failure)
+        self._drop(source)
+        self._perform(outcome)
+
+    def source_decoded(self, source: SourceId) -> None:
+        self._open_next_in_time()
+
+    def frames_arrived(self) -> None:
+        if self._is_dry and not self._is_deleted:
+            if self._playback.wants_frames:
+                self._tell_complete_ends()
+            self._update_ticking()
+
+    def sources_guilty(self, sources: tuple[SourceId, ...]) -> None:
+        for source in sources:
+            uri = self._uris.get(source)
+            if uri is not None:
+                self._services.suspects.strike(uri)
+
+    # How it is done
+
+    def _perform(self, outcome: Outcome) -> None:
+        for event in outcome.events:
+            self._events.add(event)
+        for action in outcome.actions:
+            if isinstance(action, Open):
+                self._uris[action.source] = action.track.info.uri
+                self._sound.open(action.source, action.track.info.uri, action.delay_s)
+            else:
+                self._drop(action.source)
+        playback = self._playback
+        self._sound.play(playback.sounding, playback.following, playback.filters)
+        self._update_ticking()
+
+    def _drop(self, source: SourceId) -> None:
+        self._uris.pop(source, None)
+        self._sound.drop(source)
+
+    def _open_next_in_time(self) -> None:
+        """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""
+        playback = self._playback
+        source = playback.sounding
+        info = playback.current.info
+        if source is None or source == self._next_ordered_for or info.is_stream:
+            return
+        is_near = 0 < info.length_ms <= playback.position_ms + OPEN_NEXT_BEFORE_END_MS
+        if is_near or self._sound.is_decoded(source):
+            self._next_ordered_for = source
+            self._perform(playback.next_is_due())
+
+    def _start_clock(self) -> None:
+        self._cancel_first_wait()
+        if not self._playback.clock_started:
+            self._perform(self._playback.start_clock())
+            self.frames_arrived()
+
+    def _cancel_first_wait(self) -> None:
+        if self._first_wait is not None:
+            self._first_wait.cancel()
+            self._first_wait = None
+
+    def _update_ticking(self) -> None:
+        """Ticks only while there is something to send: who is paused, idle or waiting costs nothing."""
+        if self._is_deleted:
+            return
+        has_frames = self._playback.wants_frames and (not self._is_dry or self._sound.can_flow)
+        if has_frames or self._broadcast.wants_silence:
+            self._services.clock.join(self)
+        else:
+            self._services.clock.leave(self)
+
+    def _count_lost_frames(self, frames: int) -> None:
+        self._frames_lost += frames

@@ -1,0 +1,122 @@
+"""Opens a player's sources and brings each to its decoder session, as a descriptor or as a feed of bytes."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from tonearm.audio.source_feed import SourceFeed
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.outcome import SourceId
+from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
+from tonearm.sources.byte_source import ByteSource, LocalFile
+
+
+class Opener(Protocol):
+    """Turns a URI into something that can be read."""
+
+    async def open(self, uri: str) -> LocalFile | ByteSource:
+        """What comes back belongs to the caller. Raises `PlayError`."""
+        ...
+
+
+class SessionLink(Protocol):
+    """The way to the decoder session that a source is opened for."""
+
+    @property
+    def id(self) -> int: ...
+
+    def send(self, message: OpenSource | DropSource | Data | DataFailed, descriptor: int | None = None) -> None: ...
+
+
+class SourceOpening:
+    """One source on its way into one session: being opened, then fed until it is dropped.
+
+    `failed` is called when the URI cannot be opened. A re-opened source starts at `start_sample` where that is
+    possible; a live one starts where it is now.
+    """
+
+    def __init__(
+        self,
+        source: SourceId,
+        uri: str,
+        delay_s: float,
+        start_sample: int,
+        opener: Opener,
+        link: SessionLink,
+        failed: Callable[[SourceId, PlayFailure], None],
+    ) -> None:
+        self._source = source
+        self._uri = uri
+        self._start_sample = start_sample
+        self._link = link
+        self._failed = failed
+        self._feed: SourceFeed | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+
+    def want(self, order: Want) -> None:
+        if self._feed is not None:
+            self._feed.want(order)
+
+    def drop(self) -> asyncio.Task[None]:
+        """Stops whatever goes on. The task ends when everything is given back."""
+        if self._closing is None:
+            self._opening.cancel()
+            self._link.send(DropSource(self._link.id, self._source))
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        await asyncio.wait([self._opening])
+        if self._feed is not None:
+            await self._feed.close()
+
+    async def _open(self, opener: Opener, delay_s: float) -> None:
+        if delay_s:
+            await asyncio.sleep(delay_s)
+        try:
+            opened = await opener.open(self._uri)
+        except PlayError as error:
+            self._failed(self._source, error.failure)
+        except Exception as error:
+            # A library's surprise ends this track with a reason instead of leaving it loading for ever.
+            self._failed(
+                self._source,
+                PlayFailure(
+                    FailureCode.CONNECT_FAILED,
+                    Stage.CONNECT,
+                    f"Opening the source failed unexpectedly ({type(error).__name__}: {error}).",
+                    "Try again; report it when it happens again with this source.",
+                ),
+            )
+        else:
+            self._begin(opened)
+
+    def _begin(self, opened: LocalFile | ByteSource) -> None:
+        if isinstance(opened, LocalFile):
+            order = OpenSource(
+                session=self._link.id,
+                source=self._source,
+                name=opened.name,
+                size_bytes=opened.size_bytes,
+                is_seekable=True,
+                is_live=False,
+                content_type=None,
+                start_sample=self._start_sample,
+                has_descriptor=True,
+            )
+            self._link.send(order, opened.descriptor)
+            return
+        order = OpenSource(
+            session=self._link.id,
+            source=self._source,
+            name=opened.name,
+            size_bytes=opened.size_bytes,
+            is_seekable=opened.is_seekable,
+            is_live=opened.is_live,
+            content_type=opened.content_type,
+            start_sample=0 if opened.is_live else self._start_sample,
+            has_descriptor=False,
+        )
+        self._feed = SourceFeed(opened, self._link.send)
+        self._link.send(order)

@@ -1,0 +1,179 @@
+"""The bytes of a source as libav wants them: read, seek, tell. One kind for descriptors, one for asked-for bytes."""
+
+import os
+import threading
+from collections.abc import Callable
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.decoder.messages import DATA_CHUNK_BYTES
+
+
+class Dropped(PlayError):
+    """The source is not wanted any more: an order to stop, not a failure."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The source was dropped.", "Nothing to do.")
+        )
+
+
+class DescriptorReader:
+    """Reads an opened file by position. Never blocks for longer than the disk does."""
+
+    def __init__(self, descriptor: int, size_bytes: int) -> None:
+        self._descriptor = descriptor
+        self._size_bytes = size_bytes
+        self._offset = 0
+        self._dropped = False
+
+    def read(self, n: int) -> bytes:
+        if self._dropped:
+            raise Dropped
+        try:
+            data = os.pread(self._descriptor, n, self._offset)
+        except OSError as error:
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.FILE_UNREADABLE,
+                    Stage.READ,
+                    f"Reading the file failed: {error.strerror}.",
+                    "Check the disk and the file.",
+                )
+            ) from error
+        self._offset += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._offset = _target(offset, whence, self._offset, self._size_bytes)
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seekable(self) -> bool:
+        return True
+
+    def drop(self) -> None:
+        self._dropped = True
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class WantingReader:
+    """Reads bytes that the node sends when asked: one chunk in use, one on its way.
+
+    `want(offset, length)` asks the node. `pause()` and `resume()` are called around every wait, so that the turn is
+    given up in it. `deliver`, `fail` and `drop` are called by the thread that reads the socket.
+    """
+
+    def __init__(
+        self,
+        size_bytes: int | None,
+        is_seekable: bool,
+        want: Callable[[int, int], None],
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self._size_bytes = size_bytes
+        self._is_seekable = is_seekable
+        self._want = want
+        self._pause = pause
+        self._resume = resume
+        self._changed = threading.Condition()
+        self._offset = 0
+        self._chunk = b""
+        self._chunk_offset = 0
+        self._wanted_offset: int | None = None
+        self._arrived: bytes | None = None
+        self._failure: PlayFailure | None = None
+        self._is_dropped = False
+
+    def read(self, n: int) -> bytes:
+        """Up to `n` bytes, none at the end. Raises `PlayError`."""
+        start = self._offset - self._chunk_offset
+        if not 0 <= start < len(self._chunk):
+            self._next_chunk()
+            start = 0
+        data = self._chunk[start : start + n]
+        self._offset += len(data)
+        if self._wanted_offset is None and self._chunk:
+            self._ask(self._chunk_offset + len(self._chunk))
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END and self._size_bytes is None:
+            raise OSError("the size is unknown")
+        target = _target(offset, whence, self._offset, self._size_bytes or 0)
+        self._offset = target
+        return target
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def deliver(self, offset: int, data: bytes) -> None:
+        with self._changed:
+            if offset == self._wanted_offset:
+                self._arrived = data
+                self._changed.notify()
+
+    def fail(self, failure: PlayFailure) -> None:
+        with self._changed:
+            self._failure = failure
+            self._changed.notify()
+
+    def drop(self) -> None:
+        with self._changed:
+            self._is_dropped = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Nothing to give back: the bytes were the node's."""
+
+    def _next_chunk(self) -> None:
+        if self._wanted_offset != self._offset:
+            self._ask(self._offset)
+        self._chunk = self._await_arrival()
+        self._chunk_offset = self._offset
+        self._wanted_offset = None
+
+    def _ask(self, offset: int) -> None:
+        with self._changed:
+            self._wanted_offset = offset
+            self._arrived = None
+        self._want(offset, DATA_CHUNK_BYTES)
+
+    def _await_arrival(self) -> bytes:
+        with self._changed:
+            if self._is_here():
+                return self._take()
+        self._pause()
+        try:
+            with self._changed:
+                self._changed.wait_for(self._is_here)
+        finally:
+            self._resume()
+        with self._changed:
+            return self._take()
+
+    def _is_here(self) -> bool:
+        return self._arrived is not None or self._failure is not None or self._is_dropped
+
+    def _take(self) -> bytes:
+        if self._is_dropped:
+            raise Dropped
+        if self._arrived is None:
+            assert self._failure is not None
+            raise PlayError(self._failure)
+        data, self._arrived = self._arrived, None
+        return data
+
+
+def _target(offset: int, whence: int, position: int, size_bytes: int) -> int:
+    base = {os.SEEK_SET: 0, os.SEEK_CUR: position, os.SEEK_END: size_bytes}[whence]
+    if base + offset < 0:
+        raise OSError("a position before the start")
+    return base + offset

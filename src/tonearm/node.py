@@ -1,0 +1,196 @@
+"""The node: all players by id. The only object that the edge calls."""
+
+import asyncio
+import logging
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from tonearm.audio.clock import Clock
+from tonearm.audio.decoder_pool import DecoderPool
+from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, ResolverDisabled
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.filters import FilterChange
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.quarantine import Quarantine
+from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.track import Track
+from tonearm.core.track_queue import LoopMode
+from tonearm.sources.byte_source import ByteSource, LocalFile
+from tonearm.sources.opener import SourceOpener
+
+CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
+_PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """What the node needs of the configuration. `decoder_processes` 0 means one for each core."""
+
+    decoder_processes: int = 0
+    decoder_memory_limit_mb: int = 1024
+    first_listener_wait_ms: int = 1000
+    max_players: int = 10_000
+    max_waiting_tracks: int = 10_000
+    max_listeners: int = 1_000
+
+
+class Node:
+    """Lives on one event loop, from `start` to `stop`. Methods raise the classes of `core.errors`."""
+
+    def __init__(self, opener: SourceOpener, settings: NodeSettings) -> None:
+        self._opener = opener
+        self._settings = settings
+        self._players: dict[str, Player] = {}
+        self._pool = DecoderPool(settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb)
+        self._services: PlayerServices | None = None
+
+    async def start(self) -> None:
+        """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails."""
+        loop = asyncio.get_running_loop()
+        suspects = _QuarantinedOpener(self._opener)
+        self._services = PlayerServices(
+            pool=self._pool,
+            opener=suspects,
+            suspects=suspects,
+            clock=Clock(),
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            call_later=loop.call_later,
+            first_listener_wait_ms=self._settings.first_listener_wait_ms,
+            max_waiting_tracks=self._settings.max_waiting_tracks,
+            max_listeners=self._settings.max_listeners,
+        )
+        await self._pool.start()
+
+    async def stop(self) -> None:
+        """Silences the players, closes every socket with 1001 and ends the decoder processes."""
+        services = self._started()
+        services.clock.stop()
+        players = list(self._players.values())
+        self._players.clear()
+        for player in players:
+            player.close_connections(CLOSE_GOING_AWAY, "the node is shutting down")
+        await asyncio.gather(*(player.delete() for player in players))
+        await self._pool.stop()
+        await self._opener.close()
+
+    async def create_player(self, player_id: str, uri: str, metadata: Json) -> None:
+        if not is_player_id(player_id):
+            raise BadRequest(
+                "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
+            )
+        if player_id in self._players:
+            raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
+        if len(self._players) >= self._settings.max_players:
+            raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
+        track = self._new_track(uri, {})
+        self._players[player_id] = Player(player_id, track, metadata, self._started())
+        log.info("player %s created", player_id)
+
+    async def delete_player(self, player_id: str) -> None:
+        player = self._player(player_id)
+        del self._players[player_id]
+        await player.delete()
+        log.info("player %s deleted", player_id)
+
+    def list_players(self) -> list[JsonObject]:
+        return [player.state() for player in self._players.values()]
+
+    def player_state(self, player_id: str) -> JsonObject:
+        return self._player(player_id).state()
+
+    def has_player(self, player_id: str) -> bool:
+        return player_id in self._players
+
+    def play(self, player_id: str) -> None:
+        self._player(player_id).play()
+
+    def pause(self, player_id: str) -> None:
+        self._player(player_id).pause()
+
+    def skip(self, player_id: str) -> None:
+        self._player(player_id).skip()
+
+    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
+        player = self._player(player_id)
+        track = self._new_track(uri, metadata)
+        player.enqueue(track)
+        return track.id
+
+    def waiting(self, player_id: str) -> list[JsonObject]:
+        return [
+            {"id": track.id, "uri": track.info.identifier, "metadata": track.metadata}
+            for track in self._player(player_id).waiting()
+        ]
+
+    def set_loop(self, player_id: str, mode: LoopMode) -> None:
+        self._player(player_id).set_loop(mode)
+
+    def filters(self, player_id: str) -> JsonObject:
+        return self._player(player_id).filters()
+
+    def change_filters(self, player_id: str, change: FilterChange) -> None:
+        self._player(player_id).change_filters(change)
+
+    def change_metadata(self, player_id: str, merge: bool, value: Json) -> None:
+        self._player(player_id).change_metadata(merge, value)
+
+    def attach_listener(self, player_id: str, sink: FrameSink) -> Callable[[], None]:
+        return self._player(player_id).attach(sink)
+
+    def subscribe(
+        self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool
+    ) -> Callable[[], None]:
+        return self._player(player_id).subscribe(sink, since, snapshot)
+
+    async def resolve(self, url: str) -> str:
+        raise ResolverDisabled("The resolver is disabled on this node; give direct URLs.")
+
+    def _player(self, player_id: str) -> Player:
+        player = self._players.get(player_id)
+        if player is None:
+            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
+        return player
+
+    def _new_track(self, uri: str, metadata: Json) -> Track:
+        self._opener.check(uri)
+        return Track.create(str(uuid.uuid4()), initial_track_info(parse_source_uri(uri)), metadata)
+
+    def _started(self) -> PlayerServices:
+        assert self._services is not None, "the node was not started"
+        return self._services
+
+
+def is_player_id(text: str) -> bool:
+    return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+class _QuarantinedOpener:
+    """Opens sources, but not those that ended decoder processes twice."""
+
+    def __init__(self, opener: SourceOpener) -> None:
+        self._opener = opener
+        self._quarantine = Quarantine()
+
+    def strike(self, uri: str) -> None:
+        self._quarantine.strike(uri, time.monotonic())
+
+    async def open(self, uri: str) -> LocalFile | ByteSource:
+        if self._quarantine.is_quarantined(uri, time.monotonic()):
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.QUARANTINED,
+                    Stage.CONNECT,
+                    "This source has ended a decoder process twice; it is not tried again for an hour.",
+                    "Check the file with another program: it is damaged or made to do harm.",
+                )
+            )
+        return await self._opener.open(uri)
