@@ -33,13 +33,12 @@ class PacketDecoder:
 
     def __init__(self, container: InputContainer, stream: AudioStream, guard: GuardedReader, name: str) -> None:
         self.counts = PacketCounts()
-        self.first_packet_gap_bytes: int | None = None
         self._container = container
         self._stream = stream
         self._guard = guard
         self._name = name
         self._bad_in_a_row = 0
-        self._packets: "Iterator[Packet[AudioStream]]" = container.demux(stream)
+        self._packets: Iterator[Packet[AudioStream]] = container.demux(stream)
 
     def next_frames(self) -> list[AudioFrame] | None:
         """The frames of the next packet (perhaps none), or None at the end.
@@ -51,7 +50,7 @@ class PacketDecoder:
             return None
         self._guard.packet_came()
         try:
-            frames: list[AudioFrame] = packet.decode()  # type: ignore[assignment]  # of an audio stream
+            frames: list[AudioFrame] = packet.decode()
         except (av.FFmpegError, MemoryError) as error:
             self._guard.raise_failure()
             self._raise_if_out_of_memory(error)

@@ -40,7 +40,6 @@ CODECS: Final = frozenset(
     }
 )
 
-# Compressed with memory: the sound of a packet also depends on the ones before it.
 MIN_SAMPLE_RATE_HZ: Final = 4_000
 MAX_SAMPLE_RATE_HZ: Final = 384_000
 MAX_CHANNELS: Final = 8

@@ -50,6 +50,10 @@ class GuardedReader:
         self._budget_bytes = SILENT_BUDGET_BYTES
         self.packet_came()
 
+    def begin_seeking(self) -> None:
+        """Containers without an index are read through to the wanted position."""
+        self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
+
     def packet_came(self) -> None:
         self._budget_left = self._budget_bytes
 

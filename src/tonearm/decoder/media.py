@@ -1,16 +1,28 @@
 """A source as the decoder process plays it: opened once, decoded in turns, positioned by sample."""
 
+from typing import Final
+
+import av
+from av.audio.frame import AudioFrame
+
 from tonearm.core.failure import PlayError
-from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder import play_errors
-from tonearm.decoder.facts import source_facts
+from tonearm.decoder.facts import heard_source_samples, source_facts
+from tonearm.decoder.first_bytes import RewoundReader, has_mp4_index_at_end, read_first_bytes
 from tonearm.decoder.guarded_reader import GuardedReader
 from tonearm.decoder.media_reader import MediaReader
+from tonearm.decoder.ogg_mending import OggMender
 from tonearm.decoder.opening import OpenedAudio, open_audio
-from tonearm.decoder.resampling import BLOCK_SAMPLES, Resampler, SourceFormat
+from tonearm.decoder.positions import SourcePositions, cut, source_start_for
+from tonearm.decoder.resampling import Resampler, SourceFormat, settle_samples
 
 __all__ = ["Media", "MediaReader", "open_media"]
+
+# How far before the wanted position decoding begins: codecs build on what came before (MP3's bit reservoir at low bit
+# rates, 80 ms for Opus). When the container lands behind the position, farther.
+_PREROLLS_S: Final = (0.5, 5.0)
 
 
 def open_media(
@@ -21,12 +33,18 @@ def open_media(
     `name` is the file's name for messages, `content_type` what a server called it. `size_bytes` is None when unknown.
     Takes at most 32 MiB and 15 s. Raises PlayError; one that the reader raises comes out unchanged.
     """
-    if size_bytes == 0:
+    first = read_first_bytes(reader)
+    if not first:
         raise play_errors.empty()
-    guard = GuardedReader(reader, name=name, size_bytes=size_bytes)
+    if not reader.seekable() and has_mp4_index_at_end(first):
+        raise play_errors.index_at_end(name)
+    whole: MediaReader = RewoundReader(first, reader)
+    if first.startswith(b"OggS"):
+        whole = OggMender(whole)
+    guard = GuardedReader(whole, name=name, size_bytes=size_bytes)
     opened = open_audio(guard, name=name, content_type=content_type)
     guard.begin_playing()
-    facts = source_facts(opened, size_bytes=size_bytes, is_seekable=guard.seekable(), is_live=is_live)
+    facts = source_facts(opened, is_seekable=guard.seekable(), is_live=is_live)
     return Media(opened, guard, facts, name)
 
 
@@ -38,10 +56,11 @@ class Media:
         self._opened = opened
         self._guard = guard
         self._name = name
-        self._waiting_frames = opened.first_frames
+        self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
+        self._source_samples_heard = heard_source_samples(opened)
         self._resampler: Resampler | None = None
-        self._at_end = False
         self._broken: PlayError | None = None
+        self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
 
     def decode(self, at_least_samples: int) -> bytes:
         """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` a channel or more; `b""` only at the end.
@@ -51,27 +70,58 @@ class Media:
         if self._broken is not None:
             raise self._broken
         parts: list[bytes] = []
-        samples = 0
+        missing_bytes = max(at_least_samples, 1) * SAMPLE_BLOCK_BYTES
         try:
-            while samples < at_least_samples and not self._at_end:
-                part = self._decode_packet()
+            while missing_bytes > 0 and not self._at_end:
+                part = self._without_dropped(self._decode_packet())
                 if part:
                     parts.append(part)
-                    samples += len(part) // 4
+                    missing_bytes -= len(part)
         except PlayError as error:
             self._broken = error
-            parts.append(self._finish_resampler())
+            parts.append(self._without_dropped(self._finish_resampler()))
             if not any(parts):
                 raise
         return b"".join(parts)
 
     def seek(self, sample: int) -> None:
-        raise NotImplementedError
+        """Go on with output sample `sample` (at 48 kHz) with the next `decode`.
+
+        Exact to the sample where the container has timestamps. Behind the end, `decode` answers the end.
+        Raises PlayError when the source cannot jump; then nothing can be decoded any more.
+        """
+        if not self._guard.seekable():
+            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
+        if self._positions is None:
+            raise play_errors.not_seekable(self._name, "its container has no timestamps")
+        positions = self._positions
+        wanted, drop_output_samples = source_start_for(
+            sample, positions.sample_rate_hz, settle_samples(positions.sample_rate_hz)
+        )
+        self._broken = None
+        try:
+            frames = self._frames_before(wanted, positions)
+        except PlayError as error:
+            self._broken = error
+            raise
+        self._resampler = None
+        self._begin(frames, source_position=wanted, drop_output_samples=drop_output_samples)
+        self._is_before_start = True
 
     def close(self) -> None:
         """Let go of everything. The reader stays its owner's."""
         self._resampler = None
+        self._waiting_frames = []
         self._opened.container.close()
+
+    def _begin(self, frames: list[AudioFrame], *, source_position: int, drop_output_samples: int) -> None:
+        self._waiting_frames = frames
+        self._source_position = source_position
+        self._drop_output_bytes = drop_output_samples * SAMPLE_BLOCK_BYTES
+        self._is_before_start = False
+        self._at_end = False
+
+    # Decoding
 
     def _decode_packet(self) -> bytes:
         if self._waiting_frames:
@@ -83,15 +133,87 @@ class Media:
                 return self._finish_resampler()
             frames = next_frames
         finished = b""
-        resampler = self._resampler
         for frame in frames:
-            source = SourceFormat.of_frame(frame)
-            if resampler is None or resampler.source != source:
-                finished += self._finish_resampler()
-                resampler = self._resampler = Resampler(source)
-            resampler.push(frame)
-        return finished + resampler.pull_blocks() if resampler is not None else finished
+            heard = self._heard_part(frame)
+            if heard is not None:
+                finished += self._push(heard)
+        return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
+
+    def _push(self, frame: AudioFrame) -> bytes:
+        """Returns what the last resampler still held, when the frame needs another one."""
+        source = SourceFormat.of_frame(frame)
+        finished = b""
+        if self._resampler is None or self._resampler.source != source:
+            finished = self._finish_resampler()
+            self._resampler = Resampler(source)
+        self._resampler.push(frame)
+        return finished
+
+    def _heard_part(self, frame: AudioFrame) -> AudioFrame | None:
+        """The frame without what lies before the position that was sought, or behind the end that the container tells
+        (AAC in MP4 is filled up to a whole packet)."""
+        start, stop = 0, frame.samples
+        if self._is_before_start:
+            start = max(self._source_position - self._position_of(frame), 0)
+            if start >= stop:
+                return None
+            self._is_before_start = False
+        if self._source_samples_heard is not None:
+            stop = min(stop, start + self._source_samples_heard - self._source_position)
+            if stop <= start:
+                return None
+        self._source_position += stop - start
+        return frame if stop - start == frame.samples else cut(frame, start, stop)
+
+    def _position_of(self, frame: AudioFrame) -> int:
+        position = self._positions.of_frame(frame) if self._positions is not None else None
+        return self._source_position if position is None else position
 
     def _finish_resampler(self) -> bytes:
         resampler, self._resampler = self._resampler, None
         return resampler.finish() if resampler is not None else b""
+
+    def _without_dropped(self, pcm: bytes) -> bytes:
+        if self._drop_output_bytes == 0:
+            return pcm
+        dropped = min(self._drop_output_bytes, len(pcm))
+        self._drop_output_bytes -= dropped
+        return pcm[dropped:]
+
+    # Seeking
+
+    def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
+        """Move the container to where decoding gives the wanted source position; the first frames there."""
+        for timestamp in self._timestamps_to_try(wanted, positions):
+            self._guard.begin_seeking()
+            if not self._seek_container(timestamp):
+                continue
+            frames = self._next_frames_with_sound()
+            position = positions.of_frame(frames[0]) if frames else None
+            if position is not None and position <= wanted:
+                return frames
+            if not frames and timestamp == positions.first_timestamp:
+                return []
+        raise play_errors.not_seekable(self._name, "its container cannot find the position")
+
+    def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
+        before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in _PREROLLS_S]
+        start = positions.first_timestamp
+        # Some containers have packets before the first sound (an encoder's delay), and some refuse a time before it.
+        return [*(positions.timestamp_at(position) for position in before if position > 0), min(start, 0), start]
+
+    def _seek_container(self, timestamp: int) -> bool:
+        try:
+            self._opened.container.seek(timestamp, stream=self._opened.stream)
+        except av.FFmpegError:
+            self._guard.raise_failure()
+            return False
+        self._guard.raise_failure()
+        self._opened.decoder.restart()
+        return True
+
+    def _next_frames_with_sound(self) -> list[AudioFrame]:
+        while (frames := self._opened.decoder.next_frames()) is not None:
+            if frames:
+                return frames
+        return []

@@ -67,8 +67,6 @@ def _open_container(guard: GuardedReader, name: str, content_type: str | None) -
         guard.raise_failure()
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
-        if guard.bytes_read == 0:
-            raise play_errors.empty() from error
         raise play_errors.not_audio(name, content_type) from error
     try:
         guard.raise_failure()
@@ -99,7 +97,7 @@ def _first_frames(
     decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None
 ) -> list[AudioFrame]:
     """Decode until it is plausible that this is sound: libav also finds a few MP3 frames in random bytes."""
-    wanted_packets = 12 if container.format.name in formats.UNFRAMED_CONTAINERS else 1
+    wanted_packets = 12 if container.format.name in formats.UNFRAMED_CONTAINERS else 3
     frames: list[AudioFrame] = []
     while decoder.counts.good < wanted_packets:
         new_frames = decoder.next_frames()

@@ -5,7 +5,7 @@ exception: 23 µs for 20 ms of sound with blocks of 20 ms, 8 to 10 with blocks o
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import av
 import numpy as np
@@ -13,7 +13,7 @@ from av.audio.frame import AudioFrame
 from av.filter import Graph
 from av.filter.context import FilterContext
 
-from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 
 BLOCK_SAMPLES: Final = 4800
 
@@ -53,7 +53,7 @@ class Resampler:
         self._pushed_source_samples = 0
         self._pulled_samples = 0
         # Half a filter in output samples, and some: what has gone in but cannot have come out yet.
-        self._held_back_samples = FILTER_TAPS * max(1, -(-SAMPLE_RATE_HZ // source.sample_rate_hz))
+        self._held_back_samples = settle_samples(source.sample_rate_hz) // 2
         self._graph, self._source, self._sink = _build_graph(source)
 
     def push(self, frame: AudioFrame) -> None:
@@ -84,12 +84,11 @@ class Resampler:
         return self._pushed_source_samples * SAMPLE_RATE_HZ // self.source.sample_rate_hz
 
     def _pull(self) -> bytes:
-        frame = self._sink.pull()
-        assert isinstance(frame, AudioFrame)
+        frame = cast(AudioFrame, self._sink.pull())
         self._pulled_samples += frame.samples
         if self._is_mono:
             # libav's mono to stereo takes 3 dB off.
-            mono = np.frombuffer(frame.planes[0], np.int16, frame.samples)
+            mono = np.frombuffer(memoryview(frame.planes[0]), np.int16, frame.samples)
             return np.repeat(mono, 2).tobytes()
         # A plane may be padded behind its last sample.
         return bytes(memoryview(frame.planes[0])[: frame.samples * SAMPLE_BLOCK_BYTES])
@@ -143,6 +142,6 @@ def _named_layout(source: SourceFormat) -> str:
     return source.layout
 
 
-def mono_samples(pcm: bytes) -> int:
-    """Samples a channel in `pcm`."""
-    return len(pcm) // (2 * SAMPLE_BYTES)
+def settle_samples(source_rate_hz: int) -> int:
+    """Output samples after which a resampler begun anew gives what one that runs through gives: twice its filter."""
+    return 2 * FILTER_TAPS * max(1, -(-SAMPLE_RATE_HZ // source_rate_hz))

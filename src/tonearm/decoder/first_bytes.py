@@ -1,0 +1,58 @@
+"""A look at the first bytes of a source before libav gets it: what would end in a useless or endless read."""
+
+import io
+import struct
+from typing import Final
+
+from tonearm.decoder.media_reader import MediaReader
+
+FIRST_BYTES: Final = 4096
+
+
+class RewoundReader:
+    """Gives bytes that were read already once more, then goes on with the reader: for sources that cannot jump."""
+
+    def __init__(self, first: bytes, reader: MediaReader) -> None:
+        self._first = first
+        self._reader = reader
+
+    def read(self, n: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:n], self._first[n:]
+            return data
+        return self._reader.read(n)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._first = b""
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell() - len(self._first)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
+def read_first_bytes(reader: MediaReader) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source."""
+    parts: list[bytes] = []
+    missing = FIRST_BYTES
+    while missing > 0 and (part := reader.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def has_mp4_index_at_end(first: bytes) -> bool:
+    """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
+    if first[4:8] != b"ftyp":
+        return False
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"mdat":
+            return True
+        if kind in (b"moov", b"moof") or size < 8:
+            return False
+        position += size
+    return False

@@ -1,0 +1,243 @@
+"""Real audio files, made on the fly: signals as arrays, and the bytes of files in many formats that hold them.
+
+A signal is a float64 array of shape (samples, channels), full scale at 1.0.
+"""
+
+import io
+import struct
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import av
+import numpy as np
+import numpy.typing as npt
+from av.audio.stream import AudioStream
+from av.video.stream import VideoStream
+
+Signal = npt.NDArray[np.float64]
+
+
+def tone(
+    frequency_hz: float, seconds: float = 1.0, rate_hz: int = 48_000, *, channels: int = 2, level: float = 0.5
+) -> Signal:
+    """A sine, the same in every channel."""
+    time = np.arange(round(seconds * rate_hz)) / rate_hz
+    return np.repeat((level * np.sin(2 * np.pi * frequency_hz * time))[:, None], channels, axis=1)
+
+
+def music(
+    seconds: float = 1.0, rate_hz: int = 48_000, *, channels: int = 2, level: float = 0.5, seed: int = 1
+) -> Signal:
+    """Something that is nowhere the same twice, so that a comparison also finds a shift: drifting tones, per channel
+    different, below 5 kHz (lossy codecs and resampling keep it)."""
+    random = np.random.default_rng(seed)
+    time = np.arange(round(seconds * rate_hz)) / rate_hz
+    signal = np.zeros((len(time), channels))
+    top_hz = min(5000.0, rate_hz * 0.35)
+    for channel in range(channels):
+        for _ in range(6):
+            start_hz, drift_hz = random.uniform(100, top_hz * 0.8), random.uniform(-60, 60)
+            phase = 2 * np.pi * (start_hz * time + drift_hz * time * time / 2) + random.uniform(0, 6.28)
+            signal[:, channel] += np.sin(phase) * random.uniform(0.3, 1.0)
+    return np.asarray(signal * (level / np.abs(signal).max()))
+
+
+def s16(signal: Signal) -> npt.NDArray[np.int16]:
+    return np.clip(np.round(signal * 32768), -32768, 32767).astype(np.int16)
+
+
+def pcm_of(signal: Signal) -> bytes:
+    """The node's own PCM of a stereo signal at 48 kHz."""
+    return s16(signal).tobytes()
+
+
+def wav(signal: Signal, rate_hz: int = 48_000, *, coding: str = "s16", data_bytes: int | None = None) -> bytes:
+    """A RIFF WAVE file. `coding`: u8, s16, s24, s32, f32, f64, mulaw. `data_bytes` overrides the size in its header."""
+    data, tag, bits = _wav_data(signal, coding)
+    channels = signal.shape[1]
+    block = channels * bits // 8
+    format_chunk = struct.pack("<HHIIHH", tag, channels, rate_hz, rate_hz * block, block, bits)
+    size = len(data) if data_bytes is None else data_bytes
+    body = b"fmt " + struct.pack("<I", len(format_chunk)) + format_chunk + b"data" + struct.pack("<I", size) + data
+    return b"RIFF" + struct.pack("<I", min(4 + len(body), 0xFFFFFFFF)) + b"WAVE" + body
+
+
+def _wav_data(signal: Signal, coding: str) -> tuple[bytes, int, int]:
+    pcm, ieee_float, mulaw = 1, 3, 7
+    if coding == "u8":
+        return np.clip(np.round(signal * 128) + 128, 0, 255).astype(np.uint8).tobytes(), pcm, 8
+    if coding == "s16":
+        return s16(signal).tobytes(), pcm, 16
+    if coding in ("s24", "s32"):
+        wide = np.clip(np.round(signal * 2.0**31), -(2.0**31), 2.0**31 - 256).astype("<i4")
+        if coding == "s32":
+            return wide.tobytes(), pcm, 32
+        return wide.reshape(-1, 1).view(np.uint8).reshape(-1, 4)[:, 1:].tobytes(), pcm, 24
+    if coding == "f32":
+        return signal.astype("<f4").tobytes(), ieee_float, 32
+    if coding == "f64":
+        return signal.astype("<f8").tobytes(), ieee_float, 64
+    if coding == "mulaw":
+        return _mulaw(signal), mulaw, 8
+    raise ValueError(coding)
+
+
+def _mulaw(signal: Signal) -> bytes:
+    """ITU-T G.711."""
+    samples = np.clip(np.round(signal * 32768), -32635, 32635).astype(np.int32)
+    magnitude = np.abs(samples) + 132
+    exponent = np.floor(np.log2(magnitude)).astype(np.int32) - 7
+    mantissa = (magnitude >> (exponent + 3)) & 0x0F
+    code = ~((samples < 0) * 0x80 | exponent << 4 | mantissa) & 0xFF
+    return code.astype(np.uint8).tobytes()
+
+
+def encoded(
+    container: str,
+    codec: str,
+    signal: Signal,
+    rate_hz: int = 48_000,
+    *,
+    bit_rate: int | None = None,
+    sample_format: str | None = None,
+    layout: str | None = None,
+    tags: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None,
+    codec_options: Mapping[str, str] | None = None,
+    with_video: bool = False,
+) -> bytes:
+    """`signal` as a file: `container` and `codec` are libav's names, such as ("mp3", "libmp3lame"), ("mp4", "aac"),
+    ("flac", "flac"), ("ogg", "libopus"), ("webm", "libopus"), ("aiff", "pcm_s16be"), ("mpegts", "aac")."""
+    file = io.BytesIO()
+    output = av.open(file, "w", format=container, options=dict(options or {}))
+    with output:
+        output.metadata.update(tags or {})
+        video = _add_video(output) if with_video else None
+        audio = output.add_stream(codec, rate=rate_hz, options=dict(codec_options or {}))
+        assert isinstance(audio, AudioStream)
+        context = audio.codec_context
+        context.layout = layout or _LAYOUTS[signal.shape[1] - 1]
+        context.format = sample_format or _encoder_format(codec)
+        if bit_rate is not None:
+            context.bit_rate = bit_rate
+        if video is not None:
+            _encode_video(output, video, seconds=len(signal) / rate_hz)
+        _encode_audio(output, audio, signal, rate_hz)
+    return file.getvalue()
+
+
+def mp3(signal: Signal, rate_hz: int = 44_100, *, bit_rate: int | None = 192_000, **more: Any) -> bytes:
+    return encoded("mp3", "libmp3lame", signal, rate_hz, bit_rate=bit_rate, **more)
+
+
+def flac(signal: Signal, rate_hz: int = 48_000, **more: Any) -> bytes:
+    return encoded("flac", "flac", signal, rate_hz, **more)
+
+
+def opus(signal: Signal, *, container: str = "ogg", bit_rate: int = 160_000, **more: Any) -> bytes:
+    return encoded(container, "libopus", signal, 48_000, bit_rate=bit_rate, **more)
+
+
+def vorbis(signal: Signal, rate_hz: int = 44_100, **more: Any) -> bytes:
+    """By libav's own encoder, which is rough: for frequency and length, not for quality."""
+    return encoded("ogg", "vorbis", signal, rate_hz, bit_rate=256_000, codec_options={"strict": "experimental"}, **more)
+
+
+def m4a(signal: Signal, rate_hz: int = 44_100, *, codec: str = "aac", index_first: bool = True, **more: Any) -> bytes:
+    file = encoded("mp4", codec, signal, rate_hz, bit_rate=192_000 if codec == "aac" else None, **more)
+    return _index_first(file) if index_first else file
+
+
+def video_without_sound(seconds: float = 1.0) -> bytes:
+    file = io.BytesIO()
+    output = av.open(file, "w", format="mp4")
+    with output:
+        video = _add_video(output)
+        _encode_video(output, video, seconds)
+    return file.getvalue()
+
+
+_LAYOUTS = ("mono", "stereo", "3.0", "4.0", "5.0", "5.1", "6.1", "7.1")
+
+
+def _encoder_format(codec: str) -> str:
+    formats = av.Codec(codec, "w").audio_formats
+    names = [sample_format.name for sample_format in formats or []]
+    return next((name for name in ("s16", "s16p", "fltp", "flt", "s32", "s32p") if name in names), names[0])
+
+
+def _encode_audio(output: Any, stream: AudioStream, signal: Signal, rate_hz: int) -> None:
+    block_samples = stream.codec_context.frame_size or 1024
+    layout, sample_format = stream.codec_context.layout, stream.codec_context.format
+    for start in range(0, len(signal), block_samples):
+        block = signal[start : start + block_samples]
+        array = _as_format(block, sample_format.packed.name)
+        planes = array.T if sample_format.is_planar else array.reshape(1, -1)
+        frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(planes), format=sample_format.name, layout=layout.name)
+        frame.sample_rate, frame.pts, frame.time_base = rate_hz, start, Fraction(1, rate_hz)
+        output.mux(stream.encode(frame))
+    output.mux(stream.encode(None))
+
+
+def _as_format(block: Signal, packed_format: str) -> npt.NDArray[Any]:
+    if packed_format == "s16":
+        return s16(block)
+    if packed_format == "s32":
+        return np.clip(np.round(block * 2.0**31), -(2.0**31), 2.0**31 - 256).astype(np.int32)
+    if packed_format == "u8":
+        return np.clip(np.round(block * 128) + 128, 0, 255).astype(np.uint8)
+    return block.astype({"flt": np.float32, "dbl": np.float64}[packed_format])
+
+
+def _add_video(output: Any) -> VideoStream:
+    video = output.add_stream("mpeg4", rate=10)
+    assert isinstance(video, VideoStream)
+    video.width, video.height, video.pix_fmt = 64, 48, "yuv420p"
+    return video
+
+
+def _encode_video(output: Any, video: VideoStream, seconds: float) -> None:
+    for index in range(max(1, round(seconds * 10))):
+        picture = np.full((48, 64, 3), index * 7 % 256, np.uint8)
+        frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        frame.pts, frame.time_base = index, Fraction(1, 10)
+        output.mux(video.encode(frame))
+    output.mux(video.encode(None))
+
+
+def _index_first(file: bytes) -> bytes:
+    """An MP4 file with its `moov` box moved before `mdat`, and the chunk offsets in it set right."""
+    boxes = []
+    position = 0
+    while position < len(file):
+        size, kind = struct.unpack_from(">I4s", file, position)
+        boxes.append((kind, file[position : position + size]))
+        position += size
+    (index,) = (box for kind, box in boxes if kind == b"moov")
+    moved = bytearray(index)
+    at = moved.find(b"stco")
+    while at >= 0:
+        (count,) = struct.unpack_from(">I", moved, at + 8)
+        for entry in range(at + 12, at + 12 + 4 * count, 4):
+            struct.pack_into(">I", moved, entry, struct.unpack_from(">I", moved, entry)[0] + len(moved))
+        at = moved.find(b"stco", at + 4)
+    rest = [box for kind, box in boxes if kind not in (b"moov", b"ftyp")]
+    return b"".join([*(box for kind, box in boxes if kind == b"ftyp"), bytes(moved), *rest])
+
+
+def id3(*, texts: Mapping[str, bytes], picture: bytes = b"") -> bytes:
+    """An ID3v2.3 tag to put before an MP3. `texts`: frame name to its body (an encoding byte, then the text)."""
+    frames = b"".join(_id3_frame(name.encode(), body) for name, body in texts.items())
+    if picture:
+        frames += _id3_frame(b"APIC", b"\x00image/png\x00\x03\x00" + picture)
+    return b"ID3\x03\x00\x00" + synchsafe(len(frames)) + frames
+
+
+def synchsafe(size: int) -> bytes:
+    """The size in an ID3v2 header: four times seven bits."""
+    return bytes(size >> shift & 0x7F for shift in (21, 14, 7, 0))
+
+
+def _id3_frame(name: bytes, body: bytes) -> bytes:
+    return name + struct.pack(">IH", len(body), 0) + body
