@@ -18,6 +18,7 @@ from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.outcome import Open, Outcome, SourceId
 from tonearm.core.playback import Playback
+from tonearm.core.player_event import PlayerState
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.core.track_queue import LoopMode
@@ -220,7 +221,8 @@ class Player:
 
     def _run_dry(self) -> None:
         self._is_dry = True
-        self._times_dry += 1
+        if self._playback.state is PlayerState.PLAYING:
+            self._times_dry += 1
         self._sound.flush()
         self._perform(self._playback.ran_dry())
         if self._late_failure is not None:
@@ -245,6 +247,7 @@ class Player:
 
     def source_decoded(self, source: SourceId) -> None:
         self._open_next_in_time()
+        self.frames_arrived()
 
     def frames_arrived(self) -> None:
         if self._is_dry and not self._is_deleted:

@@ -80,6 +80,7 @@ class Sound:
         self._late_plans = 0
         self._plan_ramps = False
         self._granted_at = 0
+        self._must_switch = False
         self._has_flushed = False
         self._last_place: tuple[SourceId, int] = (0, 0)
         self.late_plans_total = 0
@@ -135,6 +136,8 @@ class Sound:
         if not switches and following == self._following and filters == self._filters:
             return
         at_frame = buffer.next_frame
+        # A cut that is not heard yet belongs to every plan that replaces the one with the cut.
+        switches = self._must_switch = switches or self._must_switch
         if switches:
             buffer.void_from(at_frame)
         elif following != self._following:
@@ -220,6 +223,7 @@ class Sound:
                 self._position_bases[source] = self.position_samples(source, start)
             self._start_opening(source, uri, 0.0, start)
         if sounding and not holds_all:
+            self._must_switch = True
             self._send_plan_of(self.buffer.end_frame, sounding, after=sounding, following=following)
 
     # How it is done
@@ -230,6 +234,7 @@ class Sound:
             return
         self._epoch += 1
         self._played_epoch = self._epoch
+        self._plan_ramps = self._must_switch = False
         first_frame = self.buffer.end_frame
         self._granted_at = first_frame
         self._session.send(OpenSession(self._session.id, self._epoch, first_frame, self._filters))
@@ -295,6 +300,7 @@ class Sound:
             buffer.void_from(audio.first_frame)
             self._played_epoch = audio.epoch
             self._plan_ramps = False
+            self._must_switch = False
         buffer.append(audio)
         self._owner.frames_arrived()
 

@@ -7,7 +7,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoder.filter_chain import ChainState, process
 from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoder.pcm_store import PcmStore
-from tonearm.decoder.timeline import Block, Place, Segment, Timeline
+from tonearm.decoder.timeline import FROM_START, Block, Place, Segment, Timeline
 
 BLOCK_FRAMES: Final = 5  # filters cost a third per sample on blocks of five frames of what they cost on single ones
 HISTORY_FRAMES: Final = 10  # unfiltered frames kept behind what was sent, to warm new filters up
@@ -47,7 +47,8 @@ class Session:
 
     def used_sample(self, source: int) -> int:
         """Up to which sample a source was rendered; what does not sound now counts as not begun."""
-        return self._place.sample if source == self._place.source else self._sources[source].store.start
+        start = self._sources[source].store.start
+        return max(start, self._place.sample) if source == self._place.source else start
 
     def plan(self, order: Plan) -> None:
         """Takes up a plan: voids the frames from `at_frame` on. `render` makes the new ones."""
@@ -63,7 +64,7 @@ class Session:
         self._timelines[order.epoch] = timeline
         self._epoch = order.epoch
         if order.switch_to is not None:
-            self._place = self._start_of(order.switch_to)
+            self._place = Place(order.switch_to, FROM_START, has_begun=False)
             self._followers.clear()
         self._followers[order.after] = order.following
         self._must_flush = False
@@ -131,8 +132,13 @@ class Session:
         marks: list[Mark] = []
         have = 0
         while have < samples and self._place.source:
+            source = self._sources.get(self._place.source)
+            if source is None:
+                break  # planned, but not opened yet
+            store = source.store
+            if self._place.sample == FROM_START:
+                self._place = Place(self._place.source, store.start, has_begun=False)
             place = self._place
-            store = self._sources[place.source].store
             is_finished = store.is_finished  # read before `end`: samples are appended before the end is known
             available = store.end - place.sample
             if available > 0:
@@ -148,11 +154,11 @@ class Session:
                 break
             follower = self._followers.get(place.source)
             end = MarkKind.BROKE if store.is_broken else MarkKind.END
-            if follower and follower in self._sources and self._can_join(follower):
+            if follower and self._can_join(follower):
                 marks.append(Mark(end, self._next_frame + have // FRAME_SAMPLES, place.source))
-                self._place = self._start_of(follower)
+                self._place = Place(follower, FROM_START, has_begun=False)
                 continue
-            if follower and follower in self._sources and not self._must_flush and not self._has_failed(follower):
+            if follower and not self._must_flush and not self._has_failed(follower):
                 break  # the follower is being opened: its first samples join the last ones here
             missing = -have % FRAME_SAMPLES
             if missing:
@@ -163,15 +169,12 @@ class Session:
         return pieces, segments, marks
 
     def _can_join(self, source: int) -> bool:
-        store = self._sources[source].store
-        return store.end > store.start
+        known = self._sources.get(source)
+        return known is not None and known.store.end > known.store.start
 
     def _has_failed(self, source: int) -> bool:
-        return self._sources[source].has_failed
-
-    def _start_of(self, source: int) -> Place:
         known = self._sources.get(source)
-        return Place(source, known.store.start, has_begun=False) if known else Place(0, 0, has_begun=False)
+        return known is not None and known.has_failed
 
     def _change_filters(self, order: Plan, timeline: Timeline) -> None:
         if order.filters != self._state.filters:

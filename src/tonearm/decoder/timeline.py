@@ -1,14 +1,20 @@
 """Which samples of which source stand in which frame: what was rendered, so that it can be rendered again."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoder.filter_chain import ChainState
 
+FROM_START: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rendering stands: the next sample of a source (0: no source), and whether its begin was told."""
+    """Where rendering stands: the next sample of a source (0: no source), and whether its begin was told.
+
+    `FROM_START` stands for the first sample of a source that may not be opened yet.
+    """
 
     source: int
     sample: int
