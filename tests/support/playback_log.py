@@ -1,0 +1,85 @@
+"""A player's rules with an obedient shell: does what outcomes ask for and writes down what was told."""
+
+from tests.support.tracks import make_track
+from tonearm.core.event import Event
+from tonearm.core.outcome import Drop, Open, Outcome, SourceId
+from tonearm.core.playback import Playback
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_queue import LoopMode
+
+_DETAILS = ("reason", "length", "state", "mode")
+
+
+class PlaybackLog:
+    """`told` is everything that was told and asked for, in short lines: `TrackEnd a finished`, `open 2 b`, `drop 1`."""
+
+    def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
+        self.playback = Playback("player", first, {}, max_waiting_tracks=max_waiting_tracks)
+        self.told: list[str] = []
+        self.events: list[Event] = []
+        self.open_sources: dict[SourceId, str] = {}
+        self.do(self.playback.begin())
+
+    def do(self, outcome: Outcome) -> list[str]:
+        """Carries out `outcome` and returns its lines: first the events, then the actions."""
+        lines = [_line(event) for event in outcome.events]
+        for action in outcome.actions:
+            if isinstance(action, Drop):
+                del self.open_sources[action.source]  # only what is open may be dropped
+                lines.append(f"drop {action.source}")
+            else:
+                self._open(action)
+                delay = f" after {action.delay_s:g} s" if action.delay_s else ""
+                lines.append(f"open {action.source} {action.track.id}{delay}")
+        self.events.extend(outcome.events)
+        self.told.extend(lines)
+        return lines
+
+    def close(self, source: SourceId) -> SourceId:
+        """`source` is gone by itself: to be called with a report of its failure or end."""
+        self.open_sources.pop(source, None)
+        return source
+
+    def _open(self, action: Open) -> None:
+        assert action.source > max(self.open_sources, default=0)
+        self.open_sources[action.source] = action.track.id
+
+
+def new_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    """A player whose clock has not started: the first of `names` (a letter each) is selected, the others wait."""
+    log = PlaybackLog(make_track(names[0]))
+    for name in names[1:]:
+        log.do(log.playback.enqueue(make_track(name)))
+    log.do(log.playback.set_loop(mode))
+    return log
+
+
+def playing_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    """A player that plays the first of `names`, as source 1."""
+    log = new_player(names, mode)
+    log.do(log.playback.start_clock())
+    sound(log, 1)
+    return log
+
+
+def sound(log: PlaybackLog, source: SourceId) -> list[str]:
+    """The source opens and its first frame is sent."""
+    log.do(log.playback.opened(source, SourceFacts(length_ms=60_000, is_seekable=True)))
+    return log.do(log.playback.first_frame(source))
+
+
+def names_waiting(playback: Playback) -> str:
+    return "".join(track.id for track in playback.waiting)
+
+
+def _line(event: Event) -> str:
+    words = [event.op]
+    track = event.fields.get("track")
+    if isinstance(track, dict) and isinstance(track["info"], dict):
+        words.append(str(track["info"]["title"]))
+    error = event.fields.get("error")
+    if isinstance(error, dict):
+        words.append(str(error["code"]))
+    words.extend(str(event.fields[name]) for name in _DETAILS if name in event.fields)
+    return " ".join(words)
