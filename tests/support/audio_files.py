@@ -73,7 +73,7 @@ def _wav_data(signal: Signal, coding: str) -> tuple[bytes, int, int]:
         wide = np.clip(np.round(signal * 2.0**31), -(2.0**31), 2.0**31 - 256).astype("<i4")
         if coding == "s32":
             return wide.tobytes(), pcm, 32
-        return wide.reshape(-1, 1).view(np.uint8).reshape(-1, 4)[:, 1:].tobytes(), pcm, 24
+        return bytes(wide.reshape(-1, 1).view(np.uint8).reshape(-1, 4)[:, 1:].tobytes()), pcm, 24
     if coding == "f32":
         return signal.astype("<f4").tobytes(), ieee_float, 32
     if coding == "f64":
@@ -90,7 +90,7 @@ def _mulaw(signal: Signal) -> bytes:
     exponent = np.floor(np.log2(magnitude)).astype(np.int32) - 7
     mantissa = (magnitude >> (exponent + 3)) & 0x0F
     code = ~((samples < 0) * 0x80 | exponent << 4 | mantissa) & 0xFF
-    return code.astype(np.uint8).tobytes()
+    return bytes(code.astype(np.uint8).tobytes())
 
 
 def encoded(

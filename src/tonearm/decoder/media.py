@@ -23,6 +23,9 @@ __all__ = ["Media", "MediaReader", "open_media"]
 # How far before the wanted position decoding begins: codecs build on what came before (MP3's bit reservoir at low bit
 # rates, 80 ms for Opus). When the container lands behind the position, farther.
 _PREROLLS_S: Final = (0.5, 5.0)
+# After a jump in Ogg, libav's timestamps of FLAC are wrong up to the end of the page, and so are all on a last page.
+# Pages are up to some seconds long.
+_OGG_PREROLLS_S: Final = (10.0, 30.0)
 
 
 def open_media(
@@ -111,7 +114,7 @@ class Media:
     def close(self) -> None:
         """Let go of everything. The reader stays its owner's."""
         self._resampler = None
-        self._waiting_frames = []
+        self._waiting_frames.clear()
         self._opened.container.close()
 
     def _begin(self, frames: list[AudioFrame], *, source_position: int, drop_output_samples: int) -> None:
@@ -125,7 +128,8 @@ class Media:
 
     def _decode_packet(self) -> bytes:
         if self._waiting_frames:
-            frames, self._waiting_frames = self._waiting_frames, []
+            frames = self._waiting_frames.copy()
+            self._waiting_frames.clear()
         else:
             next_frames = self._opened.decoder.next_frames()
             if next_frames is None:
@@ -197,10 +201,11 @@ class Media:
         raise play_errors.not_seekable(self._name, "its container cannot find the position")
 
     def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
-        before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in _PREROLLS_S]
+        prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S
+        before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in prerolls_s]
         start = positions.first_timestamp
         # Some containers have packets before the first sound (an encoder's delay), and some refuse a time before it.
-        return [*(positions.timestamp_at(position) for position in before if position > 0), min(start, 0), start]
+        return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
 
     def _seek_container(self, timestamp: int) -> bool:
         try:

@@ -2,9 +2,10 @@
 
 import errno
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, cast
 
 import av
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.container import InputContainer
@@ -46,21 +47,21 @@ def open_audio(guard: GuardedReader, *, name: str, content_type: str | None) -> 
 
 
 def _open_container(guard: GuardedReader, name: str, content_type: str | None) -> InputContainer:
-    # PyAV 19 has dropped the argument and always reads tags this way.
-    metadata_arguments = {"metadata_errors": "surrogateescape"} if _PYAV_MAJOR < 19 else {}
+    arguments: dict[str, Any] = {
+        "mode": "r",
+        "container_options": {
+            "protocol_whitelist": "none",
+            "format_whitelist": ",".join(formats.CONTAINERS),
+            "codec_whitelist": ",".join(sorted(formats.CODECS)),
+            "probesize": str(PROBE_BYTES),
+        },
+        "buffer_size": _READ_BYTES,
+    }
+    if _PYAV_MAJOR < 19:
+        # Later ones have dropped the argument and always read tags this way.
+        arguments["metadata_errors"] = "surrogateescape"
     try:
-        container = av.open(
-            guard,
-            mode="r",
-            container_options={
-                "protocol_whitelist": "none",
-                "format_whitelist": ",".join(formats.CONTAINERS),
-                "codec_whitelist": ",".join(sorted(formats.CODECS)),
-                "probesize": str(PROBE_BYTES),
-            },
-            buffer_size=_READ_BYTES,
-            **metadata_arguments,
-        )
+        container: InputContainer = av.open(guard, **arguments)
     except PlayError:
         raise
     except (av.FFmpegError, MemoryError, ValueError) as error:
@@ -83,9 +84,12 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
     for other in container.streams:
         if other.index != stream.index:
             other.discard = Discard.all
-    codec_context = stream.codec_context
-    if codec_context is None or codec_context.name not in formats.CODECS:
-        raise play_errors.unsupported_codec(name, codec_context.name if codec_context else "something unknown")
+    # None when libav has no decoder for it, whatever the type says.
+    codec_context = cast("AudioCodecContext | None", stream.codec_context)
+    if codec_context is None:
+        raise play_errors.unsupported_codec(name, "something unknown")
+    if codec_context.name not in formats.CODECS:
+        raise play_errors.unsupported_codec(name, codec_context.name)
     if codec_context.sample_rate and codec_context.layout.nb_channels:
         check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
     # One track needs a fraction of a core, and threads would only be switched between.

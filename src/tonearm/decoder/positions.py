@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
+from typing import Any
 
 import numpy as np
 from av.audio.frame import AudioFrame
@@ -44,8 +45,9 @@ class SourcePositions:
         if self.grid is None:
             return position
         first_samples, frame_samples = self.grid
-        steps = round((position - first_samples) / frame_samples)
-        return 0 if steps < 0 else first_samples + steps * frame_samples
+        if frame.pts == self.first_timestamp and frame.samples == first_samples:
+            return 0
+        return first_samples + round((position - first_samples) / frame_samples) * frame_samples
 
     def timestamp_at(self, position: int) -> int:
         """The stream's timestamp at a position."""
@@ -69,7 +71,7 @@ def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> t
 def cut(frame: AudioFrame, start: int, stop: int) -> AudioFrame:
     """The samples from `start` to `stop` of a frame, as a frame of its own."""
     width = 1 if frame.format.is_planar else frame.layout.nb_channels
-    samples = np.ascontiguousarray(frame.to_ndarray()[:, start * width : stop * width])
+    samples: Any = np.ascontiguousarray(frame.to_ndarray()[:, start * width : stop * width])
     part = AudioFrame.from_ndarray(samples, format=frame.format.name, layout=frame.layout.name)
     part.sample_rate = frame.sample_rate
     return part
