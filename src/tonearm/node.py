@@ -72,8 +72,10 @@ class Node:
 
     async def stop(self) -> None:
         """Silences the players, closes every socket with 1001 and ends the decoder processes."""
-        services = self._started()
-        services.clock.stop()
+        if self._services is None:
+            return
+        self._services.clock.stop()
+        self._services = None
         players = list(self._players.values())
         self._players.clear()
         for player in players:

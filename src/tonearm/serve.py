@@ -1,0 +1,99 @@
+"""Runs a node: puts the rooms together, waits for a signal, takes them down again."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+from tonearm.config import Config
+from tonearm.config_file import LoadedConfig
+from tonearm.core.source_policy import SourcePolicy
+from tonearm.logging_setup import set_up_logging
+from tonearm.node import Node, NodeSettings
+from tonearm.patterns import compile_pattern
+from tonearm.server.app import App, BindError, Server, build_app
+from tonearm.server.app import serve as listen_on
+from tonearm.server.settings import EdgeSettings
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.opener import SourceOpener
+from tonearm.try_it import commands_to_try
+from tonearm.version import VERSION
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_CANNOT_LISTEN: Final = 2
+
+_SHUTDOWN_PATIENCE_S: Final = 4.0
+
+log = logging.getLogger(__name__)
+
+
+def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
+    """Runs the node until SIGTERM or SIGINT and returns the exit code; a second signal kills at once."""
+    set_up_logging(loaded.config.logging.level)
+    for warning in loaded.warnings:
+        log.warning("%s", warning)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(loaded.config, shows_commands))
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    try:
+        import uvloop
+    except ImportError:
+        log.warning("uvloop is not installed; the slower event loop of the standard library is used")
+        return None
+    return uvloop.Loop
+
+
+async def _run(config: Config, shows_commands: bool) -> int:
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    opener = _opener(config)
+    node = Node(opener, _node_settings(config))
+    app = build_app(node, EdgeSettings(password=config.server.password.get_secret_value()))
+    try:
+        await node.start()
+    except (OSError, TimeoutError) as error:
+        log.error("the first decoder process did not start: %s", error or "it took too long")
+        return EXIT_FAILED
+    try:
+        server = await listen_on(app, config.server.host, config.server.port)
+    except BindError as error:
+        sys.stderr.write(f"tonearm: {error}\n")
+        await node.stop()
+        return EXIT_CANNOT_LISTEN
+    opener.add_own_address(config.server.host, server.port)
+    _tell_start(config, server.port)
+    if shows_commands:
+        sys.stdout.write(commands_to_try(config, server.port))
+        sys.stdout.flush()
+    await stop.wait()
+    log.info("stopping")
+    await _shut_down(server, node)
+    return EXIT_OK
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_first_signal() -> None:
+        stop.set()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_first_signal)
+
+
+async def _shut_down(server: Server, node: Node) -> None:
+    try:
+        async with asyncio.timeout(_SHUTDOWN_PATIENCE_S):
+            await server.stop_accepting()
+            await node.stop()
+            await server.close()
+    except TimeoutError:
+        log.warning("not everything ended within %g s; leaving anyway", _SHUTDOWN_PATIENCE_S)
