@@ -1,0 +1,36 @@
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import request
+from tonearm.server.app import BindError, build_app, serve
+from tonearm.server.settings import EdgeSettings
+
+
+async def test_port_0_lets_the_system_choose(port: int) -> None:
+    assert port > 0
+    assert (await request(port, "GET", "/info")).status == 200
+
+
+async def test_a_port_in_use_is_told(node: FakeNode, port: int) -> None:
+    with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}.*server\.port"):
+        await serve(build_app(node, EdgeSettings()), "127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("host", "port"), [("256.256.256.256", 0), ("127.0.0.1", 65536), ("192.0.2.1", 0)])
+async def test_an_impossible_address_is_told(node: FakeNode, host: str, port: int) -> None:
+    with pytest.raises(BindError, match=host):
+        await serve(build_app(node, EdgeSettings()), host, port)
+
+
+async def test_closing_twice_is_fine(node: FakeNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    await server.close()
+    await server.close()
+
+
+async def test_a_port_is_free_again_after_closing(node: FakeNode) -> None:
+    async with running_edge(node) as port:
+        assert (await request(port, "GET", "/info")).status == 200
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", port)
+    await server.close()

@@ -1,0 +1,244 @@
+import asyncio
+
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import (
+    BINARY,
+    CLOSE,
+    PING,
+    PONG,
+    TEXT,
+    WEBSOCKET_HEADERS,
+    Headers,
+    connected,
+    request,
+    websocket,
+)
+from tests.support.waiting import until
+from tonearm.audio.sinks import FrameSink, Framing
+from tonearm.core.errors import LimitReached
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.server.app import build_app, serve
+from tonearm.server.settings import EdgeSettings
+
+SOCKETS = ["/v0/players/p/ws", "/v0/players/p/events"]
+WS = SOCKETS[0]
+PCM = bytes(range(256)) * (FRAME_BYTES // 256)
+MESSAGE = b"\x82\x7e" + FRAME_BYTES.to_bytes(2) + PCM
+
+
+def only_listener(node: FakeNode) -> FrameSink:
+    (sink,) = node.players["p"].listeners
+    return sink
+
+
+async def fill(sink: FrameSink) -> None:
+    """Writes until the kernel takes no more for this client."""
+    while sink.pending_bytes() < 2**20:
+        sink.write(MESSAGE)
+        await asyncio.sleep(0)
+
+
+async def gone(node: FakeNode) -> None:
+    """Waits until nobody listens."""
+    await until(lambda: not node.players["p"].sinks)
+
+
+async def test_frames_come_byte_for_byte(node: FakeNode, port: int) -> None:
+    async with websocket(port, WS) as client:
+        sink = only_listener(node)
+        assert sink.framing is Framing.WEBSOCKET
+        assert not sink.wants_silence
+        sink.write(MESSAGE)
+        sink.write(MESSAGE)
+        assert await client.reader.readexactly(2 * len(MESSAGE)) == MESSAGE * 2
+        assert sink.pending_bytes() == 0
+
+
+async def test_what_is_written_before_the_handshake_follows_it(node: FakeNode, port: int) -> None:
+    node.first_message = MESSAGE
+    async with websocket(port, WS) as client:
+        assert (await client.read_frame()).payload == PCM
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_the_handshake_offers_no_compression(port: int, path: str) -> None:
+    async with connected(port) as client:
+        client.send_request("GET", path, (*WEBSOCKET_HEADERS, ("Sec-WebSocket-Extensions", "permessage-deflate")))
+        head = await client.read_head()
+    assert head.status == 101
+    assert head.header("Sec-WebSocket-Accept") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert head.header("Sec-WebSocket-Extensions") is None
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_pings_are_answered_and_the_rest_is_ignored(port: int, path: str) -> None:
+    async with websocket(port, path) as client:
+        client.send_frame(TEXT, b"hello")
+        client.send_frame(BINARY, b"\x00" * 60_000)
+        client.send_frame(PONG, b"unasked")
+        client.send_frame(PING, b"are you there?")
+        frame = await client.read_frame()
+        assert (frame.opcode, frame.payload) == (PONG, b"are you there?")
+
+
+async def test_a_client_that_floods_with_pings_and_reads_nothing_costs_no_memory(node: FakeNode, port: int) -> None:
+    async with websocket(port, WS, receive_buffer_bytes=4096) as client:
+        sink = only_listener(node)
+
+        async def flood() -> None:
+            for _ in range(100):
+                client.send_frame(PING, b"x" * 125)
+            await client.writer.drain()
+            await asyncio.sleep(0)
+
+        while sink.pending_bytes() < 128 * 1024:  # the kernel is full, pongs wait in the node
+            await flood()
+        for _ in range(100):
+            await flood()
+            assert sink.pending_bytes() < 512 * 1024
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize(("code", "reason"), [(1000, "deleted"), (1001, ""), (1013, "too slow " + "ä" * 100)])
+async def test_a_close_is_the_last_frame(node: FakeNode, port: int, path: str, code: int, reason: str) -> None:
+    async with websocket(port, path) as client:
+        (sink,) = node.players["p"].sinks
+        sink.close(code, reason)
+        sink.close(1011, "a second time")
+        if path == WS:
+            only_listener(node).write(MESSAGE)
+        client.send_frame(PING, b"late")
+        frame = await client.read_frame()
+        assert (frame.opcode, frame.close_code()) == (CLOSE, code)
+        assert reason.startswith(frame.payload[2:].decode())
+        client.send_frame(CLOSE, frame.payload[:2])
+        assert await client.read_to_end() == b""
+    await gone(node)
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize("payload", [b"\x03\xe8bye", b""])
+async def test_a_client_that_closes_is_answered_in_kind(node: FakeNode, port: int, path: str, payload: bytes) -> None:
+    async with websocket(port, path) as client:
+        client.send_frame(CLOSE, payload)
+        frame = await client.read_frame()
+        assert (frame.opcode, frame.payload) == (CLOSE, payload[:2])
+        assert await client.read_to_end() == b""
+    await gone(node)
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_client_that_breaks_off_is_forgotten(
+    node: FakeNode, port: int, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with websocket(port, path):
+        (sink,) = node.players["p"].sinks
+    await gone(node)
+    sink.close(1000, "too late")
+    sink.abort()
+    assert "ERROR" not in caplog.text
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_broken_frames_end_the_socket(node: FakeNode, port: int, path: str) -> None:
+    async with websocket(port, path) as client:
+        client.send(b"\xff\xff\xff\xff")
+        assert (await client.read_frame()).close_code() == 1002
+    await gone(node)
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        (),
+        WEBSOCKET_HEADERS[:-1],
+        WEBSOCKET_HEADERS[1:],
+        (*WEBSOCKET_HEADERS[:2], ("Sec-WebSocket-Version", "99"), WEBSOCKET_HEADERS[3]),
+        (*WEBSOCKET_HEADERS[:3], ("Sec-WebSocket-Key", "short")),
+        (*WEBSOCKET_HEADERS[:3], ("Sec-WebSocket-Key", "schlüssel")),
+        (WEBSOCKET_HEADERS[0], ("Upgrade", "h2c"), *WEBSOCKET_HEADERS[2:]),
+    ],
+)
+async def test_a_plain_get_is_told_to_upgrade(node: FakeNode, port: int, path: str, headers: Headers) -> None:
+    answer = await request(port, "GET", path, headers=headers)
+    assert (answer.status, answer.json()["code"]) == (400, "upgrade_required")
+    unknown = await request(port, "GET", path.replace("/p/", "/q/"), headers=headers)
+    assert (unknown.status, unknown.json()["code"]) == (404, "player_not_found")
+    await gone(node)
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_full_player_refuses_with_429(node: FakeNode, port: int, path: str) -> None:
+    with node.refusing(LimitReached("There are 1000 listeners.")):
+        answer = await request(port, "GET", path, headers=WEBSOCKET_HEADERS)
+    assert (answer.status, answer.json()["code"]) == (429, "limit_reached")
+
+
+async def test_a_listener_that_takes_nothing_delays_nobody(node: FakeNode, port: int) -> None:
+    async with websocket(port, WS, receive_buffer_bytes=4096), websocket(port, WS) as client:
+        stuck, healthy = node.players["p"].listeners
+        await fill(stuck)
+        healthy.write(MESSAGE)
+        assert (await client.read_frame()).payload == PCM
+        assert (await request(port, "GET", "/info")).status == 200
+        stuck.close(1013, "too slow")
+        await until(lambda: stuck not in node.players["p"].listeners)  # cut, though it reads no close frame
+        healthy.write(MESSAGE)
+        assert (await client.read_frame()).payload == PCM
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+async def test_a_dead_client_is_cut_and_a_living_one_stays(node: FakeNode, path: str) -> None:
+    async with running_edge(node, EdgeSettings(ping_interval_s=0.3)) as port, websocket(port, path) as alive:
+        async with websocket(port, path) as dead:
+            assert (await dead.read_frame()).opcode == PING
+            # The dead one answers nothing, the living one every ping.
+            cut = asyncio.ensure_future(dead.read_to_end())
+            while not cut.done():
+                reading = asyncio.ensure_future(alive.read_frame())
+                await asyncio.wait((cut, reading), return_when=asyncio.FIRST_COMPLETED)
+                if reading.done():
+                    assert reading.result().opcode == PING
+                    alive.send_frame(PONG)
+                else:
+                    reading.cancel()
+        alive.send_frame(PING, b"still here")
+        while (frame := await alive.read_frame()).opcode == PING:
+            pass
+        assert (frame.opcode, frame.payload) == (PONG, b"still here")
+
+
+async def test_the_edge_stops_within_two_seconds_even_with_stuck_clients(node: FakeNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    async with (
+        websocket(server.port, WS, receive_buffer_bytes=4096),
+        websocket(server.port, WS) as polite,
+        connected(server.port) as idle,
+        connected(server.port, receive_buffer_bytes=4096) as wav,
+    ):
+        wav.send_request("GET", "/v0/players/p/stream.wav")
+        await wav.read_head()
+        idle.send_request("GET", "/info")
+        await idle.read_answer()
+        for sink in list(node.players["p"].listeners):
+            if sink is not node.players["p"].listeners[1]:
+                await fill(sink)
+        await server.stop_accepting()
+        with pytest.raises(ConnectionRefusedError):
+            async with connected(server.port):
+                pass
+        node.close_sinks(1001, "The node is shutting down.")
+        closing = asyncio.ensure_future(server.close())
+        started_s = loop.time()
+        assert (await polite.read_frame()).close_code() == 1001
+        polite.send_frame(CLOSE, b"\x03\xe9")
+        assert await polite.read_to_end() == b""
+        await closing
+        assert loop.time() - started_s < 2
+        assert await idle.read_to_end() == b""
+    assert node.players["p"].listeners == []

@@ -1,0 +1,120 @@
+import gzip
+import json
+
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import Headers, connected, request
+
+PATH = "/v0/players/p/metadata"
+LIMIT_BYTES = 1024 * 1024
+
+
+async def patch(port: int, body: bytes, headers: Headers = ()) -> tuple[int, str]:
+    answer = await request(port, "PATCH", PATH, headers=headers, body=body)
+    return answer.status, "" if answer.status == 204 else answer.json()["code"]
+
+
+def sized(size_bytes: int) -> bytes:
+    head, tail = b'{"value": "', b'"}'
+    return head + b"x" * (size_bytes - len(head) - len(tail)) + tail
+
+
+def nested(levels: int) -> bytes:
+    """A body whose deepest, empty array is `levels` levels deep; the body's object is the first."""
+    return b'{"value": ' + b"[" * (levels - 1) + b"]" * (levels - 1) + b"}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"{} {}",
+        b"{'value': 1}",
+        b'{"value": NaN}',
+        b'{"value": [-Infinity]}',
+        b'{"value": {"a": 1e999}}',
+        b'{"value": "\xff"}',
+        b'{"value": "\\ud800"}',
+        b'{"value": {"\\udc00": 1}}',
+        b'{"value": 01}',
+        b'{"value": "a\nb"}',
+        b"\xff\xfe{\x00}\x00",
+    ],
+)
+async def test_what_is_not_json_is_refused(port: int, body: bytes) -> None:
+    assert await patch(port, body) == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "%"]
+)
+async def test_any_content_type_is_read_as_json(node: FakeNode, port: int, content_type: str) -> None:
+    assert await patch(port, b'{"value": "\\ud83d\\ude00"}', (("Content-Type", content_type),)) == (204, "")
+    assert node.players["p"].done == [(True, "😀")]
+
+
+async def test_values_come_through_unchanged(node: FakeNode, port: int) -> None:
+    value = {"big": 2**70, "float": 0.1, "small": -1e-300, "": {"a": [None, True, "\u0000"]}}
+    assert await patch(port, json.dumps({"value": value}).encode()) == (204, "")
+    assert node.players["p"].done == [(True, value)]
+
+
+async def test_of_a_field_that_is_there_twice_the_last_counts(node: FakeNode, port: int) -> None:
+    assert await patch(port, b'{"value": 1, "value": 2}') == (204, "")
+    assert node.players["p"].done == [(True, 2)]
+
+
+@pytest.mark.parametrize(
+    ("levels", "answer"), [(64, (204, "")), (65, (400, "bad_request")), (100_000, (400, "bad_request"))]
+)
+async def test_nesting_ends_at_64_levels(port: int, levels: int, answer: tuple[int, str]) -> None:
+    assert await patch(port, nested(levels)) == answer
+
+
+async def test_a_body_of_one_mebibyte_is_taken(port: int) -> None:
+    assert await patch(port, sized(LIMIT_BYTES)) == (204, "")
+
+
+async def test_a_larger_body_is_refused(port: int) -> None:
+    assert await patch(port, sized(LIMIT_BYTES + 1)) == (413, "body_too_large")
+
+
+async def test_a_larger_body_without_a_declared_length_is_refused(port: int) -> None:
+    async with connected(port) as connection:
+        connection.send_request("PATCH", PATH, (("Transfer-Encoding", "chunked"),))
+        for _ in range(17):
+            connection.send(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+        assert (await connection.read_answer()).json()["code"] == "body_too_large"
+
+
+async def test_a_body_that_grows_when_unpacked_is_refused(port: int) -> None:
+    packed = gzip.compress(sized(LIMIT_BYTES * 8))
+    assert await patch(port, packed, (("Content-Encoding", "gzip"),)) == (413, "body_too_large")
+
+
+async def test_a_packed_body_is_unpacked(port: int) -> None:
+    assert await patch(port, gzip.compress(b'{"value": 1}'), (("Content-Encoding", "gzip"),)) == (204, "")
+
+
+async def test_a_body_that_is_not_packed_as_it_says_is_refused(port: int) -> None:
+    assert await patch(port, b'{"value": 1}', (("Content-Encoding", "gzip"),)) == (400, "bad_request")
+
+
+async def test_a_body_is_asked_for_when_the_client_waits_for_that(port: int) -> None:
+    async with connected(port) as connection:
+        connection.send_request("PATCH", PATH, (("Expect", "100-continue"), ("Content-Length", "12")))
+        assert (await connection.read_head()).status == 100
+        connection.send(b'{"value": 1}')
+        assert (await connection.read_answer()).status == 204
+
+
+async def test_a_client_that_leaves_in_mid_body_is_no_failure(
+    node: FakeNode, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with connected(port) as connection:
+        connection.send_request("PATCH", PATH, (("Content-Length", "100"),), b'{"value"')
+    assert (await request(port, "GET", "/info")).status == 200
+    assert node.players["p"].done == []
+    assert "ERROR" not in caplog.text

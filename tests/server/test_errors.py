@@ -1,0 +1,120 @@
+"""Every refusal, in the order in which the checks come."""
+
+import time
+
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import Headers, connected, request, send_json
+from tonearm.core import errors
+from tonearm.server.settings import EdgeSettings
+
+FOREIGN: Headers = (("Origin", "http://evil.example"),)
+NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}
+
+
+async def test_an_error_body_holds_six_fields(port: int) -> None:
+    before_ms = time.time() * 1000
+    answer = await request(port, "GET", "/v0/nothing%20here?password=1")
+    body = answer.json()
+    assert answer.status == 404
+    assert before_ms - 1 <= body.pop("timestamp") <= time.time() * 1000
+    assert body.pop("message").endswith(".")
+    assert body == {"status": 404, "error": "Not Found", "code": "not_found", "path": "/v0/nothing%20here"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status", "code"),
+    [
+        (errors.BadRequest("It is bad."), 400, "bad_request"),
+        (errors.SourceBlocked("It is bad."), 403, "source_blocked"),
+        (errors.SourceRefused("It is bad."), 403, "source_refused"),
+        (errors.PlayerExists("It is bad."), 409, "player_exists"),
+        (errors.LimitReached("It is bad."), 429, "limit_reached"),
+        (errors.InvalidIdentifier("It is bad."), 400, "invalid_identifier"),
+        (errors.PlayerNotFound("It is bad."), 404, "player_not_found"),
+        (errors.ResolverDisabled("It is bad."), 400, "resolver_disabled"),
+        (errors.RequestError("It is bad."), 400, "bad_request"),
+    ],
+)
+async def test_each_refusal_of_the_node_has_its_status(
+    node: FakeNode, port: int, refusal: errors.RequestError, status: int, code: str
+) -> None:
+    with node.refusing(refusal):
+        answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
+    body = answer.json()
+    assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
+
+
+async def test_a_failure_of_the_node_itself_tells_no_details(
+    node: FakeNode, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with node.refusing(RuntimeError("secret detail")):
+        answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
+    assert (answer.status, answer.json()["code"]) == (500, "internal")
+    assert b"secret" not in answer.body
+    assert "secret detail" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_the_checks_come_in_order(node: FakeNode) -> None:
+    password: Headers = (("Authorization", "secret"),)
+    bad_body = b"{"
+    too_large = b" " * (1024 * 1024 + 1)
+    existing, new = (b'{"id": "%s", "uri": "blocked.mp3"}' % name for name in (b"p", b"new"))
+    async with running_edge(node, EdgeSettings(password="secret")) as port:
+
+        async def code(method: str, path: str, headers: Headers, body: bytes) -> str:
+            return str((await request(port, method, path, headers=headers, body=body)).json()["code"])
+
+        assert await code("PUT", "/v0/players/x/play", FOREIGN, bad_body) == "unauthorized"
+        assert await code("PUT", "/v0/players/x/play", (*password, *FOREIGN), bad_body) == "foreign_origin"
+        assert await code("PUT", "/v0/playerz/x/play", password, bad_body) == "not_found"
+        assert await code("PUT", "/v0/players/x/play", password, bad_body) == "method_not_allowed"
+        assert await code("POST", "/v0/players/x/queue", password, bad_body) == "player_not_found"
+        assert await code("POST", "/v0/players/p/queue", password, too_large) == "body_too_large"
+        assert await code("POST", "/v0/players/p/queue", password, bad_body) == "bad_request"
+        with node.refusing(errors.SourceBlocked("It is blocked.")):
+            assert await code("POST", "/v0/players", password, bad_body) == "bad_request"
+            assert await code("POST", "/v0/players", password, existing) == "player_exists"
+            assert await code("POST", "/v0/players", password, new) == "source_blocked"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/v0/players", "GET, HEAD, POST"),
+        ("POST", "/info", "GET, HEAD"),
+        ("GET", "/v0/players/p/play", "POST"),
+        ("OPTIONS", "/v0/players/p", "DELETE, GET, HEAD"),
+        ("DELETE", "/v0/players/p/ws", "GET, HEAD"),
+    ],
+)
+async def test_a_wrong_method_is_told_the_right_ones(port: int, method: str, path: str, allow: str) -> None:
+    answer = await request(port, method, path)
+    assert (answer.status, answer.json()["code"], answer.header("Allow")) == (405, "method_not_allowed", allow)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /info HTTP/1.1\r\nHost: a\r\nbad header\r\n\r\n",
+        b"GET /info HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /v0/\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"BREW /info HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_gets_an_error_body_too(port: int, sent: bytes) -> None:
+    async with connected(port) as connection:
+        connection.send(sent)
+        answer = await connection.read_answer()
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+
+
+async def test_a_path_that_is_no_text_is_an_ordinary_unknown_path(port: int) -> None:
+    answer = await request(port, "GET", "/v0/%ff%00")
+    assert (answer.status, answer.json()["code"]) == (404, "not_found")

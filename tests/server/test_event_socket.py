@@ -1,0 +1,91 @@
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
+from tests.support.waiting import until
+
+EVENTS = "/v0/players/p/events"
+
+
+@pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
+async def test_events_come_as_text_in_order(node: FakeNode, port: int, size: int) -> None:
+    async with websocket(port, EVENTS) as client:
+        (sink,) = node.players["p"].followers
+        for text in ("ä" + "x" * size, "second"):
+            sink.send(text)
+        for text in ("ä" + "x" * size, "second"):
+            frame = await client.read_frame()
+            assert (frame.opcode, frame.head[0], frame.payload.decode()) == (TEXT, 0x80 | TEXT, text)
+
+
+async def test_what_the_node_sends_on_subscribing_comes_first(node: FakeNode, port: int) -> None:
+    node.backlog = [str(number) for number in range(300)]
+    async with websocket(port, EVENTS) as client:
+        received = [(await client.read_frame()).payload.decode() for _ in range(300)]
+    assert received == node.backlog
+
+
+@pytest.mark.parametrize(
+    ("query", "subscription"),
+    [
+        ("", (None, False)),
+        ("?since=0", (0, False)),
+        ("?since=17&snapshot=true", (17, True)),
+        ("?snapshot=false&other=1", (None, False)),
+    ],
+)
+async def test_the_query_reaches_the_node(
+    node: FakeNode, port: int, query: str, subscription: tuple[int | None, bool]
+) -> None:
+    async with websocket(port, EVENTS + query):
+        assert node.subscriptions == [subscription]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=",
+        "since=-1",
+        "since=1.5",
+        "since=x",
+        "since=+1",
+        "since=1&since=2",
+        "since=" + "9" * 30,
+        "since=%D9%A1",
+        "snapshot=",
+        "snapshot=1",
+        "snapshot=TRUE",
+        "snapshot",
+    ],
+)
+async def test_a_query_that_makes_no_sense_is_refused(node: FakeNode, port: int, query: str) -> None:
+    answer = await request(port, "GET", f"{EVENTS}?{query}", headers=WEBSOCKET_HEADERS)
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+    assert node.subscriptions == []
+
+
+async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int) -> None:
+    async with websocket(port, EVENTS, receive_buffer_bytes=4096) as client:
+        (sink,) = node.players["p"].followers
+        sent = 0
+        while sink.pending_messages() == 0:  # until the kernel is full
+            sink.send(f"{sent:>8}" + "x" * 2000)
+            sent += 1
+        before = sink.pending_messages()
+        for _ in range(10):
+            sink.send(f"{sent:>8}" + "x" * 2000)
+            sent += 1
+        assert sink.pending_messages() == before + 10
+        for number in range(sent):
+            assert int((await client.read_frame()).payload[:8]) == number
+        assert sink.pending_messages() == 0
+
+
+async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: FakeNode, port: int) -> None:
+    async with websocket(port, EVENTS, receive_buffer_bytes=4096):
+        (sink,) = node.players["p"].followers
+        while sink.pending_messages() < 256:
+            sink.send("x" * 2000)
+        sink.close(1013, "256 events behind")
+        sink.send("never sent")
+        await until(lambda: not node.players["p"].followers)

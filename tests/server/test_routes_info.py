@@ -1,0 +1,81 @@
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import Headers, request
+from tonearm.version import VERSION
+
+TEXT, JSON = "text/plain; charset=utf-8", "application/json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (None, TEXT),
+        ("", TEXT),
+        ("*/*", TEXT),
+        ("text/plain", TEXT),
+        ("application/json", JSON),
+        ("APPLICATION/JSON", JSON),
+        ("application/json; charset=utf-8", JSON),
+        ("application/json, text/plain, */*", TEXT),
+        ("application/json, */*;q=0.8", JSON),
+        ("application/json;q=0.8, */*;q=0.8", TEXT),
+        ("application/json;q=0.9, text/plain;q=0.5, */*;q=0.1", JSON),
+        ("application/json;q=0.5, text/plain;q=0.9", TEXT),
+        ("application/json;q=0.9, text/*", TEXT),
+        ("application/json;q=0.9, text/*, text/plain;q=0.1", JSON),
+        ("application/*", JSON),
+        ("application/*, application/json;q=0", TEXT),
+        ("application/json;q=0", TEXT),
+        ("application/json;q=2", TEXT),
+        ("application/json;q=nan", TEXT),
+        ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", TEXT),
+        (",;,;q=,/", TEXT),
+    ],
+)
+async def test_json_is_given_only_to_whom_prefers_it(
+    node: FakeNode, port: int, accept: str | None, content_type: str
+) -> None:
+    node.resolved = "http://direct.example/a.mp3"
+    headers = () if accept is None else (("Accept", accept),)
+    version = await request(port, "GET", "/version", headers=headers)
+    resolved = await request(port, "GET", "/v0/resolve?url=x", headers=headers)
+    assert version.header("Content-Type") == resolved.header("Content-Type") == content_type
+    if content_type == JSON:
+        assert version.json() == {"version": VERSION}
+        assert resolved.json() == {"url": "http://direct.example/a.mp3?of=x"}
+    else:
+        assert version.body.decode() == VERSION
+        assert resolved.body == b"http://direct.example/a.mp3?of=x"
+
+
+async def test_several_accept_headers_count_as_one(port: int) -> None:
+    headers: Headers = (("Accept", "application/json"), ("Accept", "text/plain"))
+    assert (await request(port, "GET", "/version", headers=headers)).header("Content-Type") == TEXT
+
+
+async def test_the_build_time_stays_the_same(node: FakeNode, port: int) -> None:
+    first = (await request(port, "GET", "/info")).json()
+    async with running_edge(node) as other_port:
+        assert (await request(other_port, "GET", "/info")).json() == first
+    assert first["version"] == VERSION
+    assert isinstance(first["buildTime"], int)
+
+
+async def test_the_url_to_resolve_is_decoded_once(node: FakeNode, port: int) -> None:
+    node.resolved = "r"
+    answer = await request(port, "GET", "/v0/resolve?url=http%3A%2F%2Fx%2F%C3%A4%2520+b%3Fc%3D1%26d&other=1")
+    assert answer.body.decode() == "r?of=http://x/ä%20 b?c=1&d"
+
+
+@pytest.mark.parametrize("query", ["", "?", "?URL=x", "?url=a&url=b", "?url=%FF", "?url=%ED%A0%80"])
+async def test_a_missing_or_broken_url_is_refused(node: FakeNode, port: int, query: str) -> None:
+    node.resolved = "r"
+    answer = await request(port, "GET", f"/v0/resolve{query}")
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+
+
+async def test_a_resolver_that_is_off_says_so(port: int) -> None:
+    answer = await request(port, "GET", "/v0/resolve?url=x")
+    assert (answer.status, answer.json()["code"]) == (400, "resolver_disabled")

@@ -1,0 +1,149 @@
+import json
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import connected, request, send_json
+from tonearm.core.filters import FilterChange
+
+EVERY_CHARACTER = "azAZ09._~:@+-"
+IDS = [EVERY_CHARACTER, "a.", ".a", "...", "a..b", "~", ":", "@", "+", "-", "a+b", "1:2", "x" * 128, "2B"]
+
+
+@pytest.mark.parametrize("player_id", IDS)
+async def test_every_accepted_id_is_reachable_raw_and_escaped(node: FakeNode, port: int, player_id: str) -> None:
+    created = await send_json(port, "POST", "/v0/players", {"id": player_id, "uri": "clip.mp3"})
+    assert (created.status, created.json()) == (201, {"id": player_id})
+    escaped = "".join(f"%{byte:02X}" for byte in player_id.encode())
+    for form in (player_id, quote(player_id, safe=""), escaped, escaped.lower()):
+        state = await request(port, "GET", f"/v0/players/{form}")
+        assert (state.status, state.json()["id"]) == (200, player_id)
+        assert (await request(port, "POST", f"/v0/players/{form}/play?x=1")).status == 204
+    assert (await request(port, "DELETE", f"/v0/players/{escaped}")).status == 204
+    assert player_id not in node.players
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["P", "p%20", "%20p", "p%2F", "%70%2e", ".", "..", "%2e%2E", "p%00", "%FF", "%", "p%zz", "y" * 5000, "%C3%A9"],
+)
+async def test_any_other_id_is_a_player_that_is_not_there(port: int, form: str) -> None:
+    for method, path in (("GET", f"/v0/players/{form}"), ("POST", f"/v0/players/{form}/play")):
+        answer = await request(port, method, path)
+        assert (answer.status, answer.json()["code"]) == (404, "player_not_found")
+
+
+async def test_an_absolute_target_reaches_the_same_player(port: int) -> None:
+    assert (await request(port, "GET", "http://localhost/v0/players/p?x")).json()["id"] == "p"
+
+
+async def test_a_player_is_made_listed_and_deleted(node: FakeNode, port: int) -> None:
+    body = {"id": "new", "uri": "clip.mp3", "metadata": {"ü": [1, None]}, "unknown": 1}
+    assert (await send_json(port, "POST", "/v0/players", body)).status == 201
+    listed = await request(port, "GET", "/v0/players")
+    assert [player["id"] for player in listed.json()] == ["p", "new"]
+    assert listed.json()[1]["metadata"] == {"ü": [1, None]}
+    deleted = await request(port, "DELETE", "/v0/players/new")
+    assert (deleted.status, deleted.body, deleted.header("Content-Type")) == (204, b"", None)
+    assert [player["id"] for player in (await request(port, "GET", "/v0/players")).json()] == ["p"]
+
+
+async def test_a_long_list_is_whole(node: FakeNode, port: int) -> None:
+    for number in range(1000):
+        node.add_player(f"n{number}")
+    listed = (await request(port, "GET", "/v0/players")).json()
+    assert [player["id"] for player in listed] == list(node.players)
+
+
+async def test_an_empty_list_is_an_array(node: FakeNode, port: int) -> None:
+    node.players.clear()
+    assert (await request(port, "GET", "/v0/players")).json() == []
+
+
+async def test_absent_metadata_is_an_object_and_null_is_null(node: FakeNode, port: int) -> None:
+    for body, metadata in (({}, {}), ({"metadata": None}, None), ({"metadata": "x"}, "x")):
+        answer = await send_json(port, "POST", "/v0/players/p/queue", {"uri": "a.mp3", **body})
+        assert (answer.status, answer.json()) == (201, {"trackId": "track-1"})
+        waiting = (await request(port, "GET", "/v0/players/p/queue")).json()
+        assert waiting[-1] == {"id": "track-1", "uri": "a.mp3", "metadata": metadata}
+
+
+async def test_controls_answer_with_nothing(node: FakeNode, port: int) -> None:
+    for action in ("play", "pause", "skip"):
+        answer = await request(port, "POST", f"/v0/players/p/{action}", body=b"not looked at")
+        assert (answer.status, answer.body) == (204, b"")
+    assert node.players["p"].done == ["play", "pause", "skip"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "done"),
+    [
+        ("loop", {"mode": "queue"}, "queue"),
+        ("metadata", {"value": None}, (True, None)),
+        ("metadata", {"value": {"a": 1}, "merge": False}, (False, {"a": 1})),
+        ("filters", {}, FilterChange()),
+        ("filters", {"volume": 2}, FilterChange(volume=2.0)),
+        ("filters", {"eq": []}, FilterChange(gains=())),
+        (
+            "filters",
+            {"volume": 0.5, "eq": [{"band": 3, "gain_db": -1}, {"band": 14, "gain_db": 2.5, "q": 1}]},
+            FilterChange(volume=0.5, gains=((3, -1.0), (14, 2.5))),
+        ),
+    ],
+)
+async def test_a_patch_reaches_the_node(node: FakeNode, port: int, path: str, body: object, done: object) -> None:
+    answer = await send_json(port, "PATCH", f"/v0/players/p/{path}", body)
+    assert answer.status == 204
+    assert node.players["p"].done == [done]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "named"),
+    [
+        ("POST /v0/players", {}, "`id`"),
+        ("POST /v0/players", {"id": "x"}, "`uri`"),
+        ("POST /v0/players", {"id": 1, "uri": "a"}, "`id` must be a string"),
+        ("POST /v0/players", {"id": "x", "uri": None}, "`uri` must be a string"),
+        ("POST /v0/players", [], "body must be an object"),
+        ("POST /v0/players", "x", "body must be an object"),
+        ("POST /v0/players", None, "body must be an object"),
+        ("POST /v0/players/p/queue", {"uri": ["a"]}, "`uri` must be a string"),
+        ("PATCH /v0/players/p/loop", {"mode": "all"}, "'none', 'track' or 'queue'"),
+        ("PATCH /v0/players/p/loop", {"mode": []}, "`mode`"),
+        ("PATCH /v0/players/p/loop", {}, "`mode` is missing"),
+        ("PATCH /v0/players/p/metadata", {"merge": True}, "`value` is missing"),
+        ("PATCH /v0/players/p/metadata", {"merge": 1, "value": 1}, "`merge` must be true or false"),
+        ("PATCH /v0/players/p/filters", {"volume": True}, "`volume` must be a number"),
+        ("PATCH /v0/players/p/filters", {"volume": None}, "`volume` must be a number"),
+        ("PATCH /v0/players/p/filters", {"volume": "1"}, "`volume` must be a number"),
+        ("PATCH /v0/players/p/filters", {"volume": 10**400}, "`volume` must be a number"),
+        ("PATCH /v0/players/p/filters", {"eq": {}}, "`eq` must be an array"),
+        ("PATCH /v0/players/p/filters", {"eq": None}, "`eq` must be an array"),
+        ("PATCH /v0/players/p/filters", {"eq": [1]}, "`eq.0` must be an object"),
+        ("PATCH /v0/players/p/filters", {"eq": [{"band": 1}]}, "`eq.0.gain_db` is missing"),
+        ("PATCH /v0/players/p/filters", {"eq": [{"band": True, "gain_db": 1}]}, "`eq.0.band` must be a whole number"),
+        ("PATCH /v0/players/p/filters", {"eq": [{"band": 1.5, "gain_db": 1}]}, "`eq.0.band` must be a whole number"),
+    ],
+)
+async def test_a_wrong_field_is_named(node: FakeNode, port: int, route: str, body: object, named: str) -> None:
+    method, path = route.split()
+    answer = await send_json(port, method, path, body)
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+    assert named in answer.json()["message"]
+    assert node.players["p"].done == []
+
+
+async def test_head_answers_as_get_without_the_body(port: int) -> None:
+    for path in ("/info", "/version", "/v0/players", "/v0/players/p", "/v0/players/p/queue", "/v0/players/p/filters"):
+        got, head = await request(port, "GET", path), await request(port, "HEAD", path)
+        assert (head.status, head.header("Content-Length")) == (200, str(len(got.body)))
+
+
+async def test_several_requests_share_a_connection(port: int) -> None:
+    async with connected(port) as connection:
+        for _ in range(3):
+            connection.send_request("POST", "/v0/players/p/play")
+            connection.send_request("GET", "/v0/players/p")
+            assert (await connection.read_answer()).status == 204
+            assert json.loads((await connection.read_answer()).body)["id"] == "p"

@@ -1,0 +1,113 @@
+import asyncio
+import io
+import wave
+
+import av
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import connected, request
+from tests.support.waiting import until
+from tonearm.audio.sinks import FrameSink, Framing
+from tonearm.core.errors import LimitReached
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
+
+STREAM = "/v0/players/p/stream.wav"
+PCM = bytes(range(256)) * (FRAME_BYTES // 256)
+CHUNK = b"%x\r\n%s\r\n" % (FRAME_BYTES, PCM)
+
+
+async def only_listener(node: FakeNode) -> FrameSink:
+    await until(lambda: node.players["p"].listeners)
+    (sink,) = node.players["p"].listeners
+    return sink
+
+
+async def nobody_listens(node: FakeNode) -> None:
+    await until(lambda: not node.players["p"].listeners)
+
+
+async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
+    async with connected(port) as client:
+        client.send_request("GET", STREAM)
+        sink = await only_listener(node)
+        assert sink.framing is Framing.WAV_CHUNKED
+        assert sink.wants_silence
+        for _ in range(10):
+            sink.write(CHUNK)
+        sink.close(1000, "deleted")
+        sink.write(CHUNK)
+        answer = await client.read_answer()
+        assert await client.read_to_end() == b""
+    assert answer.header("Content-Type") == "audio/wav"
+    assert answer.header("Cache-Control") == "no-store"
+    assert answer.header("Connection") == "close"
+
+    with av.open(io.BytesIO(answer.body), mode="r", format="wav") as container:
+        (stream,) = container.streams.audio
+        assert (stream.codec_context.name, stream.rate, stream.channels) == ("pcm_s16le", SAMPLE_RATE_HZ, 2)
+        decoded = b"".join(frame.to_ndarray().tobytes() for frame in container.decode(stream))
+    assert decoded == PCM * 10
+    with wave.open(io.BytesIO(answer.body)) as reader:
+        assert (reader.getnchannels(), reader.getsampwidth(), reader.getframerate()) == (2, 2, SAMPLE_RATE_HZ)
+        assert reader.readframes(10 * FRAME_SAMPLES) == PCM * 10
+
+
+async def test_an_older_client_gets_the_bare_bytes(node: FakeNode, port: int) -> None:
+    async with connected(port) as client:
+        client.send(b"GET %s HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" % STREAM.encode())
+        sink = await only_listener(node)
+        assert sink.framing is Framing.RAW
+        sink.write(PCM)
+        head = await client.read_head()
+        sink.close(1001, "")
+        body = await client.read_to_end()
+    assert head.header("Transfer-Encoding") is None
+    assert body[:4] == b"RIFF"
+    assert body[44:] == PCM
+
+
+async def test_head_answers_the_headers_only(node: FakeNode, port: int) -> None:
+    answer = await request(port, "HEAD", STREAM)
+    assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
+    assert node.players["p"].listeners == []
+
+
+async def test_a_client_that_leaves_is_detached(node: FakeNode, port: int, caplog: pytest.LogCaptureFixture) -> None:
+    async with connected(port) as client:
+        client.send_request("GET", STREAM)
+        await client.read_head()
+        sink = await only_listener(node)
+    await nobody_listens(node)
+    sink.write(CHUNK)
+    assert sink.pending_bytes() == 0
+    assert "ERROR" not in caplog.text
+
+
+async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: FakeNode, port: int) -> None:
+    async with connected(port, receive_buffer_bytes=4096) as client:
+        client.send_request("GET", STREAM)
+        await client.read_head()
+        sink = await only_listener(node)
+        while sink.pending_bytes() < 2**20:
+            sink.write(CHUNK)
+        sink.close(1013, "too slow")
+        await until(lambda: not sink.pending_bytes())
+        with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
+            async for _ in client.chunks():
+                pass
+
+
+async def test_a_cut_stream_ends_without_its_last_chunk(node: FakeNode, port: int) -> None:
+    async with connected(port) as client:
+        client.send_request("GET", STREAM)
+        await client.read_head()
+        (await only_listener(node)).abort()
+        assert not (await client.read_to_end()).endswith(b"0\r\n\r\n")
+    await nobody_listens(node)
+
+
+async def test_a_full_player_refuses_with_429(node: FakeNode, port: int) -> None:
+    with node.refusing(LimitReached("There are 1000 listeners.")):
+        answer = await request(port, "GET", STREAM)
+    assert (answer.status, answer.json()["code"]) == (429, "limit_reached")

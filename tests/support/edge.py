@@ -1,0 +1,18 @@
+"""Starting the real edge on a real port."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tonearm.server.app import build_app, serve
+from tonearm.server.node_api import NodeApi
+from tonearm.server.settings import EdgeSettings
+
+
+@asynccontextmanager
+async def running_edge(node: NodeApi, settings: EdgeSettings | None = None) -> AsyncIterator[int]:
+    """The port of an edge in front of `node`, which listens on 127.0.0.1 while this lasts."""
+    server = await serve(build_app(node, settings or EdgeSettings()), "127.0.0.1", 0)
+    try:
+        yield server.port
+    finally:
+        await server.close()
