@@ -234,6 +234,13 @@ def test_skip_out_of_a_looped_track_drops_the_source_opened_for_its_next_round()
     assert log.do(log.playback.skip())[-3:] == ["drop 1", "drop 2", "open 3 b"]
 
 
+def test_skip_to_nothing_drops_the_source_opened_for_the_next_round() -> None:
+    log = playing_player("a", TRACK)
+    log.do(log.playback.next_is_due())
+    assert log.do(log.playback.skip()) == ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1", "drop 2"]
+    assert log.playback.following is None
+
+
 # What comes next changes
 
 
@@ -257,6 +264,16 @@ def test_a_track_that_comes_when_the_next_is_due_is_opened() -> None:
 def test_a_track_that_comes_earlier_is_not_opened() -> None:
     log = playing_player("a")
     assert log.do(log.playback.enqueue(make_track("b"))) == ["QueueUpdate 1"]
+
+
+def test_after_a_join_the_next_track_is_opened_only_when_it_is_due_again() -> None:
+    log = playing_player("ab")
+    player = log.playback
+    log.do(player.next_is_due())
+    log.do(player.ended(log.close(1)))
+    sound(log, 2)
+    assert log.do(player.enqueue(make_track("c"))) == ["QueueUpdate 1"]
+    assert log.do(player.next_is_due()) == ["open 3 c"]
 
 
 # Bad sources
@@ -454,12 +471,22 @@ def test_a_track_that_must_wait_is_not_opened_ahead() -> None:
 
 
 def test_failures_of_a_track_that_has_sounded_do_not_count_towards_five() -> None:
-    log = playing_player("a", TRACK)
+    log = playing_player("abc", TRACK)
     player = log.playback
     log.do(player.broke_off(log.close(1), CONNECTION_LOST))
     for source in range(2, 12):
         log.do(player.failed(log.close(source), CONNECTION_LOST))
-    assert player.state is LOADING
+    assert player.current.id == "a"
+    log.do(player.skip())
+    log.do(player.failed(log.close(13), FILE_MISSING))
+    assert (player.state, player.current.id) == (LOADING, "c")
+
+
+def test_a_failed_source_cannot_start() -> None:
+    log = new_player("a")
+    log.do(log.playback.failed(log.close(1), FILE_MISSING))
+    assert log.do(log.playback.first_frame(1)) == []
+    assert log.do(log.playback.start_clock())[0] == "TrackException a file_missing"
 
 
 # Late reports

@@ -186,6 +186,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert (state is PlayerState.FAILED) == self.model.is_failed
         assert (state is PlayerState.IDLE) == (self.model.has_stopped and not self.model.is_failed)
         assert (self.playback.sounding is None) == self.model.has_stopped
+        assert self.playback.following is None or not self.model.has_stopped
         assert self.last_state == state.value
         assert self.last_length == self.playback.queue_length
 
@@ -240,6 +241,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         match event.fields:
             case {"error": {"code": FILE_MISSING.code}, "track": {"info": {"title": name}}}:
                 assert name == self.model.current
+                assert self.playback.clock_started
+                assert not self.playback.paused
                 self.model.fail()
             case {"reason": _, "track": {"info": {"title": name}}}:
                 assert self.open_start in (None, name)

@@ -9,7 +9,7 @@ from typing import Final
 MAX_JAVA_TEXT_BYTES: Final = 0xFFFF  # the length before a string is a uint16
 
 _NUL: Final = b"\xc0\x80"
-_LAST_BASIC_CODE_POINT: Final = 0xFFFF
+_LAST_BASIC_CHARACTER: Final = "\uffff"
 _FIRST_FOUR_BYTE_LEAD: Final = 0xF0
 
 
@@ -21,14 +21,14 @@ def encode_java_text(text: str) -> bytes:
         raise ValueError(
             f"The text {text!r} holds half of a surrogate pair at {error.start} and is no valid Unicode."
         ) from error
-    if not text.isascii() and max(map(ord, text)) > _LAST_BASIC_CODE_POINT:
+    if max(text, default="") > _LAST_BASIC_CHARACTER:
         plain = "".join(map(_as_surrogates, text)).encode("utf-8", "surrogatepass")
     return plain.replace(b"\x00", _NUL)
 
 
 def decode_java_text(encoded: bytes) -> str:
     """The text in `encoded`. Raises ValueError for anything that is not modified UTF-8, and for lone surrogates."""
-    if any(byte >= _FIRST_FOUR_BYTE_LEAD for byte in encoded):
+    if max(encoded, default=0) >= _FIRST_FOUR_BYTE_LEAD:
         raise ValueError("A character is encoded in four bytes.")
     # C0 is never a following byte, so this finds nothing but encoded NULs.
     halves = encoded.replace(_NUL, b"\x00").decode("utf-8", "surrogatepass")
@@ -48,10 +48,9 @@ def cut_java_text(encoded: bytes) -> bytes:
 
 
 def _as_surrogates(character: str) -> str:
-    code_point = ord(character)
-    if code_point <= _LAST_BASIC_CODE_POINT:
+    if character <= _LAST_BASIC_CHARACTER:
         return character
-    offset = code_point - 0x10000
+    offset = ord(character) - 0x10000
     return chr(0xD800 + (offset >> 10)) + chr(0xDC00 + (offset & 0x3FF))
 
 
