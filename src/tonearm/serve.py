@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from tonearm.config import Config
@@ -13,12 +13,12 @@ from tonearm.core.source_policy import SourcePolicy
 from tonearm.logging_setup import set_up_logging
 from tonearm.node import Node, NodeSettings
 from tonearm.patterns import compile_pattern
-from tonearm.server.app import App, BindError, Server, build_app
+from tonearm.server.app import BindError, Server, build_app
 from tonearm.server.app import serve as listen_on
 from tonearm.server.settings import EdgeSettings
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
-from tonearm.try_it import commands_to_try
+from tonearm.try_it import commands_to_try, node_url
 from tonearm.version import VERSION
 
 EXIT_OK: Final = 0
@@ -39,13 +39,13 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
         return runner.run(_run(loaded.config, shows_commands))
 
 
-def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
     except ImportError:
         log.warning("uvloop is not installed; the slower event loop of the standard library is used")
         return None
-    return uvloop.Loop
+    return uvloop.new_event_loop
 
 
 async def _run(config: Config, shows_commands: bool) -> int:
@@ -53,11 +53,12 @@ async def _run(config: Config, shows_commands: bool) -> int:
     _stop_on_signals(stop)
     opener = _opener(config)
     node = Node(opener, _node_settings(config))
-    app = build_app(node, EdgeSettings(password=config.server.password.get_secret_value()))
+    password = config.server.password.get_secret_value()
+    app = build_app(node, EdgeSettings(password=password))
     try:
         await node.start()
     except (OSError, TimeoutError) as error:
-        log.error("the first decoder process did not start: %s", error or "it took too long")
+        log.error("the first decoder process did not start: %s", str(error) or "it took too long")
         return EXIT_FAILED
     try:
         server = await listen_on(app, config.server.host, config.server.port)
@@ -68,12 +69,53 @@ async def _run(config: Config, shows_commands: bool) -> int:
     opener.add_own_address(config.server.host, server.port)
     _tell_start(config, server.port)
     if shows_commands:
-        sys.stdout.write(commands_to_try(config, server.port))
+        sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
         sys.stdout.flush()
     await stop.wait()
     log.info("stopping")
     await _shut_down(server, node)
     return EXIT_OK
+
+
+def _opener(config: Config) -> SourceOpener:
+    sources = config.sources
+    policy = SourcePolicy(
+        allowed=[compile_pattern(pattern) for pattern in sources.allowed],
+        blocked=[compile_pattern(pattern) for pattern in sources.blocked],
+        files=sources.files,
+        listens_on_loopback_only=config.server.listens_on_loopback_only,
+    )
+    settings = FetchSettings(
+        user_agent=sources.user_agent,
+        connect_timeout_s=sources.connect_timeout_s,
+        headers_timeout_s=sources.headers_timeout_s,
+        stall_timeout_s=sources.stall_timeout_s,
+    )
+    return SourceOpener(policy, private_networks=config.allows_private_networks, settings=settings)
+
+
+def _node_settings(config: Config) -> NodeSettings:
+    return NodeSettings(
+        decoder_processes=config.decoder.processes,
+        decoder_memory_limit_mb=config.decoder.memory_limit_mb,
+        first_listener_wait_ms=config.player.first_listener_wait_ms,
+        max_players=config.player.max_players,
+        max_waiting_tracks=config.player.max_waiting_tracks,
+        max_listeners=config.player.max_listeners,
+    )
+
+
+def _tell_start(config: Config, port: int) -> None:
+    server = config.server
+    log.info("tonearm %s listens on %s", VERSION, node_url(server.host, port))
+    if not server.listens_on_loopback_only and not server.password.get_secret_value():
+        log.warning("other machines can reach this node and it has no password; set server.password")
+    if not (config.allows_files and config.allows_private_networks):
+        log.info(
+            "local files are %s (sources.files), addresses of private networks are %s (sources.private_networks)",
+            "allowed" if config.allows_files else "refused",
+            "allowed" if config.allows_private_networks else "refused",
+        )
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

@@ -1,0 +1,138 @@
+"""The command `tonearm`.
+
+Imports are made where they are needed, so that `--version` and a usage error answer at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tonearm.version import VERSION
+
+if TYPE_CHECKING:
+    from tonearm.config_file import LoadedConfig
+    from tonearm.config_problem import Given
+
+EXIT_OK: Final = 0
+EXIT_WRONG_CONFIG: Final = 2  # also what argparse exits with
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with `arguments` (None: those of the process) and returns its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        match options.command:
+            case "serve":
+                return _serve(options)
+            case "init-config":
+                return _init_config(options.file)
+            case "check-config":
+                return _check_config(options.config)
+            case _:
+                return _listen(options)
+    except KeyboardInterrupt:
+        return 130  # what a shell shows for a command that SIGINT ended
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tonearm", description="An audio node over HTTP and WebSocket.")
+    parser.add_argument("--version", action="version", version=f"tonearm {VERSION}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    serve = commands.add_parser("serve", help="run the node until SIGTERM or Ctrl-C")
+    _add_config_option(serve)
+    serve.add_argument("--host", help="address to listen on, instead of server.host")
+    serve.add_argument("--port", help="port to listen on, instead of server.port; 0 lets the system choose")
+    serve.add_argument("--try", action="store_true", dest="shows_commands", help="print three commands to try it")
+
+    init_config = commands.add_parser("init-config", help="write a commented file with every key at its default")
+    init_config.add_argument("file", nargs="?", type=Path, default=Path("tonearm.toml"), help="default: tonearm.toml")
+
+    check_config = commands.add_parser("check-config", help="check the configuration and show what it comes to")
+    _add_config_option(check_config)
+
+    listen = commands.add_parser("listen", help="listen to a player in the terminal")
+    listen.add_argument("player", metavar="PLAYER", help="the player's id")
+    listen.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
+    listen.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
+    listen.add_argument("--save", type=Path, metavar="FILE.wav", help="write what is heard to a WAV file")
+    listen.add_argument(
+        "--raw", action="store_true", help="write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA)"
+    )
+    return parser
+
+
+def _add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help="default: tonearm.toml, if there is one")
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from tonearm.config_problem import ConfigError, Given
+
+    given = {}
+    if options.host is not None:
+        given["server.host"] = Given("option --host", options.host)
+    if options.port is not None:
+        # A text that is no number goes on as it is, so that the message is the one of the key.
+        port = int(options.port) if options.port.isascii() and options.port.isdigit() else options.port
+        given["server.port"] = Given("option --port", port)
+    try:
+        loaded = _load(options.config, given)
+    except ConfigError as error:
+        return _refuse(str(error))
+    from tonearm.serve import serve
+
+    return serve(loaded, shows_commands=options.shows_commands)
+
+
+def _init_config(file: Path) -> int:
+    from tonearm.config_template import config_template
+
+    try:
+        # Only for the owner: it is where the password goes.
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return _refuse(f"{file} exists and is left as it is; name another file, or move it away")
+    except OSError as error:
+        return _refuse(f"{file} cannot be written: {error.strerror}")
+    with open(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(config_template())
+    sys.stdout.write(f"{file} written: every key with its default.\n")
+    return EXIT_OK
+
+
+def _check_config(path: Path | None) -> int:
+    from tonearm.config_problem import ConfigError
+    from tonearm.config_template import effective_values
+
+    try:
+        loaded = _load(path, {})
+    except ConfigError as error:
+        return _refuse(str(error))
+    for warning in loaded.warnings:
+        sys.stderr.write(f"tonearm: warning: {warning}\n")
+    origin = loaded.path or "no file"
+    sys.stdout.write(f"# {origin} and the environment are in order. With the defaults they come to:\n")
+    sys.stdout.write(effective_values(loaded.config))
+    return EXIT_OK
+
+
+def _listen(options: argparse.Namespace) -> int:
+    from tonearm.listen.command import ListenOptions, listen
+
+    password = options.password if options.password is not None else os.environ.get("TONEARM_SERVER__PASSWORD", "")
+    return listen(ListenOptions(options.player, options.url, password, options.save, options.raw))
+
+
+def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":
+    from tonearm.config_file import load_config
+
+    return load_config(path, os.environ, given)
+
+
+def _refuse(problem: str) -> int:
+    sys.stderr.write(f"tonearm: {problem}\n")
+    return EXIT_WRONG_CONFIG
