@@ -25,6 +25,10 @@ _RESAMPLER_OPTIONS: Final = f"filter_size={FILTER_TAPS}:phase_shift=10:exact_rat
 # ITU-R BS.775 (libswresample's own coefficients), scaled so that full scale in every channel stays full scale.
 _DOWNMIX_OPTIONS: Final = "rematrix_maxval=1.0"
 
+# Floats straight from a file can be anything; beyond 65536 times full scale libswresample turns them to full negative.
+# Codecs (they give planar floats) stay far below.
+_UNBOUNDED_FORMATS: Final = ("flt", "dbl")
+
 # What a number of channels without a layout is taken for.
 _LAYOUT_OF_CHANNELS: Final = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
 
@@ -108,6 +112,7 @@ def _configured_graph(
     source: SourceFormat, *, rename_channels_to: str | None
 ) -> tuple[Graph, FilterContext, FilterContext]:
     graph = Graph()
+    graph.threads = 1  # else libav starts one a core for each graph, with stacks of 8 MB of address space
     buffer = graph.add_abuffer(
         sample_rate=source.sample_rate_hz,
         format=source.sample_format,
@@ -117,6 +122,8 @@ def _configured_graph(
     if rename_channels_to is not None:
         names = "|".join(f"c{channel}=c{channel}" for channel in range(source.channels))
         chain.append(graph.add("pan", f"{rename_channels_to}|{names}"))
+    if source.sample_format in _UNBOUNDED_FORMATS:
+        chain.append(graph.add("asoftclip", "type=hard:threshold=1"))
     if source.sample_format.startswith(("s32", "s64")) and source.sample_rate_hz == SAMPLE_RATE_HZ:
         # libswresample cuts the low bits off when nothing but the sample format changes; by way of float it rounds.
         chain.append(graph.add("aformat", "sample_fmts=dbl" if source.sample_format.startswith("s64") else "fltp"))
