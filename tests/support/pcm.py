@@ -1,0 +1,36 @@
+"""PCM made and looked at by tests: s16le stereo at 48 kHz."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+
+
+def tone(frequency_hz: float, *, frames: int, peak: float, phase: float = 0.0) -> bytes:
+    """A sine that is the same in both channels."""
+    turns = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ * np.arange(frames * FRAME_SAMPLES)
+    mono = np.rint(peak * np.sin(turns + phase)).astype("<i2")
+    return np.repeat(mono, CHANNELS).tobytes()
+
+
+def noise(*, frames: int, peak: int, seed: int = 1) -> bytes:
+    """White noise, different in the two channels."""
+    random = np.random.default_rng(seed)
+    return random.integers(-peak, peak, (frames * FRAME_SAMPLES, CHANNELS), endpoint=True).astype("<i2").tobytes()
+
+
+def channels(pcm: bytes) -> NDArray[np.int64]:
+    """The samples, n by 2, wide enough to subtract them."""
+    return np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).astype(np.int64)
+
+
+def largest_step(pcm: bytes) -> int:
+    """The largest jump from a sample to the next in a channel: a click stands out here."""
+    return int(np.abs(np.diff(channels(pcm), axis=0)).max())
+
+
+def level_of(pcm: bytes, frequency_hz: float) -> float:
+    """The peak of the sine of `frequency_hz` in the left channel. Exact when `pcm` holds whole periods of it."""
+    left = channels(pcm)[:, 0]
+    turns = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ * np.arange(len(left))
+    return float(2.0 * np.abs(np.mean(left * np.exp(-1j * turns))))
