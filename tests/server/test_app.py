@@ -17,16 +17,9 @@ async def test_a_port_in_use_is_told(node: FakeNode, port: int) -> None:
         await serve(build_app(node, EdgeSettings()), "127.0.0.1", port)
 
 
-@pytest.mark.parametrize(("host", "port"), [("256.256.256.256", 0), ("127.0.0.1", 65536), ("192.0.2.1", 0)])
-async def test_an_impossible_address_is_told(node: FakeNode, host: str, port: int) -> None:
-    with pytest.raises(BindError, match=host):
-        await serve(build_app(node, EdgeSettings()), host, port)
-
-
-async def test_closing_twice_is_fine(node: FakeNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
-    await server.close()
-    await server.close()
+async def test_an_address_of_another_machine_is_told(node: FakeNode) -> None:
+    with pytest.raises(BindError, match=r"192\.0\.2\.1"):
+        await serve(build_app(node, EdgeSettings()), "192.0.2.1", 0)
 
 
 async def test_a_port_is_free_again_after_closing(node: FakeNode) -> None:

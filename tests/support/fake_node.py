@@ -1,5 +1,6 @@
 """A node that keeps players in memory and plays nothing: what the edge is tested against."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ class FakeNode:
     def __init__(self) -> None:
         self.players: dict[str, FakePlayer] = {}
         self.refusal: Exception | None = None
+        self.answers_enqueue = True
+        self.unanswered = 0  # requests to enqueue that will never get an answer
         self.resolved: str | None = None
         self.subscriptions: list[tuple[int | None, bool]] = []
         self.first_message: bytes | None = None  # written to each new listener at once
@@ -77,6 +80,9 @@ class FakeNode:
 
     async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
         self._refuse()
+        if not self.answers_enqueue:
+            self.unanswered += 1
+            await asyncio.Event().wait()
         self._player(player_id).waiting.append({"id": "track-1", "uri": uri, "metadata": metadata})
         return "track-1"
 

@@ -65,7 +65,7 @@ async def serve(app: App, host: str, port: int) -> "Server":
     site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
     try:
         await site.start()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         await runner.cleanup()
         raise BindError(
             f"Cannot listen on {host}:{port}: {error}. Choose another server.host or server.port."

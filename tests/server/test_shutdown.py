@@ -1,0 +1,69 @@
+"""Stopping the edge while clients of every kind are connected."""
+
+import asyncio
+
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import CLOSE, connected, websocket
+from tests.support.waiting import until
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.server.app import build_app, serve
+from tonearm.server.settings import EdgeSettings
+
+WS, EVENTS, WAV = "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav"
+
+# It takes about one second; a machine under load may need longer, but no client may hold it for ever.
+LONGEST_STOP_S = 10
+
+
+async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    player = node.players["p"]
+    async with (
+        websocket(server.port, WS, receive_buffer_bytes=4096),
+        connected(server.port, receive_buffer_bytes=4096) as wav,
+        websocket(server.port, EVENTS) as silent,
+        connected(server.port) as idle,
+        connected(server.port) as asking,
+    ):
+        wav.send_request("GET", WAV)
+        await until(lambda: len(player.listeners) == 2)
+        for sink in player.listeners:
+            while sink.pending_bytes() < 2**20:
+                sink.write(bytes(FRAME_BYTES))
+        idle.send_request("GET", "/info")
+        await idle.read_answer()
+        node.answers_enqueue = False
+        asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
+        await until(lambda: node.unanswered)
+
+        await server.stop_accepting()
+        node.close_sinks(1001, "The node is shutting down.")
+        async with asyncio.timeout(LONGEST_STOP_S):
+            await server.close()
+        assert player.sinks == ()
+        assert (await silent.read_frame()).close_code() == 1001
+        assert await idle.read_to_end() == b""
+        assert await asking.read_to_end() == b""
+
+
+async def test_a_polite_client_ends_with_its_close_frame_answered(node: FakeNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    async with websocket(server.port, WS) as client:
+        await server.stop_accepting()
+        with pytest.raises(ConnectionRefusedError):
+            async with connected(server.port):
+                pass
+        closing = asyncio.ensure_future(server.close())  # closes what the node did not close
+        frame = await client.read_frame()
+        assert frame.close_code() == 1001
+        client.send_frame(CLOSE, frame.payload[:2])
+        assert await client.read_to_end() == b""
+        await closing
+
+
+async def test_closing_twice_is_fine(node: FakeNode) -> None:
+    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    await server.close()
+    await server.close()
