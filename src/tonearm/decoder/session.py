@@ -10,7 +10,7 @@ from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.timeline import FROM_START, Block, Place, Segment, Timeline
 
 BLOCK_FRAMES: Final = 5  # filters cost a third per sample on blocks of five frames of what they cost on single ones
-HISTORY_FRAMES: Final = 10  # unfiltered frames kept behind what was sent, to warm new filters up
+HISTORY_FRAMES: Final = 25  # unfiltered frames kept behind what was sent: new filters are warmed up on half a second
 
 
 class SessionSource(Protocol):
