@@ -8,6 +8,8 @@ from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.core import errors
+from tonearm.core.errors import RequestError
+from tonearm.server.errors import STATUS_BY_ERROR
 from tonearm.server.settings import EdgeSettings
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
@@ -35,16 +37,22 @@ async def test_an_error_body_holds_six_fields(port: int) -> None:
         (errors.InvalidIdentifier("It is bad."), 400, "invalid_identifier"),
         (errors.PlayerNotFound("It is bad."), 404, "player_not_found"),
         (errors.ResolverDisabled("It is bad."), 400, "resolver_disabled"),
-        (errors.RequestError("It is bad."), 400, "bad_request"),
+        (RequestError("It is bad."), 400, "bad_request"),
     ],
 )
 async def test_each_refusal_of_the_node_has_its_status(
-    node: FakeNode, port: int, refusal: errors.RequestError, status: int, code: str
+    node: FakeNode, port: int, refusal: RequestError, status: int, code: str
 ) -> None:
     with node.refusing(refusal):
         answer = await send_json(port, "POST", "/v0/players", NEW_PLAYER)
     body = answer.json()
     assert (answer.status, body["status"], body["code"], body["message"]) == (status, status, code, "It is bad.")
+
+
+def test_the_table_knows_every_refusal_of_the_core() -> None:
+    assert {kind for kind in RequestError.__subclasses__() if kind.__module__ == errors.__name__} <= set(
+        STATUS_BY_ERROR
+    )
 
 
 async def test_a_failure_of_the_node_itself_tells_no_details(
