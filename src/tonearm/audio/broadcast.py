@@ -32,7 +32,7 @@ def wrap(frame: bytes, framing: Framing) -> bytes:
 class _Listener:
     """A connection and the frames that wait for it."""
 
-    __slots__ = ("sink", "ring", "stalled_frames", "last_pending", "is_closing")
+    __slots__ = ("is_closing", "last_pending", "ring", "sink", "stalled_frames")
 
     def __init__(self, sink: FrameSink) -> None:
         self.sink = sink

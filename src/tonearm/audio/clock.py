@@ -25,7 +25,7 @@ class Ticking(Protocol):
 
 
 class _Phase:
-    __slots__ = ("members", "deadline_s", "is_scheduled")
+    __slots__ = ("deadline_s", "is_scheduled", "members")
 
     def __init__(self) -> None:
         self.members: dict[Ticking, None] = {}

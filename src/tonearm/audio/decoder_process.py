@@ -32,9 +32,7 @@ PING_INTERVAL_S: Final = 2.0
 SILENCE_LIMIT_S: Final = 10.0
 KILL_AFTER_S: Final = 1.0
 RECEIVE_BYTES: Final = 512 * 1024
-_CRASH_SIGNALS: Final = frozenset(
-    {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
-)
+_CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
 from tonearm.audio.source_opening import Opener
 from tonearm.core.errors import LimitReached
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
@@ -59,9 +59,7 @@ class Player:
 
     def __init__(self, player_id: str, first_track: Track, metadata: Json, services: PlayerServices) -> None:
         self._services = services
-        self._playback = Playback(
-            player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks
-        )
+        self._playback = Playback(player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks)
         self._events = EventLog(player_id, services.wall_ms)
         self._broadcast = Broadcast(self._count_lost_frames)
         self._uris: dict[SourceId, str] = {}

@@ -58,9 +58,7 @@ class SoundOwner(Protocol):
 class Sound:
     """Lives as long as its player; survives the death of decoder processes."""
 
-    def __init__(
-        self, owner: SoundOwner, pool: DecoderPool, opener: Opener, until_tick_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, owner: SoundOwner, pool: DecoderPool, opener: Opener, until_tick_s: Callable[[], float]) -> None:
         self._owner = owner
         self._pool = pool
         self._opener = opener
