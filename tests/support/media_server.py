@@ -185,11 +185,11 @@ class MediaServer:
     def __post_init__(self) -> None:
         self._answers: dict[str, Answer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._open = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._open_count = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self.host, 0, ssl=self.tls)
+        self._server = await asyncio.start_server(self._accept, self.host, 0, ssl=self.tls, backlog=1000)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -217,8 +217,13 @@ class MediaServer:
 
     async def all_gone(self) -> None:
         """Waits until no client is connected any more."""
-        async with self._open:
-            await self._open.wait_for(lambda: self._open_count == 0)
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._open_count == 0)
+
+    async def requested(self, count: int) -> None:
+        """Waits until so many requests have come."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.requests) >= count)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -231,8 +236,8 @@ class MediaServer:
             await self._converse(reader, writer)
         writer.transport.abort()
         self._open_count -= 1
-        async with self._open:
-            self._open.notify_all()
+        async with self._changed:
+            self._changed.notify_all()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begun = b""
@@ -243,6 +248,8 @@ class MediaServer:
             reply = Reply(writer)
             self.requests.append(request)
             self.replies.append(reply)
+            async with self._changed:
+                self._changed.notify_all()
             answering = asyncio.ensure_future(self._answers.get(request.path, status(404))(request, reply))
             # The next byte is the next request's first, or tells that the client left.
             listening = asyncio.ensure_future(reader.read(1))

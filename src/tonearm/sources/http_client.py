@@ -14,6 +14,7 @@ from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guarded_resolver import GuardedResolver
 from tonearm.sources.http_errors import admission_error, connect_error, refused
+from tonearm.sources.radio_connector import RadioConnector
 
 MAX_REDIRECTS: Final = 5
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
@@ -96,10 +97,9 @@ class HttpClient:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
+                connector=RadioConnector(
                     resolver=GuardedResolver(self._guard),
                     socket_factory=self._guard.open_socket,
-                    limit=0,
                 ),
                 timeout=aiohttp.ClientTimeout(
                     total=None, connect=self._settings.connect_timeout_s, sock_connect=self._settings.connect_timeout_s

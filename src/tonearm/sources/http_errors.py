@@ -1,5 +1,6 @@
 """Translates what the HTTP client raises into the node's own failures."""
 
+import os
 import socket
 import ssl
 from typing import Final
@@ -125,7 +126,9 @@ def _reason(error: Exception) -> str:
         return inner.reason.replace("_", " ").lower()
     if isinstance(inner, socket.gaierror):
         return "name lookup failed"
-    return _one_line(inner.strerror or str(inner)) if isinstance(inner, OSError) else type(inner).__name__
+    if isinstance(inner, OSError) and inner.errno:
+        return os.strerror(inner.errno)  # the event loop's own text is about its calls
+    return _one_line(str(inner)) or type(inner).__name__
 
 
 def _one_line(text: str) -> str:

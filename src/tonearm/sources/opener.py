@@ -51,7 +51,9 @@ class SourceOpener:
                 self._guard.check_host(source_uri.host, source_uri.port)
             else:
                 self._files.check(source_uri.path)
-        except (AddressRefusedError, FileRefusedError) as error:
+        except AddressRefusedError as error:
+            raise SourceRefused(f"{error.message} {error.hint}") from error
+        except FileRefusedError as error:
             raise SourceRefused(error.message) from error
 
     async def open(self, uri: str) -> LocalFile | ByteSource:

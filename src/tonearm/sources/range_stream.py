@@ -1,7 +1,7 @@
 """One running transfer of a remote file, from some offset on, with the bytes around the reading position."""
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 import aiohttp
 
@@ -47,7 +47,8 @@ class RangeStream:
         self._room = asyncio.Event()
         self._is_complete = False
         self._failure: PlayError | None = None
-        self._filling = asyncio.create_task(self._fill(response))
+        self._response = response
+        self._filling = asyncio.create_task(self._fill())
 
     @property
     def received_to(self) -> int:
@@ -71,6 +72,8 @@ class RangeStream:
                 raise self._failure
             if self._is_complete:
                 return b""
+            if self._filling.done():
+                self._filling.result()  # raises what nobody foresaw
             self._arrived.clear()
             await self._arrived.wait()
 
@@ -78,45 +81,50 @@ class RangeStream:
         """Cuts the connection, whatever is under way. A waiting `read_at` raises `PlayError`."""
         self._filling.cancel()
         await asyncio.wait((self._filling,))
+        # A task that is cancelled before its first step does not get to its end.
+        self._drop_response()
+        self._failure = self._failure or read_error(ConnectionAbortedError(), self._file.host)
+        self._arrived.set()
 
-    async def _fill(self, response: aiohttp.ClientResponse | None) -> None:
+    async def _fill(self) -> None:
         try:
-            if response is None:
-                response = await self._begin()
+            if self._response is None:
+                self._response = await self._begin()
             while True:
                 before = self._window.end
-                lost = await self._pour(response)
+                lost = await self._pour(self._response)
+                self._drop_response()
                 if lost is None and not self._is_short():
                     self._finish()
                     return
-                response = await self._take_up_again(lost, made_progress=self._window.end - before >= PROGRESS_BYTES)
+                made_progress = self._window.end - before >= PROGRESS_BYTES
+                self._response = await self._take_up_again(lost, made_progress=made_progress)
         except PlayError as error:
             self._failure = error
-        except asyncio.CancelledError:
-            self._failure = read_error(ConnectionAbortedError(), self._file.host)
-            raise
         finally:
-            if response is not None:
-                response.close()
+            self._drop_response()
             self._arrived.set()
+
+    def _drop_response(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
 
     async def _pour(self, response: aiohttp.ClientResponse) -> PlayError | None:
         """Moves a body into the window until it ends; returns why, when it broke off."""
-        content = response.content
         try:
             while True:
                 if self._window.is_full:
                     await self._wait_for_room()
                 async with asyncio.timeout(self._settings.stall_timeout_s):
-                    chunk = await content.readany()
+                    chunk = await response.content.readany()
                 if not chunk:
                     return None
                 self._window.append(chunk)
                 self._arrived.set()
         except (aiohttp.ClientError, OSError) as error:
+            self._window.append(_left_in(response.content))
             return read_error(error, self._file.host)
-        finally:
-            response.close()
 
     def _is_short(self) -> bool:
         size_bytes = self._file.size_bytes
@@ -131,14 +139,16 @@ class RangeStream:
         """The first request of a jump: it needs no try of the budget unless it fails in passing."""
         try:
             return await self._request()
-        except PassingError as error:
+        except PlayError as error:
+            if not _may_pass(error):
+                raise
             return await self._take_up_again(error, made_progress=False)
 
     async def _take_up_again(self, lost: PlayError | None, *, made_progress: bool) -> aiohttp.ClientResponse:
         """A response that goes on where the window ends. Raises what was lost when there is no way."""
-        failure = lost or read_error(ConnectionResetError(), self._file.host)
+        lost = lost or read_error(ConnectionResetError(), self._file.host)
         if not self._file.is_seekable:
-            raise failure
+            raise lost
         # A reader that is paused for long needs no connection; many servers cut it meanwhile.
         if self._window.is_full:
             await self._wait_for_room()
@@ -146,13 +156,14 @@ class RangeStream:
             if not made_progress:
                 delay_s = self._retries.next_delay_s(asyncio.get_running_loop().time())
                 if delay_s is None:
-                    raise failure
+                    raise lost
                 await asyncio.sleep(delay_s)
             made_progress = False
             try:
                 return await self._request()
-            except PassingError as error:
-                failure = error
+            except PlayError as error:
+                if not _may_pass(error):
+                    raise
 
     async def _request(self) -> aiohttp.ClientResponse:
         """A response whose body begins at the window's end."""
@@ -178,7 +189,7 @@ class RangeStream:
             raise status_error(response.status, self._file.host, Stage.READ)
         refuse_encoded(response, self._file.host)
         part = content_range(response) if response.status == 206 else None
-        goes_on = part is not None and part.first == self._window.end and part.total_bytes == self._file.size_bytes
+        goes_on = part is not None and part.first == self._window.end and self._fits(part.total_bytes)
         begins_again = response.status == 200 and self._window.end == 0
         if not goes_on and not begins_again:
             failure = PlayFailure(
@@ -189,7 +200,20 @@ class RangeStream:
             )
             raise PlayError(failure)
 
+    def _fits(self, total_bytes: int | None) -> bool:
+        return total_bytes is None or self._file.size_bytes in (None, total_bytes)
+
     async def _wait_for_room(self) -> None:
         while self._window.is_full:
             self._room.clear()
             await self._room.wait()
+
+
+def _may_pass(error: PlayError) -> bool:
+    return isinstance(error, PassingError) or error.failure.code is FailureCode.TIMEOUT
+
+
+def _left_in(content: aiohttp.StreamReader) -> bytes:
+    """What had arrived before the connection broke: the reader holds it back behind its exception."""
+    content.set_exception(cast(BaseException, None))
+    return content.read_nowait()

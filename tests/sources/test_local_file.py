@@ -1,0 +1,183 @@
+"""Which local files are opened, and what the others are refused for."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.fetching import opener
+from tonearm.core.errors import SourceRefused
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.sources.byte_source import LocalFile
+
+
+@pytest.fixture
+def music(tmp_path: Path) -> Iterator[Path]:
+    """A permitted folder with one file, beside a secret. No descriptor may be left over at the end."""
+    folder = tmp_path / "music"
+    folder.mkdir()
+    (folder / "a song #1.mp3").write_bytes(b"sound")
+    (tmp_path / "secret.mp3").write_bytes(b"secret")
+    (tmp_path / "music-of-others").mkdir()
+    (tmp_path / "music-of-others" / "b.mp3").write_bytes(b"theirs")
+    before = len(os.listdir("/proc/self/fd"))
+    yield folder
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def content(uri: str, files: bool | tuple[str, ...] = True) -> bytes:
+    async with opener(files=files) as source_opener:
+        file = await source_opener.open(uri)
+        assert isinstance(file, LocalFile)
+        try:
+            data = os.read(file.descriptor, 100)
+            assert len(data) == file.size_bytes
+            assert not os.get_inheritable(file.descriptor)
+            return data
+        finally:
+            os.close(file.descriptor)
+
+
+async def failure(uri: str, files: bool | tuple[str, ...] = True) -> PlayFailure:
+    async with opener(files=files) as source_opener:
+        with pytest.raises(PlayError) as caught:
+            await source_opener.open(uri)
+        return caught.value.failure
+
+
+async def test_paths_and_file_uris(music: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(music)
+    for uri in (f"{music}/a song #1.mp3", f"file://{music}/a%20song%20%231.mp3", "a song #1.mp3"):
+        assert await content(uri) == b"sound"
+        assert await content(uri, (str(music),)) == b"sound"
+    assert await content(f"file://localhost{music}/a%20song%20%231.mp3") == b"sound"
+
+
+async def test_name_is_the_file_name(music: Path) -> None:
+    async with opener() as source_opener:
+        file = await source_opener.open(f"{music}/a song #1.mp3")
+        assert isinstance(file, LocalFile)
+        assert (file.name, file.size_bytes) == ("a song #1.mp3", 5)
+        os.close(file.descriptor)
+
+
+async def test_missing_empty_folder_and_unreadable(music: Path) -> None:
+    (music / "empty.mp3").touch()
+    assert (await failure(f"{music}/none.mp3")).code == FailureCode.FILE_MISSING
+    assert (await failure(f"{music}/a song #1.mp3/x")).code == FailureCode.FILE_MISSING
+    assert (await failure(f"{music}/empty.mp3")).code == FailureCode.EMPTY
+    assert (await failure(str(music))).code == FailureCode.FILE_UNREADABLE
+    assert (await failure(f"{music}/{'x' * 300}.mp3")).code == FailureCode.FILE_UNREADABLE
+
+
+async def test_fifo_does_not_hold_the_node(music: Path) -> None:
+    os.mkfifo(music / "pipe.mp3")
+    async with asyncio.timeout(5):
+        assert (await failure(f"{music}/pipe.mp3")).code == FailureCode.FILE_UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "path", ["/dev/zero", "/proc/self/environ", "/sys/kernel/uevent_seqnum", "/dev/stdin", "/proc/self/root/etc/passwd"]
+)
+async def test_files_of_the_system(path: str) -> None:
+    assert (await failure(path)).code == FailureCode.SOURCE_REFUSED
+    async with opener() as source_opener:
+        with pytest.raises(SourceRefused):
+            source_opener.check(path)
+
+
+async def test_link_to_a_file_of_the_system(music: Path) -> None:
+    (music / "link.mp3").symlink_to("/proc/self/environ")
+    assert (await failure(f"{music}/link.mp3")).code == FailureCode.SOURCE_REFUSED
+
+
+async def test_switched_off(music: Path) -> None:
+    async with opener(files=False) as source_opener:
+        with pytest.raises(SourceRefused, match=r"sources\.files"):
+            source_opener.check(f"{music}/a song #1.mp3")
+    assert (await failure(f"{music}/a song #1.mp3", files=False)).code == FailureCode.SOURCE_REFUSED
+
+
+class TestFolders:
+    @pytest.mark.parametrize(
+        "place",
+        [
+            "{parent}/secret.mp3",
+            "{parent}/none.mp3",
+            "{music}/../secret.mp3",
+            "{music}/../none.mp3",
+            "file://{music}/%2e%2e/secret.mp3",
+            "file://{music}/..%2fsecret.mp3",
+            "{parent}/music-of-others/b.mp3",
+            "/etc/passwd",
+        ],
+    )
+    async def test_outside_is_refused_before_the_disk_is_asked(self, music: Path, place: str) -> None:
+        uri = place.format(music=music, parent=music.parent)
+        async with opener(files=(str(music),)) as source_opener:
+            with pytest.raises(SourceRefused, match=r"sources\.files"):
+                source_opener.check(uri)
+
+    async def test_missing_and_forbidden_outside_get_the_same_answer(self, music: Path) -> None:
+        (music / "out").symlink_to(music.parent)
+        (music / "dangling.mp3").symlink_to(music.parent / "none.mp3")
+        answers = [
+            await failure(f"{music}/{path}", (str(music),))
+            for path in ("out/secret.mp3", "out/none.mp3", "out/none/none.mp3", "dangling.mp3", "out")
+        ]
+        answers.append(await failure(f"{music.parent}/secret.mp3", (str(music),)))
+        assert {answer.code for answer in answers} == {FailureCode.SOURCE_REFUSED}
+        assert len({(answer.message, answer.hint) for answer in answers}) == 1
+
+    async def test_link_that_stays_inside(self, music: Path) -> None:
+        (music / "link.mp3").symlink_to("a song #1.mp3")
+        assert await content(f"{music}/link.mp3", (str(music),)) == b"sound"
+
+    async def test_folder_that_is_a_link_itself(self, music: Path) -> None:
+        alias = music.parent / "alias"
+        alias.symlink_to(music)
+        for folder in (alias, music):
+            assert await content(f"{music}/a song #1.mp3", (str(alias),)) == b"sound"
+            assert await content(f"{folder}/a song #1.mp3", (str(folder),)) == b"sound"
+
+    async def test_missing_inside_is_told(self, music: Path) -> None:
+        assert (await failure(f"{music}/none.mp3", (str(music),))).code == FailureCode.FILE_MISSING
+
+    async def test_file_that_is_swapped_for_a_link_meanwhile(self, music: Path) -> None:
+        target, spare = music / "swapped.mp3", music / "spare"
+        spare.symlink_to(music.parent / "secret.mp3")
+        async with opener(files=(str(music),)) as source_opener:
+            for _ in range(200):
+                target.unlink(missing_ok=True)
+                target.write_bytes(b"sound")
+                opening = asyncio.create_task(source_opener.open(str(target)))
+                await asyncio.sleep(0)
+                os.link(spare, music / "new", follow_symlinks=False)
+                (music / "new").replace(target)
+                try:
+                    file = await opening
+                except PlayError as error:
+                    assert error.failure.code == FailureCode.SOURCE_REFUSED  # noqa: PT017
+                else:
+                    assert isinstance(file, LocalFile)
+                    assert os.read(file.descriptor, 100) == b"sound"
+                    os.close(file.descriptor)
+
+    async def test_no_folder_at_all(self, music: Path) -> None:
+        assert (await failure(f"{music}/a song #1.mp3", ())).code == FailureCode.SOURCE_REFUSED
+
+
+async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
+    async with opener() as source_opener:
+        for _ in range(20):
+            opening = asyncio.create_task(source_opener.open(f"{music}/a song #1.mp3"))
+            await asyncio.sleep(0)
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+        file = await source_opener.open(f"{music}/a song #1.mp3")
+        assert isinstance(file, LocalFile)
+        os.close(file.descriptor)
+        await asyncio.sleep(0.05)  # the cancelled ones close theirs once their threads are through
