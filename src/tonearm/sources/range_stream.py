@@ -79,12 +79,12 @@ class RangeStream:
 
     async def close(self) -> None:
         """Cuts the connection, whatever is under way. A waiting `read_at` raises `PlayError`."""
+        self._failure = self._failure or read_error(ConnectionAbortedError(), self._file.host)
+        self._arrived.set()
         self._filling.cancel()
         await asyncio.wait((self._filling,))
         # A task that is cancelled before its first step does not get to its end.
         self._drop_response()
-        self._failure = self._failure or read_error(ConnectionAbortedError(), self._file.host)
-        self._arrived.set()
 
     async def _fill(self) -> None:
         try:
