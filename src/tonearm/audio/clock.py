@@ -4,9 +4,12 @@ Players are spread over phases, so that their sends do not bunch. A phase withou
 """
 
 import asyncio
+import logging
+import math
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from tonearm.core.frame import FRAME_MS
 
@@ -16,6 +19,8 @@ _FRAME_S: Final = FRAME_MS / 1000
 _PHASE_S: Final = _FRAME_S / PHASES
 _EARLY_S: Final = 0.001  # the loop's timers are whole milliseconds: this much too early counts as in time
 _JOIN_CHOICES: Final = 4
+
+log = logging.getLogger(__name__)
 
 
 class Ticking(Protocol):
@@ -49,6 +54,8 @@ class Clock:
         self._origin_s = now_s()
         self._phases = [_Phase() for _ in range(PHASES)]
         self._phase_of: dict[Ticking, _Phase] = {}
+        # When the next tick of who has left would have been: who comes back at once must not tick faster for it.
+        self._rests_until_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
 
@@ -56,8 +63,10 @@ class Clock:
         """Ticks `member` from the emptiest of the next few phases on."""
         if member in self._phase_of or self._is_stopped:
             return
-        elapsed_s = self._now_s() - self._origin_s
-        coming = int(elapsed_s / _PHASE_S) + 1
+        now_s = self._now_s()
+        rests_s = self._rests_until_s.pop(member, now_s) - now_s - _EARLY_S
+        elapsed_s = now_s - self._origin_s
+        coming = max(int(elapsed_s / _PHASE_S) + 1, math.ceil((elapsed_s + rests_s) / _PHASE_S))
         number = min(range(coming, coming + _JOIN_CHOICES), key=lambda n: len(self._phases[n % PHASES].members))
         phase = self._phases[number % PHASES]
         if not phase.members:
@@ -71,6 +80,7 @@ class Clock:
         phase = self._phase_of.pop(member, None)
         if phase is not None:
             del phase.members[member]
+            self._rests_until_s[member] = phase.deadline_s
 
     def until_tick_s(self, member: Ticking) -> float:
         """How long until the member's next tick; a whole frame for one that does not tick."""
@@ -97,9 +107,18 @@ class Clock:
                 self.late_frames += missed * len(phase.members)
                 phase.deadline_s += missed * _FRAME_S
                 break
-            for member in tuple(phase.members):
-                member.tick()
             phase.deadline_s += _FRAME_S
+            for member in tuple(phase.members):
+                if member in phase.members:
+                    self._tick(member)
             sent += 1
         if phase.members:
             self._schedule(phase)
+
+    def _tick(self, member: Ticking) -> None:
+        try:
+            member.tick()
+        except Exception:
+            # Nobody may stop the clock for all others.
+            log.exception("a tick failed; its player is not ticked any more")
+            self.leave(member)

@@ -1,0 +1,277 @@
+"""The ticker of all players, with time turned by hand."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.hand_time import HandTime
+from tonearm.audio.clock import CATCH_UP_FRAMES, PHASES, Clock
+
+FRAME_S = 0.02
+PHASE_S = FRAME_S / PHASES
+
+
+class Member:
+    """Writes down when it was ticked, and then does what the test wants."""
+
+    def __init__(self, time: HandTime, then: Callable[[], None] = lambda: None) -> None:
+        self._time = time
+        self.then = then
+        self.ticks_s: list[float] = []
+
+    def tick(self) -> None:
+        self.ticks_s.append(self._time.now_s())
+        self.then()
+
+
+@pytest.fixture
+def time() -> HandTime:
+    return HandTime()
+
+
+@pytest.fixture
+def clock(time: HandTime) -> Clock:
+    return Clock(time.now_s, time.call_later)
+
+
+def test_ticks_once_every_20_ms(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(1.0)
+    assert len(member.ticks_s) == 50
+    steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
+    assert steps == pytest.approx([FRAME_S] * 49)
+
+
+def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> None:
+    for _ in range(2 * PHASES):
+        member = Member(time)
+        clock.join(member)
+        time.forward(FRAME_S)
+        assert len(member.ticks_s) == 1
+        time.forward(0.0007)
+
+
+def test_late_wakes_do_not_add_up_over_hours(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    hours = 1
+    time.forward(hours * 3600, late_s=0.004)
+    assert len(member.ticks_s) in range(hours * 3600 * 50 - 1, hours * 3600 * 50 + 1)
+    first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
+    assert last_s - first_s == pytest.approx((len(member.ticks_s) - 1) * FRAME_S, abs=0.001)
+    assert clock.late_frames == 0
+
+
+def test_a_timer_that_goes_off_a_little_early_ticks(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(100, late_s=-0.0009)
+    assert len(member.ticks_s) in (4999, 5000, 5001)
+
+
+@pytest.mark.parametrize("late_frames", range(1, CATCH_UP_FRAMES))
+def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, late_frames: int) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(FRAME_S)
+    before = len(member.ticks_s)
+    time.stand_still(late_frames * FRAME_S)
+    time.forward(0)
+    assert len(member.ticks_s) - before == late_frames
+    assert clock.late_frames == 0
+
+
+def test_much_too_late_sends_ten_frames_and_counts_the_others(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range(2 * PHASES)]
+    for member in members:
+        clock.join(member)
+    time.forward(1.0)
+    before = [len(member.ticks_s) for member in members]
+    time.stand_still(1.0)
+    time.forward(0)
+    assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES for ticks in before]
+    assert clock.late_frames == len(members) * (50 - CATCH_UP_FRAMES)
+    # No burst afterwards: deadlines were set anew, in the member's own phase.
+    time.forward(1.0)
+    assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES + 50 for ticks in before]
+    assert clock.late_frames == len(members) * (50 - CATCH_UP_FRAMES)
+
+
+def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(0.5)
+    time.stand_still(0.7531)
+    time.forward(1.0)
+    steps = (member.ticks_s[-1] - member.ticks_s[0]) / FRAME_S
+    assert steps == pytest.approx(round(steps), abs=0.001)
+
+
+def test_members_are_spread_over_all_phases(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range(4 * PHASES)]
+    for member in members:
+        clock.join(member)
+        time.forward(0.0031)
+    time.forward(0.1)
+    phases = Counter(round(member.ticks_s[-1] / PHASE_S) % PHASES for member in members)
+    assert len(phases) == PHASES
+    assert max(phases.values()) - min(phases.values()) <= 2
+
+
+def test_members_that_join_at_once_are_spread(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range(8)]
+    for member in members:
+        clock.join(member)
+    time.forward(FRAME_S)
+    assert max(Counter(member.ticks_s[-1] for member in members).values()) == 2
+
+
+def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    clock.join(member)
+    time.forward(1.0)
+    assert len(member.ticks_s) == 50
+
+
+def test_who_leaves_and_joins_again_while_a_timer_waits_is_not_ticked_twice(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    for _ in range(200):
+        clock.join(member)
+        time.forward(0.0033)
+        clock.leave(member)
+        clock.join(member)
+        time.forward(0.0017)
+        clock.leave(member)
+    assert len(member.ticks_s) <= 200 * 0.005 / FRAME_S + 1
+    steps = [later - earlier for earlier, later in zip(member.ticks_s, member.ticks_s[1:], strict=False)]
+    assert min(steps) >= FRAME_S - 0.0011
+
+
+def test_who_leaves_and_joins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+
+    def leave_and_join() -> None:
+        clock.leave(member)
+        clock.join(member)
+
+    member.then = leave_and_join
+    clock.join(member)
+    time.forward(1.0, late_s=-0.0009)
+    assert len(member.ticks_s) in range(40, 52)
+
+
+def test_after_a_rest_a_member_is_ticked_soon_again(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(0.1)
+    clock.leave(member)
+    time.forward(10)
+    before = len(member.ticks_s)
+    clock.join(member)
+    time.forward(FRAME_S)
+    assert len(member.ticks_s) - before == 1
+
+
+def test_a_member_that_leaves_in_its_tick_gets_no_other(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    member.then = lambda: clock.leave(member)
+    clock.join(member)
+    time.stand_still(0.1)
+    time.forward(1.0)
+    assert len(member.ticks_s) == 1
+
+
+def test_a_member_that_was_taken_away_in_this_tick_is_not_ticked(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range(5)]  # the first and the last of them share a phase
+    members[0].then = lambda: clock.leave(members[4])
+    for member in members:
+        clock.join(member)
+    time.forward(1.0)
+    assert [len(member.ticks_s) for member in members] == [50, 50, 50, 50, 0]
+
+
+def test_a_member_that_joins_others_in_its_tick(clock: Clock, time: HandTime) -> None:
+    newcomers: list[Member] = []
+
+    def bring_one() -> None:
+        if len(newcomers) < 20:
+            newcomers.append(Member(time))
+            clock.join(newcomers[-1])
+
+    clock.join(Member(time, bring_one))
+    time.forward(1.0)
+    assert all(len(newcomer.ticks_s) in range(29, 51) for newcomer in newcomers)
+
+
+def test_who_raises_is_told_of_once_and_ticked_no_more(
+    clock: Clock, time: HandTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a fault in a tick")
+
+    members = [Member(time) for _ in range(5)]
+    members[0].then = fail
+    for member in members:
+        clock.join(member)
+    with caplog.at_level(logging.ERROR):
+        time.forward(1.0)
+    assert [len(member.ticks_s) for member in members] == [1, 50, 50, 50, 50]
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+
+
+def test_a_clock_without_members_sets_no_timers(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.join(member)
+    time.forward(1.0)
+    clock.leave(member)
+    time.forward(1.0)
+    assert time.waiting_timers == 0
+
+
+def test_until_tick(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    assert clock.until_tick_s(member) == pytest.approx(FRAME_S)
+    clock.join(member)
+    time.forward(1.0)
+    until_s = clock.until_tick_s(member)
+    ticks = len(member.ticks_s)
+    time.forward(until_s - 0.0011)
+    assert len(member.ticks_s) == ticks
+    time.forward(0.0012)
+    assert len(member.ticks_s) == ticks + 1
+    time.stand_still(0.05)
+    assert clock.until_tick_s(member) == 0
+
+
+def test_within_a_tick_the_next_one_is_a_frame_away(clock: Clock, time: HandTime) -> None:
+    found: list[float] = []
+    member = Member(time)
+    member.then = lambda: found.append(clock.until_tick_s(member))
+    clock.join(member)
+    time.forward(1.0)
+    assert found == pytest.approx([FRAME_S] * 50)
+
+
+def test_stop_ends_all_ticks_for_ever(clock: Clock, time: HandTime) -> None:
+    member, latecomer = Member(time), Member(time)
+    clock.join(member)
+    time.forward(1.0)
+    clock.stop()
+    clock.join(latecomer)
+    time.forward(1.0)
+    assert len(member.ticks_s) == 50
+    assert latecomer.ticks_s == []
+    assert time.waiting_timers == 0
+    clock.leave(member)
+
+
+def test_stop_within_a_tick(clock: Clock, time: HandTime) -> None:
+    members = [Member(time, clock.stop) for _ in range(2 * PHASES)]
+    for member in members:
+        clock.join(member)
+    time.forward(1.0)
+    assert sum(len(member.ticks_s) for member in members) == 1

@@ -1,0 +1,38 @@
+"""Time that a test turns by hand."""
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+
+class HandTime:
+    """A clock with timers. `call_later` and `now_s` stand in for an event loop's."""
+
+    def __init__(self, now_s: float = 1000.0) -> None:
+        self._now_s = now_s
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def now_s(self) -> float:
+        return self._now_s
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        assert delay_s >= 0
+        heapq.heappush(self._timers, (self._now_s + delay_s, next(self._numbers), call))
+
+    @property
+    def waiting_timers(self) -> int:
+        return len(self._timers)
+
+    def forward(self, seconds: float, late_s: float = 0.0) -> None:
+        """Lets time pass; each timer goes off `late_s` after its time, or later when the one before it took long."""
+        end_s = self._now_s + seconds
+        while self._timers and self._timers[0][0] + late_s <= end_s:
+            due_s, _, call = heapq.heappop(self._timers)
+            self._now_s = max(self._now_s, due_s + late_s)
+            call()
+        self._now_s = max(self._now_s, end_s)
+
+    def stand_still(self, seconds: float) -> None:
+        """Time passes, and no timer goes off: the machine was busy with something else."""
+        self._now_s += seconds
