@@ -265,6 +265,14 @@ class TestClosing:
                 await opening
             await server.all_gone()
 
+    async def test_closed_source_asks_for_nothing_more(self) -> None:
+        async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
+            await source.read_at(0, 10)
+            await source.close()
+            with pytest.raises(PlayError):
+                await source.read_at(900_000, 10)
+            assert len(server.requests) == 1
+
     async def test_closing_before_anything_was_read(self) -> None:
         async with MediaServer() as server:
             async with opened(server.serve("/a", media(BODY))):

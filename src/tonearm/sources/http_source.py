@@ -8,7 +8,7 @@ import aiohttp
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
-from tonearm.sources.http_errors import PassingError
+from tonearm.sources.http_errors import PassingError, read_error
 from tonearm.sources.http_facts import RemoteFile, empty_error, remote_file
 from tonearm.sources.range_stream import RangeStream
 from tonearm.sources.retry_budget import RetryBudget
@@ -35,6 +35,7 @@ class HttpSource:
         self._current = self._stream(0, response)
         self._left: RangeStream | None = None
         self._read_since_jump_bytes = 0
+        self._is_closed = False
 
     @classmethod
     async def open(cls, client: HttpClient, uri: str, settings: FetchSettings) -> "HttpSource":
@@ -93,20 +94,27 @@ class HttpSource:
 
     async def close(self) -> None:
         """Cuts every connection, also one that is just being made."""
+        self._is_closed = True
         await self._current.close()
         await self._close_left()
 
     async def _jump(self, offset: int) -> None:
-        """Makes a stream current that reaches `offset`."""
+        """Makes a stream current that reaches `offset`.
+
+        No await lies between choosing and storing, so that `close` finds every stream.
+        """
+        if self._is_closed:
+            raise read_error(ConnectionAbortedError(), self._file.host)
         self._read_since_jump_bytes = 0
         if self._left is not None and self._left.can_reach(offset):
             self._current, self._left = self._left, self._current
         elif self._file.is_seekable:
-            await self._close_left()
-            self._left, self._current = self._current, self._stream(offset)
+            unwanted, self._left, self._current = self._left, self._current, self._stream(offset)
+            if unwanted is not None:
+                await unwanted.close()
         elif offset < self._current.received_to <= REWIND_WITHIN_BYTES and not self._file.is_live:
-            await self._current.close()
-            self._current = self._stream(0)
+            unwanted, self._current = self._current, self._stream(0)
+            await unwanted.close()
         else:
             raise PlayError(
                 PlayFailure(
