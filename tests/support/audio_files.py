@@ -29,18 +29,21 @@ def tone(
 def music(
     seconds: float = 1.0, rate_hz: int = 48_000, *, channels: int = 2, level: float = 0.5, seed: int = 1
 ) -> Signal:
-    """Something that is nowhere the same twice, so that a comparison also finds a shift: drifting tones, per channel
-    different, below 5 kHz (lossy codecs and resampling keep it)."""
+    """Drifting tones below 5 kHz, different in each channel: nowhere the same twice, so that a comparison also finds a
+    shift, and kept by lossy codecs and resampling. The same sound at every rate from 16 kHz up. Fades in and out."""
     random = np.random.default_rng(seed)
     time = np.arange(round(seconds * rate_hz)) / rate_hz
     signal = np.zeros((len(time), channels))
+    loudness = np.zeros(channels)
     top_hz = min(5000.0, rate_hz * 0.35)
     for channel in range(channels):
         for _ in range(6):
             start_hz, drift_hz = random.uniform(100, top_hz * 0.8), random.uniform(-60, 60)
-            phase = 2 * np.pi * (start_hz * time + drift_hz * time * time / 2) + random.uniform(0, 6.28)
-            signal[:, channel] += np.sin(phase) * random.uniform(0.3, 1.0)
-    return np.asarray(signal * (level / np.abs(signal).max()))
+            phase, strength = random.uniform(0, 2 * np.pi), random.uniform(0.3, 1.0)
+            signal[:, channel] += strength * np.sin(2 * np.pi * (start_hz + drift_hz * time / 2) * time + phase)
+            loudness[channel] += strength
+    fade = np.clip(np.minimum(time, seconds - time) / 0.02, 0, 1)
+    return np.asarray(signal / loudness * level * (np.sin(fade * np.pi / 2) ** 2)[:, None])
 
 
 def s16(signal: Signal) -> npt.NDArray[np.int16]:

@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import Final
 
 from tonearm.core.track_info import SourceFacts
+from tonearm.decoder import formats
 from tonearm.decoder.formats import probe_name
 from tonearm.decoder.opening import OpenedAudio
 from tonearm.decoder.tags import read_tags
@@ -12,9 +13,10 @@ _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
 
 
-def source_facts(opened: OpenedAudio, *, is_seekable: bool, is_live: bool) -> SourceFacts:
+def source_facts(opened: OpenedAudio, *, size_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
     """The facts of a source whose reader is or is not seekable. A live source has no length and no other position."""
-    length_ms = 0 if is_live else round(_length_s(opened) * 1000)
+    length_s = Fraction(0) if is_live else _length_s(opened) or _length_s_by_bit_rate(opened, size_bytes)
+    length_ms = round(length_s * 1000)
     tags = read_tags(opened.container.metadata, opened.stream.metadata)
     return SourceFacts(
         length_ms=length_ms,
@@ -60,6 +62,14 @@ def _length_s(opened: OpenedAudio) -> Fraction:
         first = opened.first_frames[0]
         duration_s += Fraction(first.samples, first.sample_rate)
     return max(duration_s, Fraction(0))
+
+
+def _length_s_by_bit_rate(opened: OpenedAudio, size_bytes: int | None) -> Fraction:
+    """An estimate, for MP3 and the like from servers that cannot jump: there libav does not tell a duration."""
+    bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
+    if size_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
+        return Fraction(0)
+    return Fraction(size_bytes * 8, bit_rate)
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:

@@ -11,8 +11,9 @@ from tonearm.decoder.media_reader import MediaReader
 
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
 OPENING_DEADLINE_S: Final = 15.0
-# Between two audio packets of a playable file lies at most some video; an endless stream of junk ends here.
-SILENT_BUDGET_BYTES: Final = 64 * 1024 * 1024
+# Between two audio packets of a playable file lies at most some video. An endless stream of junk ends here: libav needs
+# up to 3 s of CPU for as much, when it is made to look like Ogg pages.
+SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
 
 
 class GuardedReader:

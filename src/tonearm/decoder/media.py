@@ -47,7 +47,7 @@ def open_media(
     guard = GuardedReader(whole, name=name, size_bytes=size_bytes)
     opened = open_audio(guard, name=name, content_type=content_type)
     guard.begin_playing()
-    facts = source_facts(opened, is_seekable=guard.seekable(), is_live=is_live)
+    facts = source_facts(opened, size_bytes=size_bytes, is_seekable=guard.seekable(), is_live=is_live)
     return Media(opened, guard, facts, name)
 
 

@@ -17,6 +17,8 @@ _SERIAL_AT: Final = 14
 _CHECKSUM_AT: Final = 22
 _CAPTURE_PATTERN: Final = b"OggS"
 _READ_BYTES: Final = 64 * 1024
+# What only looks like pages is not worth the search: from there all bytes pass as they are.
+_MAX_FALSE_PAGES: Final = 1000
 _AV_CRC_32_IEEE: Final = 3  # Ogg's polynomial, in Ogg's bit order
 
 
@@ -28,6 +30,7 @@ class OggMender:
         self._raw = bytearray()
         self._ready = bytearray()
         self._raw_ended = False
+        self._false_pages = 0
         self._serial: int | None = None
         self._checksum = _OggChecksum()
 
@@ -42,6 +45,7 @@ class OggMender:
         self._raw.clear()
         self._ready.clear()
         self._raw_ended = False
+        self._false_pages = 0
         return self._reader.seek(offset, whence)
 
     def tell(self) -> int:
@@ -52,7 +56,7 @@ class OggMender:
 
     def _mend_next(self) -> None:
         """Move the next page, or what is not a page, from raw to ready."""
-        if not self._has_raw(len(_CAPTURE_PATTERN)):
+        if not self._has_raw(len(_CAPTURE_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
             self._pass_on(len(self._raw))
             return
         start = self._raw.find(_CAPTURE_PATTERN)
@@ -62,6 +66,7 @@ class OggMender:
             return
         page_bytes = self._page_bytes()
         if page_bytes is None:
+            self._false_pages += 1
             self._pass_on(len(_CAPTURE_PATTERN))
             return
         self._mend_checksum(page_bytes)
@@ -72,10 +77,11 @@ class OggMender:
         struct.pack_into("<I", self._raw, _CHECKSUM_AT, 0)
         true_checksum = self._checksum.of(bytes(self._raw[:page_bytes]))
         is_whole = true_checksum == told_checksum
-        if is_whole:
-            self._serial = serial
         # The wrong serial number would make libav begin another stream.
         is_usable = is_whole or (serial == self._serial and self._page_follows(page_bytes))
+        if is_whole:
+            self._serial = serial
+        self._false_pages = 0 if is_usable else self._false_pages + 1
         struct.pack_into("<I", self._raw, _CHECKSUM_AT, true_checksum if is_usable else told_checksum)
 
     def _page_bytes(self) -> int | None:

@@ -1,0 +1,175 @@
+"""Each format end to end: what goes into the file is heard, aligned, at the right pitch and length."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tests.support import audio_files
+from tests.support.audio_files import encoded, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
+from tests.support.media_files import UnseekableReader, decode_bytes, decode_rest, loudest_hz, open_bytes, snr_db
+
+SECONDS = 2.0
+
+# The same music at 48 kHz and at other rates: what comes out is compared with the first.
+ORIGINAL = music(SECONDS)
+
+
+def at(rate_hz: int, channels: int = 2) -> audio_files.Signal:
+    return music(SECONDS, rate_hz, channels=channels)
+
+
+@pytest.mark.parametrize("coding", ["s16", "s24", "s32", "f32", "f64"])
+def test_wav_of_every_depth_keeps_its_samples(coding: str) -> None:
+    got = decode_bytes(wav(ORIGINAL, coding=coding))
+    assert len(got) == len(ORIGINAL)
+    assert np.abs(got - audio_files.s16(ORIGINAL).astype(int)).max() <= 1
+    assert snr_db(got, ORIGINAL) > 75
+
+
+@pytest.mark.parametrize(("coding", "least_db"), [("u8", 30), ("mulaw", 30)])
+def test_wav_with_few_bits_is_as_good_as_its_bits(coding: str, least_db: float) -> None:
+    assert snr_db(decode_bytes(wav(ORIGINAL, coding=coding)), ORIGINAL) > least_db
+
+
+LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "flac": ("flac", lambda: audio_files.flac(ORIGINAL)),
+    "flac 24 bit": ("flac", lambda: encoded("flac", "flac", ORIGINAL, sample_format="s32")),
+    "flac 24 bit 96 kHz": ("flac", lambda: encoded("flac", "flac", at(96_000), 96_000, sample_format="s32")),
+    "flac 44.1 kHz": ("flac", lambda: audio_files.flac(at(44_100), 44_100)),
+    "flac in ogg": ("ogg", lambda: encoded("ogg", "flac", ORIGINAL)),
+    "flac in matroska": ("matroska/webm", lambda: encoded("matroska", "flac", ORIGINAL)),
+    "alac": ("mp4", lambda: m4a(at(44_100), codec="alac")),
+    "aiff": ("aiff", lambda: encoded("aiff", "pcm_s16be", ORIGINAL)),
+    "aiff 24 bit": ("aiff", lambda: encoded("aiff", "pcm_s24be", ORIGINAL)),
+    "wav 192 kHz": ("wav", lambda: wav(at(192_000), 192_000)),
+    "wav 384 kHz": ("wav", lambda: wav(at(384_000), 384_000)),
+    "wav 44.1 kHz": ("wav", lambda: wav(at(44_100), 44_100)),
+    "wav 22.05 kHz": ("wav", lambda: wav(at(22_050), 22_050)),
+    "caf": ("caf", lambda: encoded("caf", "pcm_s16le", ORIGINAL)),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_lossless_formats_keep_the_music_in_its_place(kind: str) -> None:
+    probe_name, make = LOSSLESS[kind]
+    media = open_bytes(make())
+    got = decode_rest(media)
+    assert media.facts.probe_name == probe_name
+    assert media.facts.length_ms == pytest.approx(SECONDS * 1000, abs=1)
+    assert media.facts.is_seekable
+    assert len(got) == pytest.approx(len(ORIGINAL), abs=48)
+    assert snr_db(got, ORIGINAL) > 60
+
+
+LOSSY: dict[str, tuple[str, Callable[[], bytes], int | None]] = {
+    "mp3": ("mp3", lambda: mp3(at(44_100)), 96_000),
+    "mp3 48 kHz": ("mp3", lambda: mp3(ORIGINAL, 48_000), 96_000),
+    "mp3 VBR": ("mp3", lambda: mp3(at(44_100), bit_rate=None, codec_options={"q": "2"}), 96_000),
+    "opus": ("ogg", lambda: opus(ORIGINAL), 96_000),
+    "opus 60 ms": ("ogg", lambda: opus(ORIGINAL, codec_options={"frame_duration": "60"}), 96_000),
+    "opus in webm": ("matroska/webm", lambda: opus(ORIGINAL, container="webm"), 96_000),
+    "aac in mp4": ("mp4", lambda: m4a(at(44_100)), 96_000),
+    "aac in mp4, index last": ("mp4", lambda: m4a(at(44_100), index_first=False), 96_000),
+    "sound of a film": ("mp4", lambda: m4a(at(44_100), with_video=True), 96_000),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSY)
+def test_lossy_formats_lose_the_encoders_delay_and_filling(kind: str) -> None:
+    probe_name, make, samples = LOSSY[kind]
+    media = open_bytes(make())
+    got = decode_rest(media)
+    assert media.facts.probe_name == probe_name
+    assert len(got) == samples
+    assert media.facts.length_ms == pytest.approx(SECONDS * 1000, abs=2)
+    assert snr_db(got, ORIGINAL) > 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "make"),
+    [
+        ("aac", lambda: encoded("adts", "aac", tone(997, SECONDS, 44_100), 44_100)),
+        ("mpegts", lambda: encoded("mpegts", "aac", tone(997, SECONDS, 44_100), 44_100)),
+        ("ogg", lambda: vorbis(tone(997, SECONDS, 44_100))),
+        ("mpegts", lambda: encoded("mpegts", "mp2", tone(997, SECONDS), with_video=True)),
+        ("flv", lambda: encoded("flv", "libmp3lame", tone(997, SECONDS, 44_100), 44_100)),
+        ("wv", lambda: encoded("wv", "wavpack", tone(997, SECONDS))),
+        ("ac3", lambda: encoded("ac3", "ac3", tone(997, SECONDS), bit_rate=192_000)),
+        ("asf", lambda: encoded("asf", "wmav2", tone(997, SECONDS, 44_100), 44_100, bit_rate=128_000)),
+        ("avi", lambda: encoded("avi", "libmp3lame", tone(997, SECONDS), with_video=True)),
+    ],
+)
+def test_formats_without_exact_length_have_pitch_loudness_and_about_the_length(
+    kind: str, make: Callable[[], bytes]
+) -> None:
+    media = open_bytes(make())
+    got = decode_rest(media)
+    assert media.facts.probe_name == kind
+    assert len(got) / 48_000 == pytest.approx(SECONDS, abs=0.08)
+    assert loudest_hz(got[9600:-9600]) == pytest.approx(997, abs=2)
+    assert np.abs(got[9600:-9600]).max() / 32768 == pytest.approx(0.5, abs=0.05)
+
+
+def test_48_khz_16_bit_stereo_comes_out_bit_for_bit() -> None:
+    noise = np.random.default_rng(3).uniform(-1, 1, (48_000, 2))
+    for file in (wav(noise), audio_files.flac(noise), encoded("aiff", "pcm_s16be", noise)):
+        assert decode_bytes(file).tobytes() == pcm_of(noise)
+
+
+def test_mono_goes_to_both_sides_unchanged() -> None:
+    voice = music(channels=1)
+    got = decode_bytes(wav(voice))
+    assert got[:, 0].tobytes() == got[:, 1].tobytes() == audio_files.s16(voice)[:, 0].tobytes()
+
+
+def test_a_wav_written_to_a_pipe_has_no_true_size_and_plays_to_its_end() -> None:
+    file = wav(ORIGINAL, data_bytes=0xFFFFFFFF)
+    media = open_bytes(file, reader=UnseekableReader(file))
+    assert decode_rest(media).tobytes() == pcm_of(ORIGINAL)
+    assert not media.facts.is_seekable
+
+
+@pytest.mark.parametrize("kind", ["opus", "flac 44.1 kHz", "aac in mp4", "opus in webm"])
+def test_a_source_that_cannot_jump_sounds_the_same(kind: str) -> None:
+    make = LOSSLESS[kind][1] if kind in LOSSLESS else LOSSY[kind][1]
+    file = make()
+    media = open_bytes(file, reader=UnseekableReader(file))
+    assert decode_rest(media).tobytes() == decode_bytes(file).tobytes()
+    assert not media.facts.is_seekable
+
+
+def test_an_mp3_that_cannot_jump_keeps_only_the_filling_of_its_last_packet() -> None:
+    file = mp3(at(44_100))
+    media = open_bytes(file, reader=UnseekableReader(file))
+    got, wanted = decode_rest(media), decode_bytes(file)
+    assert np.array_equal(got[: len(wanted) - 100], wanted[:-100])
+    assert len(wanted) <= len(got) < len(wanted) + 1600
+    assert media.facts.length_ms == pytest.approx(SECONDS * 1000, abs=80)
+    assert not media.facts.is_seekable
+
+
+@pytest.mark.parametrize("turn_samples", [1, 960, 20_000, 10_000_000])
+def test_the_size_of_turns_changes_nothing(turn_samples: int) -> None:
+    file = mp3(at(44_100))
+    assert decode_rest(open_bytes(file), turn_samples).tobytes() == decode_bytes(file).tobytes()
+
+
+def test_a_turn_gives_at_least_what_was_asked_for_and_not_much_more() -> None:
+    media = open_bytes(mp3(at(44_100)))
+    sizes = [len(media.decode(9600)) // 4 for _ in range(6)]
+    assert all(9600 <= size <= 9600 + 4800 for size in sizes)
+
+
+def test_a_live_source_has_no_length_and_no_other_position() -> None:
+    facts = open_bytes(mp3(at(44_100)), is_live=True).facts
+    assert (facts.length_ms, facts.is_stream, facts.is_seekable) == (0, True, False)
+
+
+def test_a_chained_ogg_stream_plays_all_its_links() -> None:
+    links = [opus(tone(frequency_hz, 1.0)) for frequency_hz in (500, 800)]
+    # Each link needs a serial number of its own; the muxer draws them at random.
+    got = decode_bytes(b"".join(links))
+    assert len(got) / 48_000 == pytest.approx(2.0, abs=0.05)
+    assert loudest_hz(got[4800:43_200]) == pytest.approx(500, abs=3)
+    assert loudest_hz(got[-43_200:-4800]) == pytest.approx(800, abs=3)

@@ -1,0 +1,92 @@
+"""Files in memory as sources of a decoder, and what comes out of them."""
+
+import io
+
+import numpy as np
+import numpy.typing as npt
+
+from tests.support.audio_files import Signal
+from tonearm.core.failure import PlayError
+from tonearm.decoder.media import Media, MediaReader, open_media
+
+Samples = npt.NDArray[np.int16]
+
+
+class UnseekableReader:
+    """Bytes that come in order only, as from a server without range requests."""
+
+    def __init__(self, file: bytes) -> None:
+        self._file = io.BytesIO(file)
+
+    def read(self, n: int) -> bytes:
+        return self._file.read(n)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        raise AssertionError(f"asked to jump to {offset}, {whence}")
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return False
+
+
+class EndlessReader(UnseekableReader):
+    """A beginning, then the same bytes for ever."""
+
+    def __init__(self, beginning: bytes, then: bytes) -> None:
+        super().__init__(beginning)
+        self._then = then
+
+    def read(self, n: int) -> bytes:
+        return super().read(n) or (self._then * (n // len(self._then) + 1))[:n]
+
+
+def open_bytes(file: bytes, *, name: str = "song", reader: MediaReader | None = None, is_live: bool = False) -> Media:
+    return open_media(
+        reader or io.BytesIO(file),
+        name=name,
+        content_type=None,
+        size_bytes=len(file) or None,
+        is_live=is_live,
+    )
+
+
+def decode_rest(media: Media, turn_samples: int = 4800) -> Samples:
+    """Everything up to the end, shape (samples, 2)."""
+    return samples_of(b"".join(iter(lambda: media.decode(turn_samples), b"")))
+
+
+def decode_until_error(media: Media) -> tuple[Samples, PlayError]:
+    """What is heard before the source breaks off, and why it does."""
+    parts: list[bytes] = []
+    try:
+        while part := media.decode(4800):
+            parts.append(part)
+    except PlayError as error:
+        return samples_of(b"".join(parts)), error
+    raise AssertionError("the source did not break off")
+
+
+def decode_bytes(file: bytes) -> Samples:
+    media = open_bytes(file)
+    try:
+        return decode_rest(media)
+    finally:
+        media.close()
+
+
+def samples_of(pcm: bytes) -> Samples:
+    return np.frombuffer(pcm, "<i2").reshape(-1, 2)
+
+
+def snr_db(got: Samples, wanted: Signal) -> float:
+    """Signal to noise of `got` against `wanted` (full scale 1.0), compared sample by sample without any shift."""
+    length = min(len(got), len(wanted))
+    error = got[:length] / 32768 - wanted[:length]
+    return float(10 * np.log10(np.mean(wanted[:length] ** 2) / (np.mean(error**2) + 1e-20)))
+
+
+def loudest_hz(got: Samples, rate_hz: int = 48_000) -> float:
+    spectrum = np.abs(np.fft.rfft(got[:, 0] * np.hanning(len(got))))
+    return float(spectrum.argmax() * rate_hz / len(got))
