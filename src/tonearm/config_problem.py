@@ -26,6 +26,9 @@ class Given:
 class ConfigError(Exception):
     """The configuration cannot be used. The message is one line that names the file, variable or option and the key."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(_one_line(message))
+
 
 def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> str:
     """One line about the first problem, and how many more there are.
@@ -126,9 +129,12 @@ def _shown(name: str, value: object) -> str:
 
 
 def _shortened(text: str) -> str:
-    # One line on a terminal, whatever the file held.
-    line = "".join(character if character.isprintable() else "?" for character in text)
-    return line if len(line) <= 60 else f"{line[:60]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _one_line(text: str) -> str:
+    """For a terminal, whatever a file or a variable held."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _unknown(location: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -63,8 +64,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
     try:
         server = await listen_on(app, config.server.host, config.server.port)
     except BindError as error:
-        sys.stderr.write(f"tonearm: {error}\n")
         await node.stop()
+        sys.stderr.write(f"tonearm: {_bind_problem(config, error)}\n")
         return EXIT_CANNOT_LISTEN
     opener.add_own_address(config.server.host, server.port)
     _tell_start(config, server.port)
@@ -102,6 +103,18 @@ def _node_settings(config: Config) -> NodeSettings:
         max_players=config.player.max_players,
         max_waiting_tracks=config.player.max_waiting_tracks,
         max_listeners=config.player.max_listeners,
+    )
+
+
+def _bind_problem(config: Config, error: BindError) -> str:
+    """One line in the configuration's words; the system's own repeat the address."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError) or cause.errno is None or cause.errno <= 0:  # negative: a name's lookup
+        return str(error)
+    reason = os.strerror(cause.errno).lower()
+    return (
+        f"cannot listen on {config.server.host}:{config.server.port}: {reason}; "
+        "choose another server.host or server.port (--host, --port)"
     )
 
 

@@ -34,6 +34,7 @@ tonearm listens on {url}. To try it, paste into another terminal:
   {tonearm} listen {_PLAYER} --url {url}
   {curl} -X POST {url}/v0/players/{_PLAYER}/skip
 
+The clip lasts 25 s; {curl} -X POST {url}/v0/players/{_PLAYER}/play plays it again.
 To hear it, open {url}/v0/players/{_PLAYER}/stream.wav in a player such as mpv, VLC or ffplay.
 Ctrl-C ends the node.
 

@@ -1,0 +1,118 @@
+"""The command as a user runs it. What `serve` does with a node that runs is in test_cli_serve."""
+
+import socket
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import run_tonearm
+from tonearm.config import Config
+from tonearm.config_file import load_config
+from tonearm.version import VERSION
+
+
+def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
+    result = run_tonearm("--version", folder=tmp_path)
+    assert (result.returncode, result.stdout) == (0, f"tonearm {VERSION}\n")
+
+
+def test_without_a_command_the_usage_is_told(tmp_path: Path) -> None:
+    result = run_tonearm(folder=tmp_path)
+    assert result.returncode == 2
+    assert "usage: tonearm" in result.stderr
+
+
+def test_init_config_writes_every_key_at_its_default(tmp_path: Path) -> None:
+    result = run_tonearm("init-config", folder=tmp_path)
+    assert result.returncode == 0
+    path = tmp_path / "tonearm.toml"
+    written = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert {section: set(keys) for section, keys in written.items()} == {
+        section: set(values) for section, values in Config().model_dump().items()
+    }
+    assert load_config(path, {}).config == Config()
+    # It is where the password goes.
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def test_init_config_overwrites_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "tonearm.toml"
+    path.write_text("# mine\n", encoding="utf-8")
+    result = run_tonearm("init-config", folder=tmp_path)
+    assert result.returncode == 2
+    assert "tonearm.toml exists and is left as it is" in result.stderr
+    assert path.read_text(encoding="utf-8") == "# mine\n"
+
+
+def test_init_config_writes_where_it_is_told(tmp_path: Path) -> None:
+    assert run_tonearm("init-config", "other.toml", folder=tmp_path).returncode == 0
+    assert run_tonearm("check-config", "--config", "other.toml", folder=tmp_path).returncode == 0
+    result = run_tonearm("init-config", "no/such/folder.toml", folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "tonearm: no/such/folder.toml cannot be written: No such file or directory\n"
+
+
+def test_check_config_shows_what_it_comes_to_but_no_password(tmp_path: Path) -> None:
+    (tmp_path / "tonearm.toml").write_text("[server]\npassword = 'sesame'\nport = 1234\n[spotify]\n", encoding="utf-8")
+    result = run_tonearm("check-config", folder=tmp_path, variables={"TONEARM_SOURCES__BLOCKED": '["a\\\\.b"]'})
+    assert result.returncode == 0
+    assert "sesame" not in result.stdout + result.stderr
+    assert "[spotify]" in result.stderr
+    shown = tomllib.loads(result.stdout)
+    assert shown["server"]["port"] == 1234
+    assert shown["sources"]["blocked"] == ["a\\.b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[server]\nport = '1'\n", 'tonearm.toml, line 2: server.port must be a whole number, not the text "1"'),
+        ("[server]\nprot = 1\n", "tonearm.toml, line 2: unknown key server.prot; did you mean port?"),
+        ("[server\n", "tonearm.toml: is not valid TOML: "),
+        ("[server]\npassword = 'sesame '\n", "tonearm.toml, line 2: server.password must not begin or end with blanks"),
+        ("[sources]\nblocked = ['(']\n", "tonearm.toml, line 2: sources.blocked holds a bad pattern: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["serve", "check-config"])
+def test_a_wrong_file_is_one_line_and_code_2(tmp_path: Path, command: str, text: str, line: str) -> None:
+    (tmp_path / "tonearm.toml").write_text(text, encoding="utf-8")
+    result = run_tonearm(command, folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"tonearm: {line}")
+    assert result.stderr.count("\n") == 1
+    assert "sesame" not in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "line"),
+    [
+        (("--config", "none.toml"), {}, "none.toml: cannot be read: No such file or directory"),
+        (("--port", "many"), {}, 'option --port: server.port must be a whole number, not the text "many"'),
+        (("--port", "70000"), {}, "option --port: server.port must be 65535 or less, not 70000"),
+        (("--host", ""), {}, "option --host: server.host must be an address"),
+        ((), {"TONEARM_SERVER__PROT": "1"}, "environment variable TONEARM_SERVER__PROT: there is no such key; did you"),
+        (("--host", "192.0.2.1", "--port", "0"), {}, "cannot listen on 192.0.2.1:0: cannot assign requested address"),
+        (("--host", "name.invalid", "--port", "0"), {}, "Cannot listen on name.invalid:0"),
+    ],
+)
+def test_serve_refuses_what_it_cannot_do(
+    tmp_path: Path, arguments: tuple[str, ...], variables: dict[str, str], line: str
+) -> None:
+    result = run_tonearm("serve", *arguments, folder=tmp_path, variables=variables)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"tonearm: {line}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_serve_tells_that_the_port_is_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run_tonearm("serve", "--port", str(port), folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"tonearm: cannot listen on 127.0.0.1:{port}: address already in use; "
+        "choose another server.host or server.port (--host, --port)\n"
+    )

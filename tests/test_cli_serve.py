@@ -1,0 +1,175 @@
+"""`tonearm serve` from its start to its end."""
+
+import re
+import shlex
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import PATIENCE_S, run_tonearm, start_tonearm
+
+Serve = Callable[..., "RunningNode"]
+
+
+class RunningNode:
+    """A node in a process of its own, once it listens."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.log: list[str] = []
+        assert process.stderr is not None
+        for line in process.stderr:
+            self.log.append(line.decode())
+            found = re.search(r"listens on (http://\S+)", self.log[-1])
+            if found:
+                self.url = found[1]
+                return
+        raise AssertionError("".join(self.log))
+
+    def get(self, path: str, **headers: str) -> str:
+        request = urllib.request.Request(self.url + path, headers=headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
+    def stop(self, number: int) -> int:
+        """Sends the signal and waits for the exit code; what was logged is in `log`."""
+        self.process.send_signal(number)
+        _, stderr = self.process.communicate(timeout=PATIENCE_S)
+        self.log += stderr.decode().splitlines(keepends=True)
+        return self.process.returncode
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    processes = []
+
+    def start(*arguments: str, **variables: str) -> RunningNode:
+        process = start_tonearm("serve", "--port", "0", *arguments, folder=tmp_path, variables=variables)
+        processes.append(process)
+        return RunningNode(process)
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_a_signal_and_exits_with_0(serve: Serve, number: int) -> None:
+    node = serve()
+    assert "version" in node.get("/info")
+    assert node.stop(number) == 0
+    assert not any("ERROR" in line or "Traceback" in line for line in node.log)
+
+
+def test_log_lines_have_time_and_level(serve: Serve) -> None:
+    node = serve()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO tonearm \S+ listens on http://127\.0\.0\.1:\d+\n", node.log[-1]
+    )
+
+
+def test_the_level_is_kept(serve: Serve, tmp_path: Path) -> None:
+    # Nothing at all is told, so the port is taken from the commands to try.
+    process = start_tonearm(
+        "serve", "--port", "0", "--try", folder=tmp_path, variables={"TONEARM_LOGGING__LEVEL": "warning"}
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline() + process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    _, stderr = process.communicate(timeout=PATIENCE_S)
+    assert b"listens on http://127.0.0.1:" in line
+    assert stderr == b""
+
+
+def test_the_password_of_the_environment_is_asked_for_and_never_logged(serve: Serve) -> None:
+    node = serve(TONEARM_SERVER__PASSWORD="sesame", TONEARM_LOGGING__LEVEL="debug")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        node.get("/info")
+    caught.value.close()
+    assert caught.value.code == 401
+    assert "version" in node.get("/info", Authorization="sesame")
+    assert node.stop(signal.SIGTERM) == 0
+    assert "sesame" not in "".join(node.log)
+
+
+def test_an_open_node_warns_and_names_the_keys_of_what_it_refuses(serve: Serve) -> None:
+    node = serve("--host", "0.0.0.0")
+    assert node.stop(signal.SIGTERM) == 0
+    log = "".join(node.log)
+    assert "WARNING other machines can reach this node and it has no password; set server.password" in log
+    assert "sources.files" in log
+    assert "sources.private_networks" in log
+
+
+def test_a_private_node_has_nothing_to_warn_of(serve: Serve) -> None:
+    node = serve()
+    assert node.stop(signal.SIGTERM) == 0
+    assert "WARNING" not in "".join(node.log)
+
+
+def test_keys_of_the_older_node_are_warned_of(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "tonearm.toml").write_text("[logging]\nclean_log_on_start = true\n", encoding="utf-8")
+    node = serve()
+    assert any("WARNING" in line and "logging.clean_log_on_start" in line for line in node.log)
+
+
+def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> None:
+    node = serve("--try")
+    assert node.process.stdout is not None
+    printed = []
+    for line in node.process.stdout:
+        printed.append(line.decode().strip())
+        if printed[-1].startswith("Ctrl-C"):
+            break
+    create, listen, skip = (shlex.split(line) for line in printed if line.startswith("curl") or " listen demo " in line)
+
+    assert create[:2] == ["curl", "-d"]
+    request = urllib.request.Request(create[3], data=create[2].encode())
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        assert answer.status == 201
+
+    listener = start_tonearm(*listen[1:], folder=tmp_path)
+    assert listener.stdout is not None
+    for status in listener.stdout:
+        if b"tonearm - Welcome" in status and b"playing" in status:
+            break
+
+    assert skip[:3] == ["curl", "-X", "POST"]
+    with urllib.request.urlopen(urllib.request.Request(skip[3], method="POST"), timeout=PATIENCE_S) as answer:
+        assert answer.status == 204
+    for status in listener.stdout:
+        if b"track ended: skipped" in status:
+            break
+    listener.send_signal(signal.SIGINT)
+    rest, errors = listener.communicate(timeout=PATIENCE_S)
+    assert b"Stopped." in rest
+    assert (listener.returncode, errors) == (0, b"")
+
+
+def test_a_listener_hears_that_the_node_stops(serve: Serve, tmp_path: Path) -> None:
+    node = serve()
+    clip = Path(__file__).parent.parent / "src/tonearm/clips/welcome.opus"
+    body = f'{{"id": "p", "uri": "{clip}"}}'.encode()
+    with urllib.request.urlopen(f"{node.url}/v0/players", data=body, timeout=PATIENCE_S):
+        pass
+    listener = start_tonearm("listen", "p", "--url", node.url, folder=tmp_path)
+    assert listener.stdout is not None
+    listener.stdout.readline()
+    assert node.stop(signal.SIGTERM) == 0
+    rest, _ = listener.communicate(timeout=PATIENCE_S)
+    assert b"The node is shutting down." in rest
+    assert listener.returncode == 0
+
+
+def test_a_listener_without_a_node_is_told_so(tmp_path: Path) -> None:
+    result = run_tonearm("listen", "p", "--url", "http://127.0.0.1:1", folder=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("tonearm: No node can be reached at http://127.0.0.1:1")
+    assert result.stderr.count("\n") == 1

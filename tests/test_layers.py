@@ -1,0 +1,149 @@
+"""The rooms of the house and the ways between them. Imports for type checking and inside of functions count."""
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import tonearm
+
+SOURCE: Final = Path(tonearm.__file__).parent
+LONGEST_MODULE_LINES: Final = 400
+
+CONFIG: Final = (
+    "config",
+    "config_environment",
+    "config_file",
+    "config_older_keys",
+    "config_problem",
+    "config_template",
+    "patterns",
+    "version",
+)
+
+# What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
+MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
+    "core": ("core",),
+    "decoder.messages": ("decoder.messages", "core"),
+    "decoder": ("decoder", "core"),
+    "sources": ("sources", "core"),
+    "audio": ("audio", "core", "decoder.messages"),
+    "node": ("audio", "sources", "core"),
+    "server": ("server", "core", "audio.sinks", "version"),
+    "listen": ("listen", "core"),
+    "version": (),
+    "patterns": (),
+    **{room: CONFIG for room in CONFIG if room.startswith("config")},
+    "logging_setup": (),
+    "try_it": (),
+    "serve": (*CONFIG, "server", "node", "sources", "core", "logging_setup", "try_it"),
+    "cli": (*CONFIG, "serve", "listen"),
+    "__main__": ("cli",),
+}
+
+# Libraries that only some rooms may know.
+ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
+    "av": ("decoder",),
+    "aiohttp": ("sources", "server", "listen"),
+    "pydantic": ("server", *CONFIG),
+    "re2": ("patterns",),
+    "uvloop": ("serve",),
+    "numpy": ("decoder", "listen"),
+}
+
+# Rules are decided from what is given: no input and output, no clock, no chance, nothing that waits.
+NOT_IN_CORE: Final = frozenset(
+    {
+        "asyncio", "concurrent", "ctypes", "glob", "http", "io", "logging", "mmap", "multiprocessing", "os", "pathlib",
+        "queue", "random", "sched", "secrets", "select", "selectors", "shutil", "signal", "socket", "ssl", "subprocess",
+        "tempfile", "threading", "time", "uuid",
+    }
+)  # fmt: skip
+
+
+@cache
+def modules() -> Mapping[str, ast.Module]:
+    """Every module's tree by its name below `tonearm` (a package's own module has the package's name)."""
+    return {
+        _name(path): ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imports(name: str) -> Iterator[str]:
+    """Full names of what the module imports; of `from a import b`, `a.b` when that is a module of ours."""
+    for node in ast.walk(modules()[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} has a relative import, which this test cannot place"
+            assert node.module is not None
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full.removeprefix("tonearm.") in modules() else node.module
+
+
+def our_imports(name: str) -> set[str]:
+    return {full.partition(".")[2] for full in imports(name) if full.partition(".")[0] == "tonearm"}
+
+
+def foreign_imports(name: str) -> set[str]:
+    return {full.partition(".")[0] for full in imports(name)} - {"tonearm"}
+
+
+def is_in(name: str, rooms: tuple[str, ...]) -> bool:
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+def room_of(name: str) -> str:
+    rooms = [room for room in MAY_IMPORT if is_in(name, (room,))]
+    assert rooms, f"{name} is in no room; give it one in MAY_IMPORT"
+    return max(rooms, key=len)
+
+
+MODULES: Final = tuple(name for name in modules() if name)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_only_what_its_room_may(name: str) -> None:
+    allowed = MAY_IMPORT[room_of(name)]
+    wrong = sorted(other for other in our_imports(name) if not is_in(other, allowed))
+    assert not wrong, f"{name} imports {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("library", ONLY_IN)
+def test_a_library_is_known_in_its_rooms_only(library: str) -> None:
+    wrong = [name for name in MODULES if library in foreign_imports(name) and not is_in(name, ONLY_IN[library])]
+    assert not wrong
+
+
+def test_the_rules_use_the_standard_library_only_and_nothing_of_it_that_acts() -> None:
+    for name in MODULES:
+        if is_in(name, ("core",)):
+            foreign = foreign_imports(name)
+            assert foreign <= sys.stdlib_module_names, name
+            assert not foreign & NOT_IN_CORE, name
+
+
+def test_no_module_leads_back_to_itself() -> None:
+    graph = {name: our_imports(name) & set(MODULES) - {name} for name in MODULES}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"imports in a circle: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_is_short_enough_to_read(name: str) -> None:
+    path = SOURCE.joinpath(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_MODULE_LINES
