@@ -45,12 +45,13 @@ async def main() -> None:
 async def _listen(session: aiohttp.ClientSession, url: str, arrivals: list[float]) -> None:
     async with session.ws_connect(url, max_msg_size=0) as socket:
         async for _ in socket:
-            arrivals.append(time.monotonic())
+            arrivals.append(time.monotonic())  # noqa: PERF401 - others read the list while it grows
 
 
 async def _tick(seconds: float) -> float:
     """A bare 20 ms ticker in this process: what lateness the machine itself adds. Returns its p99 in ms."""
-    deadline, late = time.monotonic(), []
+    deadline = time.monotonic()
+    late: list[float] = []
     end = deadline + seconds - FRAME_S
     while deadline < end:
         deadline += FRAME_S
@@ -61,7 +62,9 @@ async def _tick(seconds: float) -> float:
 
 def _report(times: list[list[float]], begun: float, ended: float) -> dict[str, object]:
     """Frames of each listener against the ideal count, and lateness against each listener's own 20 ms grid."""
-    shares, lateness, frames = [], [], 0
+    shares: list[float] = []
+    lateness: list[float] = []
+    frames = 0
     for arrivals in times:
         inside = [arrival for arrival in arrivals if begun <= arrival < ended]
         frames += len(inside)

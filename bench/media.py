@@ -36,6 +36,7 @@ def make_file(folder: Path, name: str) -> Path:
     pcm = _piece(rate_hz)
     with av.open(str(path), "w", format=container_name) as container:
         stream = container.add_stream(codec, rate=rate_hz, layout="stereo", options=options)
+        assert isinstance(stream, av.AudioStream)
         if bit_rate is not None:
             stream.bit_rate = bit_rate
         frame = av.AudioFrame.from_ndarray(pcm.reshape(1, -1), format="s16", layout="stereo")
