@@ -1,5 +1,7 @@
 """One player's listeners: every frame is wrapped once for each kind of connection and written to all of them."""
 
+import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -16,6 +18,10 @@ CLOSE_TOO_SLOW: Final = 1013
 # (RFC 6455, 5.2).
 _WEBSOCKET_HEADER: Final = b"\x82\x7e" + FRAME_BYTES.to_bytes(2, "big")
 _CHUNK_HEADER: Final = f"{FRAME_BYTES:X}\r\n".encode("ascii")  # RFC 9112, 7.1
+
+_UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
+
+log = logging.getLogger(__name__)
 
 
 def wrap(frame: bytes, framing: Framing) -> bytes:
@@ -46,7 +52,7 @@ class Broadcast:
     """Never waits for anybody: who is slow loses its own oldest frames."""
 
     def __init__(self, count_lost: Callable[[int], None]) -> None:
-        self._listeners: list[_Listener] = []
+        self._listeners: dict[_Listener, None] = {}
         self._count_lost = count_lost
 
     def __len__(self) -> int:
@@ -59,13 +65,8 @@ class Broadcast:
     def attach(self, sink: FrameSink) -> Callable[[], None]:
         """Adds a listener from the next frame on. Returns how to take it away."""
         listener = _Listener(sink)
-        self._listeners.append(listener)
-
-        def detach() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return detach
+        self._listeners[listener] = None
+        return lambda: self._remove(listener)
 
     def send(self, frame: bytes) -> None:
         """Gives 3840 bytes of PCM to every listener."""
@@ -84,30 +85,44 @@ class Broadcast:
                 self._give(listener, wrap(SILENT_FRAME, listener.sink.framing))
 
     def close(self, code: int, reason: str) -> None:
-        listeners, self._listeners = self._listeners, []
+        listeners = tuple(self._listeners)
+        self._listeners.clear()
         for listener in listeners:
             if not listener.is_closing:
-                listener.sink.close(code, reason)
+                try:
+                    listener.sink.close(code, reason)
+                except Exception:
+                    log.exception(_UNFORESEEN)
+                    self._cut(listener)
+
+    def _remove(self, listener: _Listener) -> None:
+        self._listeners.pop(listener, None)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
-        sink = listener.sink
+        if listener not in self._listeners:
+            return  # it went while this frame was given to the others
+        try:
+            if listener.is_closing:
+                self._count_to_the_cut(listener)
+            elif listener.ring or listener.sink.pending_bytes():
+                self._keep(listener, message)
+            else:
+                listener.sink.write(message)
+        except Exception:
+            log.exception(_UNFORESEEN)
+            self._cut(listener)
+
+    def _keep(self, listener: _Listener, message: bytes) -> None:
+        """For a listener whose buffer is not empty, or that older frames still wait for."""
+        sink, ring = listener.sink, listener.ring
         pending = sink.pending_bytes()
-        if not pending and not listener.ring and not listener.is_closing:
-            sink.write(message)
-            return
-        if listener.is_closing:
-            self._count_to_the_cut(listener)
-            return
-        ring = listener.ring
         ring.append(message)
-        if not pending:
-            listener.stalled_frames = 0
-            while ring and not sink.pending_bytes():
-                sink.write(ring.popleft())
-        elif pending < listener.last_pending:
+        if not pending or pending < listener.last_pending:
             listener.stalled_frames = 0
         else:
             listener.stalled_frames += 1
+        while ring and not sink.pending_bytes():
+            sink.write(ring.popleft())
         listener.last_pending = sink.pending_bytes()
         if len(ring) > RING_FRAMES:
             ring.popleft()
@@ -118,8 +133,14 @@ class Broadcast:
             ring.clear()
             sink.close(CLOSE_TOO_SLOW, "nothing was read for 10 seconds")
 
+    def _cut(self, listener: _Listener) -> None:
+        """A connection that raises where it must not is cut, and nobody else notices."""
+        self._remove(listener)
+        with contextlib.suppress(Exception):
+            listener.sink.abort()
+
     def _count_to_the_cut(self, listener: _Listener) -> None:
         listener.stalled_frames += 1
         if listener.stalled_frames >= CUT_AFTER_FRAMES:
-            self._listeners.remove(listener)
+            self._remove(listener)
             listener.sink.abort()

@@ -1,0 +1,265 @@
+"""A player's listeners: the same bytes for all, and nobody pays for another one's slowness."""
+
+import logging
+
+import pytest
+
+from tests.support.sinks import MemoryListener
+from tonearm.audio.broadcast import CUT_AFTER_FRAMES, RING_FRAMES, TAKES_NOTHING_FRAMES, Broadcast, wrap
+from tonearm.audio.sinks import Framing
+from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
+
+SECOND = 50
+
+
+def frame(number: int) -> bytes:
+    return number.to_bytes(4, "little") * (FRAME_BYTES // 4)
+
+
+class Lost:
+    def __init__(self) -> None:
+        self.frames = 0
+
+    def count(self, frames: int) -> None:
+        self.frames += frames
+
+
+@pytest.fixture
+def lost() -> Lost:
+    return Lost()
+
+
+@pytest.fixture
+def broadcast(lost: Lost) -> Broadcast:
+    return Broadcast(lost.count)
+
+
+def send(broadcast: Broadcast, first: int, end: int) -> None:
+    for number in range(first, end):
+        broadcast.send(frame(number))
+
+
+@pytest.mark.parametrize(
+    ("framing", "head", "tail"),
+    [
+        (Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""),
+        (Framing.WAV_CHUNKED, b"F00\r\n", b"\r\n"),
+        (Framing.RAW, b"", b""),
+    ],
+)
+def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
+    assert wrap(frame(7), framing) == head + frame(7) + tail
+
+
+def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener(framing) for framing in Framing for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    send(broadcast, 0, 3)
+    assert len(broadcast) == 9
+    for listener in listeners:
+        assert listener.messages == [wrap(frame(number), listener.framing) for number in range(3)]
+    assert len({id(listener.messages[0]) for listener in listeners}) == 3  # made once for each kind
+
+
+def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> None:
+    early, late = MemoryListener(), MemoryListener()
+    detach_early = broadcast.attach(early)
+    send(broadcast, 0, 2)
+    detach_late = broadcast.attach(late)
+    send(broadcast, 2, 4)
+    detach_early()
+    detach_early()
+    send(broadcast, 4, 5)
+    detach_late()
+    send(broadcast, 5, 6)
+    assert early.messages == [frame(0), frame(1), frame(2), frame(3)]
+    assert late.messages == [frame(2), frame(3), frame(4)]
+    assert len(broadcast) == 0
+
+
+def test_who_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
+    slow, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(slow)
+    broadcast.attach(quick)
+    send(broadcast, 0, 1 + RING_FRAMES + 30)
+    assert slow.messages == [frame(0)]
+    assert lost.frames == 30
+    slow.takes = None  # it reads again
+    send(broadcast, 1 + RING_FRAMES + 30, 100)
+    assert slow.messages == [frame(0), *(frame(number) for number in range(31, 100))]
+    assert quick.messages == [frame(number) for number in range(100)]
+
+
+def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast, lost: Lost) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 1 + RING_FRAMES)
+    slow.takes = None
+    send(broadcast, 1 + RING_FRAMES, 2 + RING_FRAMES)
+    assert lost.frames == 0
+    assert slow.messages == [frame(number) for number in range(2 + RING_FRAMES)]
+
+
+def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcast) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 20)
+    slow.takes = FRAME_BYTES // 2
+    send(broadcast, 20, 22)
+    assert len(slow) < 5
+    assert slow.messages == [frame(number) for number in range(len(slow))]
+
+
+def test_who_takes_nothing_for_ten_seconds_is_closed_and_cut_a_second_later(broadcast: Broadcast) -> None:
+    dead, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(dead)
+    broadcast.attach(quick)
+    send(broadcast, 0, 1 + TAKES_NOTHING_FRAMES - 1)
+    assert dead.closed == []
+    send(broadcast, TAKES_NOTHING_FRAMES, TAKES_NOTHING_FRAMES + 2)
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.aborted == 0
+    send(broadcast, TAKES_NOTHING_FRAMES + 2, TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES)
+    assert dead.aborted == 1
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.messages == [frame(0)]
+    send(broadcast, 10_000, 10_500)
+    assert dead.aborted == 1
+    assert len(quick) == TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES + 500
+    assert len(broadcast) == 1
+
+
+def test_a_trickle_keeps_a_listener(broadcast: Broadcast, lost: Lost) -> None:
+    """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
+    trickling = MemoryListener(takes=FRAME_BYTES // 10)
+    broadcast.attach(trickling)
+    send(broadcast, 0, 3 * TAKES_NOTHING_FRAMES)
+    assert trickling.closed == []
+    assert len(trickling) > TAKES_NOTHING_FRAMES / 5
+    assert len(trickling) + lost.frames + RING_FRAMES == pytest.approx(3 * TAKES_NOTHING_FRAMES, abs=1)
+
+
+def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 1)
+    for _ in range(5):
+        send(broadcast, 0, 9 * SECOND)
+        slow.takes = 100
+        send(broadcast, 0, 1)
+        slow.takes = 0
+    assert slow.closed == []
+
+
+def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broadcast) -> None:
+    listener = MemoryListener(takes=0)
+    broadcast.attach(listener)
+    for _ in range(3):
+        send(broadcast, 0, 9 * SECOND)
+        listener.takes = None
+        send(broadcast, 0, 100)
+        listener.takes = 0
+    send(broadcast, 0, 9 * SECOND)
+    assert listener.closed == []
+
+
+def test_closing_leaves_who_is_closing_already(broadcast: Broadcast) -> None:
+    dead, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(dead)
+    broadcast.attach(quick)
+    send(broadcast, 0, TAKES_NOTHING_FRAMES + 2)
+    broadcast.close(1000, "the player was deleted")
+    assert [code for code, _ in dead.closed] == [1013]
+    assert quick.closed == [(1000, "the player was deleted")]
+    assert len(broadcast) == 0
+    send(broadcast, 0, 5)
+    assert len(quick) == TAKES_NOTHING_FRAMES + 2
+
+
+def test_silence_goes_only_to_who_wants_it(broadcast: Broadcast) -> None:
+    socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.WAV_CHUNKED, wants_silence=True)
+    broadcast.attach(socket)
+    assert not broadcast.wants_silence
+    detach = broadcast.attach(stream)
+    assert broadcast.wants_silence
+    broadcast.send_silence()
+    assert stream.messages == [wrap(SILENT_FRAME, Framing.WAV_CHUNKED)]
+    assert socket.messages == []
+    detach()
+    assert not broadcast.wants_silence
+
+
+def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
+    dead = MemoryListener(Framing.WAV_CHUNKED, wants_silence=True, takes=0)
+    broadcast.attach(dead)
+    for _ in range(TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES):
+        broadcast.send_silence()
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.aborted == 1
+
+
+def test_listeners_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener() for _ in range(4)]
+    detaches = [broadcast.attach(listener) for listener in listeners]
+
+    def take_all_away() -> None:
+        for detach in detaches:
+            detach()
+
+    listeners[1].on_write = take_all_away
+    send(broadcast, 0, 2)
+    assert [len(listener) for listener in listeners] == [1, 1, 0, 0]
+    assert len(broadcast) == 0
+
+
+def test_who_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    quick, dead = MemoryListener(), MemoryListener(takes=0)
+    broadcast.attach(quick)
+    detach_dead = broadcast.attach(dead)
+    send(broadcast, 0, TAKES_NOTHING_FRAMES + 1 + CUT_AFTER_FRAMES - 1)
+    quick.on_write = detach_dead
+    send(broadcast, 0, 3)
+    assert dead.aborted == 0
+    assert len(broadcast) == 1
+
+
+def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener() for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    listeners[0].on_write = lambda: broadcast.close(1000, "deleted")
+    send(broadcast, 0, 2)
+    assert [len(listener) for listener in listeners] == [1, 0, 0]
+    assert all(listener.closed == [(1000, "deleted")] for listener in listeners)
+
+
+def test_a_listener_that_raises_is_cut_and_told_of_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
+    listeners = [MemoryListener() for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    listeners[1].on_write = _raise
+    with caplog.at_level(logging.ERROR):
+        send(broadcast, 0, 5)
+    assert [len(listener) for listener in listeners] == [5, 1, 5]
+    assert listeners[1].aborted == 1
+    assert len(caplog.records) == 1
+    assert len(broadcast) == 2
+
+
+@pytest.mark.parametrize("method", ["pending_bytes", "close", "abort"])
+def test_whatever_a_listener_raises_the_others_hear_everything(
+    broadcast: Broadcast, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, quick = MemoryListener(takes=0), MemoryListener()
+    monkeypatch.setattr(broken, method, _raise)
+    broadcast.attach(broken)
+    broadcast.attach(quick)
+    send(broadcast, 0, TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES)
+    broadcast.close(1000, "deleted")
+    assert len(quick) == TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES
+    assert quick.closed == [(1000, "deleted")]
+
+
+def _raise(*_: object) -> None:
+    raise BrokenPipeError("a fault in a connection")

@@ -1,0 +1,128 @@
+"""Listeners and event clients that keep in memory what they are given."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tonearm.audio.sinks import Framing
+from tonearm.core.frame import FRAME_BYTES
+
+PATIENCE_S = 30.0  # how long a test waits for something before it says what is missing
+
+
+class MemoryListener:
+    """A listener. `takes` says how many of the bytes in its buffer go out whenever the node looks; None: all."""
+
+    def __init__(
+        self, framing: Framing = Framing.RAW, *, wants_silence: bool = False, takes: int | None = None
+    ) -> None:
+        self.framing = framing
+        self.wants_silence = wants_silence
+        self.takes = takes
+        self.messages: list[bytes] = []
+        self.closed: list[tuple[int, str]] = []
+        self.aborted = 0
+        self.on_write: Callable[[], None] = lambda: None
+        self._pending = 0
+        self._changed = asyncio.Event()
+
+    def write(self, message: bytes) -> None:
+        assert not self.closed, "a frame after the close began"
+        self.messages.append(message)
+        if self.takes is not None:
+            self._pending += len(message)
+        self._changed.set()
+        self.on_write()
+
+    def pending_bytes(self) -> int:
+        self._pending = 0 if self.takes is None else max(0, self._pending - self.takes)
+        return self._pending
+
+    def close(self, code: int, reason: str) -> None:
+        self.closed.append((code, reason))
+        self._changed.set()
+
+    def abort(self) -> None:
+        self.aborted += 1
+
+    @property
+    def pcm(self) -> bytes:
+        """Everything that was heard, for a raw listener."""
+        return b"".join(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    async def wait_frames(self, count: int) -> bytes:
+        """Waits until so many frames came; returns the PCM of exactly these."""
+        await self.wait_for(lambda: len(self.messages) >= count, f"{count} frames")
+        return b"".join(self.messages[:count])
+
+    async def wait_pcm(self, pcm: bytes) -> None:
+        """Waits until something was heard as long as `pcm`, filled up to a frame."""
+        await self.wait_frames(-(-len(pcm) // FRAME_BYTES))
+
+    async def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                self._changed.clear()
+                try:
+                    await self._changed.wait()
+                except asyncio.CancelledError:
+                    raise AssertionError(f"{what}: only {len(self)} frames came, closed: {self.closed}") from None
+
+
+class MemoryEventClient:
+    """An event client."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.events: list[dict[str, Any]] = []
+        self.closed: list[tuple[int, str]] = []
+        self.pending = 0
+        self.on_send: Callable[[], None] = lambda: None
+        self._changed = asyncio.Event()
+
+    def send(self, text: str) -> None:
+        assert not self.closed, "an event after the close began"
+        text.encode("utf-8")  # as a WebSocket would
+        self.texts.append(text)
+        self.events.append(json.loads(text))
+        self._changed.set()
+        self.on_send()
+
+    def pending_messages(self) -> int:
+        return self.pending
+
+    def close(self, code: int, reason: str) -> None:
+        self.closed.append((code, reason))
+        self._changed.set()
+
+    def abort(self) -> None: ...
+
+    def named(self, op: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["op"] == op]
+
+    @property
+    def ops(self) -> list[str]:
+        return [event["op"] for event in self.events]
+
+    @property
+    def seqs(self) -> list[int]:
+        return [event["seq"] for event in self.events]
+
+    async def wait_for(self, op: str, count: int = 1, **fields: object) -> dict[str, Any]:
+        """Waits until `count` events of this kind, with these fields, have come; returns the last of these."""
+
+        def found() -> list[dict[str, Any]]:
+            return [event for event in self.named(op) if all(event[name] == value for name, value in fields.items())]
+
+        async with asyncio.timeout(PATIENCE_S):
+            while len(found()) < count:
+                self._changed.clear()
+                try:
+                    await self._changed.wait()
+                except asyncio.CancelledError:
+                    raise AssertionError(f"{count} {op} with {fields}: only {self.ops} came") from None
+        return found()[count - 1]
