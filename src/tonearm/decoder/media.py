@@ -91,7 +91,8 @@ class Media:
         """Go on with output sample `sample` (at 48 kHz) with the next `decode`.
 
         Exact to the sample where the container has timestamps. Behind the end, `decode` answers the end.
-        Raises PlayError when the source cannot jump; then nothing can be decoded any more.
+        Raises PlayError when the source cannot jump. A source that cannot at all (`facts.is_seekable` tells it before)
+        plays on where it was; one that failed on the way has nothing more to decode.
         """
         if not self._guard.seekable():
             raise play_errors.not_seekable(self._name, "its server does not answer range requests")

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_TAG_CHARACTERS: Final = 1000
-MAX_LINK_CHARACTERS: Final = 4096
 
 _TITLE_KEYS: Final = ("title", "tit2", "icy-name")
 _AUTHOR_KEYS: Final = ("artist", "album_artist", "albumartist", "author", "performer", "composer")
 _ISRC_KEYS: Final = ("isrc", "tsrc", "com.apple.itunes:isrc")
-_ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url", "metadata_block_picture_url", "wxxx")
+_ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +43,22 @@ def clean_text(text: str) -> str:
 
     Bytes that were no UTF-8 arrive as surrogate escapes; they are read as Windows-1252, which old taggers wrote.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raw = text.encode("utf-8", "surrogatepass" if _has_other_surrogates(text) else "surrogateescape")
-        text = raw.decode("cp1252", "replace") if not _has_other_surrogates(text) else raw.decode("utf-8", "replace")
+    text = _without_surrogates(text)
     visible = "".join(" " if character in "\t\r\n" else character for character in text)
     printable = "".join(character for character in visible if ord(character) >= 32 and not 127 <= ord(character) < 160)
     return printable.strip()[:MAX_TAG_CHARACTERS].strip()
 
 
-def _has_other_surrogates(text: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff" for character in text)
+def _without_surrogates(text: str) -> str:
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Halves of UTF-16 pairs.
+        return text.encode("utf-8", "replace").decode()
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", "replace")
 
 
 def _first(found: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
@@ -71,6 +74,7 @@ def _isrc(text: str | None) -> str | None:
 
 
 def _link(text: str | None) -> str | None:
-    if text is None or not text.lower().startswith(("http://", "https://")) or " " in text:
+    if text is None or not text.lower().startswith(("http://", "https://")):
         return None
-    return text
+    # A link that was cut off leads nowhere.
+    return text if " " not in text and len(text) < MAX_TAG_CHARACTERS else None
