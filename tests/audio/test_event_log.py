@@ -1,0 +1,174 @@
+"""A player's events: numbered without gaps, kept for clients that come back."""
+
+import json
+import logging
+
+import pytest
+
+from tests.support.sinks import MemoryEventClient
+from tonearm.audio.event_log import KEPT_EVENTS, EventLog
+from tonearm.core.event import Event
+from tonearm.core.json_value import JsonObject
+
+
+class Times:
+    """A time of day that goes on by a millisecond whenever it is asked for."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_700_000_000_000
+
+    def wall_ms(self) -> int:
+        self.now_ms += 1
+        return self.now_ms
+
+
+@pytest.fixture
+def log() -> EventLog:
+    return EventLog("p", Times().wall_ms)
+
+
+def add(log: EventLog, count: int) -> None:
+    for _ in range(count):
+        log.add(Event("Numbered", {"number": log.last_seq + 1}))
+
+
+def follow(log: EventLog, since: int | None = None, *, snapshot: bool = False) -> MemoryEventClient:
+    client = MemoryEventClient()
+
+    def state() -> JsonObject:
+        return {"id": "p", "state": "playing", "seq": log.last_seq}
+
+    log.subscribe(client, since, snapshot, state)
+    return client
+
+
+def test_an_event_is_an_object_with_its_head_first(log: EventLog) -> None:
+    client = follow(log)
+    log.add(Event("StreamTitle", {"title": "Ä"}))
+    assert client.texts == ['{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"title":"Ä"}']
+
+
+def test_events_are_numbered_from_1_without_gaps_for_every_client(log: EventLog) -> None:
+    first = follow(log)
+    add(log, 3)
+    second = follow(log)
+    add(log, 3)
+    assert first.seqs == [1, 2, 3, 4, 5, 6]
+    assert second.seqs == [4, 5, 6]
+    assert [event["number"] for event in first.events] == first.seqs
+
+
+@pytest.mark.parametrize(
+    ("told", "since", "expected"),
+    [
+        (0, 0, []),
+        (0, 1, ["lost"]),
+        (5, 0, [1, 2, 3, 4, 5]),
+        (5, 3, [4, 5]),
+        (5, 4, [5]),
+        (5, 5, []),
+        (5, 6, ["lost"]),
+        (5, 10**18, ["lost"]),
+        (KEPT_EVENTS, 0, list(range(1, KEPT_EVENTS + 1))),
+        (KEPT_EVENTS + 1, 0, ["lost"]),
+        (KEPT_EVENTS + 1, 1, list(range(2, KEPT_EVENTS + 2))),
+        (1000, 1000 - KEPT_EVENTS - 1, ["lost"]),
+        (1000, 1000 - KEPT_EVENTS, list(range(1001 - KEPT_EVENTS, 1001))),
+        (1000, 999, [1000]),
+    ],
+)
+def test_coming_back(log: EventLog, told: int, since: int, expected: list[object]) -> None:
+    add(log, told)
+    client = follow(log, since)
+    if expected == ["lost"]:
+        assert [(event["op"], event["lost"], event["seq"]) for event in client.events] == [("PlayerState", True, told)]
+        assert client.events[0]["state"] == "playing"
+    else:
+        assert client.seqs == expected
+        assert set(client.ops) <= {"Numbered"}
+    log.add(Event("Next"))
+    assert (client.ops[-1], client.seqs[-1]) == ("Next", told + 1)
+
+
+def test_what_is_told_again_is_what_was_told_then(log: EventLog) -> None:
+    first = follow(log)
+    add(log, 3)
+    assert follow(log, 0).texts == first.texts
+
+
+def test_a_snapshot_comes_first_and_only_when_asked_for(log: EventLog) -> None:
+    add(log, 4)
+    with_snapshot, without = follow(log, snapshot=True), follow(log)
+    log.add(Event("Next"))
+    assert with_snapshot.ops == ["PlayerState", "Next"]
+    assert with_snapshot.seqs == [4, 5]
+    assert "lost" not in with_snapshot.events[0]
+    assert without.ops == ["Next"]
+
+
+@pytest.mark.parametrize(("since", "lost"), [(2, False), (4, False), (5, True)])
+def test_a_snapshot_takes_the_place_of_what_was_missed(log: EventLog, since: int, lost: bool) -> None:
+    add(log, 4)
+    client = follow(log, since, snapshot=True)
+    assert client.ops == ["PlayerState"]
+    assert client.events[0].get("lost", False) is lost
+
+
+def test_who_is_256_events_behind_is_closed(log: EventLog) -> None:
+    slow, quick = follow(log), follow(log)
+    slow.pending = KEPT_EVENTS - 1
+    add(log, 1)
+    assert slow.closed == []
+    slow.pending = KEPT_EVENTS
+    add(log, 2)
+    assert [code for code, _ in slow.closed] == [1013]
+    assert slow.seqs == [1]
+    assert quick.seqs == [1, 2, 3]
+
+
+def test_closing_tells_every_client_once(log: EventLog) -> None:
+    clients = [follow(log) for _ in range(3)]
+    log.close(1000, "the player was deleted")
+    log.close(1001, "the node is shutting down")
+    log.add(Event("After"))
+    assert all(client.closed == [(1000, "the player was deleted")] for client in clients)
+    assert all(client.events == [] for client in clients)
+
+
+def test_clients_may_go_while_an_event_is_told(log: EventLog) -> None:
+    first, second = MemoryEventClient(), MemoryEventClient()
+    log.subscribe(first, None, False, dict)
+    cancel = log.subscribe(second, None, False, dict)
+    first.on_send = cancel
+    add(log, 2)
+    assert (first.seqs, second.seqs) == ([1, 2], [])
+    cancel()
+
+
+def test_a_client_that_raises_is_cut_and_told_of_once(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+    broken, sound = follow(log), follow(log)
+    cut: list[bool] = []
+
+    def fail() -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    broken.on_send = fail
+    broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
+    with caplog.at_level(logging.ERROR):
+        add(log, 3)
+    assert sound.seqs == [1, 2, 3]
+    assert broken.seqs == [1]
+    assert cut == [True]
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["\ud800", "a\udfffb", "\udce4\udcf6", "\x00\x1f\x7f", "\u2028", "😀", '"\\', "ä" * 70_000]
+)
+def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
+    client = follow(log)
+    log.add(Event("StreamTitle", {"title": text, text: [text, {"in": text}]}))
+    assert client.events[0]["title"] == text
+    assert client.events[0][text] == [text, {"in": text}]
+    back = follow(log, 0)
+    assert json.loads(back.texts[0])["title"] == text
