@@ -33,26 +33,27 @@ class WavOutput:
         self._path = path
         self._written_bytes = 0
         try:
-            self._file = wave.open(str(path), "wb")  # noqa: SIM115 - closed by `close`
-            self._file.setnchannels(CHANNELS)
-            self._file.setsampwidth(SAMPLE_BYTES)
-            self._file.setframerate(SAMPLE_RATE_HZ)
-            self._file.writeframesraw(b"")
+            self._file = path.open("wb")
         except OSError as error:
             raise OutputEndedError(f"{path} cannot be written: {error.strerror or error}") from None
+        self._wave = wave.open(self._file, "wb")  # noqa: SIM115 - closed by `close`
+        self._wave.setnchannels(CHANNELS)
+        self._wave.setsampwidth(SAMPLE_BYTES)
+        self._wave.setframerate(SAMPLE_RATE_HZ)
 
     def write(self, pcm: bytes) -> None:
         if self._written_bytes + len(pcm) > _LARGEST_WAV_BYTES:
             raise OutputEndedError(f"{self._path} is as large as a WAV file can be")
         try:
-            self._file.writeframesraw(pcm)
+            self._wave.writeframesraw(pcm)
         except OSError as error:
             raise OutputEndedError(f"{self._path} cannot be written: {error.strerror or error}") from None
         self._written_bytes += len(pcm)
 
     def close(self) -> None:
         try:
-            self._file.close()
+            with self._file:
+                self._wave.close()
         except OSError as error:
             raise OutputEndedError(f"{self._path} cannot be finished: {error.strerror or error}") from None
 

@@ -1,0 +1,216 @@
+"""`tonearm listen` against a server whose messages the test chooses."""
+
+import asyncio
+import signal
+import sys
+import wave
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import WSCloseCode, web
+
+from tests.support.command import environment
+from tests.support.listened_node import ListenedNode, Talk, event, say_nothing, track
+from tonearm.core.frame import FRAME_BYTES
+
+FRAME = bytes(range(256)) * (FRAME_BYTES // 256)
+
+
+def frames_then(code: int, count: int = 3) -> Talk:
+    """Sends frames and closes."""
+
+    async def talk(socket: web.WebSocketResponse) -> None:
+        for _ in range(count):
+            await socket.send_bytes(FRAME)
+        await socket.close(code=code)
+
+    return talk
+
+
+async def frames_without_end(socket: web.WebSocketResponse) -> None:
+    while not socket.closed:
+        await socket.send_bytes(FRAME)
+        await asyncio.sleep(0.02)
+
+
+async def some_events(socket: web.WebSocketResponse) -> None:
+    await socket.send_str(
+        event("PlayerState", state="playing", paused=False, position=0, track=track("Song", "Singer"))
+    )
+    await say_nothing(socket)
+
+
+class Listener:
+    """The command in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def end(self) -> tuple[int, bytes, str]:
+        """Its exit code, stdout and stderr, once it ended by itself."""
+        out, errors = await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode, out, errors.decode()
+
+
+class Commands:
+    """Starts listeners and ends those that are left over."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started: list[asyncio.subprocess.Process] = []
+
+    async def listen(self, node: ListenedNode, *arguments: str, player: str = "p", **variables: str) -> Listener:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "tonearm", "listen", player, "--url", node.url, *arguments,
+            cwd=self._folder, env=environment(variables),
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self._started.append(process)
+        return Listener(process)
+
+    async def end_all(self) -> None:
+        for process in self._started:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+
+@pytest.fixture
+async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
+    running = Commands(tmp_path)
+    yield running
+    await running.end_all()
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "exit_code"),
+    [
+        (WSCloseCode.OK, "The player was deleted.", 0),
+        (WSCloseCode.GOING_AWAY, "The node is shutting down.", 0),
+        (WSCloseCode.TRY_AGAIN_LATER, "too slow for the audio", 1),
+        (WSCloseCode.INTERNAL_ERROR, "The connection to the node broke off.", 1),
+    ],
+)
+async def test_each_close_has_its_sentence(commands: Commands, code: int, sentence: str, exit_code: int) -> None:
+    async with ListenedNode(audio=frames_then(code)).running() as node:
+        returned, out, errors = await (await commands.listen(node)).end()
+    assert (returned, errors) == (exit_code, "")
+    last = out.decode().splitlines()[-1]
+    assert sentence in last
+    assert "0.1 s heard, 0 of 3 frames late" in last
+
+
+async def test_a_connection_that_is_cut_is_told(commands: Commands) -> None:
+    async def cut(socket: web.WebSocketResponse) -> None:
+        assert socket._req is not None
+        assert socket._req.transport is not None
+        socket._req.transport.abort()
+        await say_nothing(socket)
+
+    async with ListenedNode(audio=cut).running() as node:
+        returned, out, _ = await (await commands.listen(node)).end()
+    assert returned == 1
+    assert "The connection to the node broke off." in out.decode()
+
+
+async def test_the_status_shows_title_position_and_level(commands: Commands) -> None:
+    async with ListenedNode(audio=frames_without_end, events=some_events).running() as node:
+        listener = await commands.listen(node)
+        assert listener.process.stdout is not None
+        lines = [(await listener.process.stdout.readline()).decode() for _ in range(3)]
+    assert lines[0].startswith("listening to p on ")
+    assert "Singer - Song" in lines[1]
+    assert lines[2].startswith("playing 0:0")
+    assert "late" in lines[2]
+    assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_ends_it_cleanly_and_finishes_the_file(
+    commands: Commands, tmp_path: Path, number: signal.Signals
+) -> None:
+    async with ListenedNode(audio=frames_without_end, events=some_events).running() as node:
+        listener = await commands.listen(node, "--save", "heard.wav")
+        assert listener.process.stdout is not None
+        for _ in range(2):
+            await listener.process.stdout.readline()
+        listener.process.send_signal(number)
+        returned, out, errors = await listener.end()
+    assert (returned, errors) == (0, "")
+    assert "Stopped." in out.decode()
+    with wave.open(str(tmp_path / "heard.wav"), "rb") as heard:
+        assert (heard.getnchannels(), heard.getsampwidth(), heard.getframerate()) == (2, 2, 48000)
+        assert heard.getnframes() > 0
+        assert heard.readframes(960) == FRAME
+
+
+async def test_raw_is_the_bytes_that_were_sent_and_nothing_else(commands: Commands) -> None:
+    async with ListenedNode(audio=frames_then(1000, 40)).running() as node:
+        returned, out, errors = await (await commands.listen(node, "--raw")).end()
+    assert returned == 0
+    assert out == FRAME * 40
+    assert "The player was deleted." in errors
+
+
+async def test_raw_ends_with_the_program_that_reads(commands: Commands) -> None:
+    async with ListenedNode(audio=frames_without_end).running() as node:
+        listener = await commands.listen(node, "--raw")
+        assert listener.process.stdout is not None
+        await listener.process.stdout.readexactly(FRAME_BYTES)
+        listener.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+        assert listener.process.stderr is not None
+        errors = (await listener.process.stderr.read()).decode()
+        assert await listener.process.wait() == 1
+    assert "tonearm: the program that reads the audio has ended" in errors
+
+
+async def test_what_is_no_frame_is_not_audio(commands: Commands) -> None:
+    async def talk(socket: web.WebSocketResponse) -> None:
+        await socket.send_str("text")
+        await socket.send_bytes(b"short")
+        await socket.send_bytes(FRAME)
+        await socket.close()
+
+    async with ListenedNode(audio=talk).running() as node:
+        _, out, _ = await (await commands.listen(node, "--raw")).end()
+    assert out == FRAME
+
+
+async def test_the_player_s_id_is_quoted_in_the_path(commands: Commands) -> None:
+    async with ListenedNode(audio=frames_then(1000)).running() as node:
+        assert (await (await commands.listen(node, player="a/b?c")).end())[0] == 0
+    assert node.asked == ["/v0/players/a%2Fb%3Fc/events?snapshot=true", "/v0/players/a%2Fb%3Fc/ws"]
+
+
+async def test_the_password_comes_from_the_option_or_the_environment(commands: Commands) -> None:
+    async with ListenedNode(audio=frames_then(1000), password="sesame").running() as node:
+        assert (await (await commands.listen(node, "--password", "sesame")).end())[0] == 0
+        assert (await (await commands.listen(node, TONEARM_SERVER__PASSWORD="sesame")).end())[0] == 0
+        returned, _, errors = await (await commands.listen(node)).end()
+    assert returned == 1
+    assert errors == "tonearm: The node wants its password: use --password or set TONEARM_SERVER__PASSWORD.\n"
+
+
+async def test_an_unknown_player_is_told(commands: Commands) -> None:
+    async with ListenedNode().running() as node:
+        returned, _, errors = await (await commands.listen(node, player="missing")).end()
+    assert returned == 1
+    assert errors.startswith("tonearm: There is no player 'missing'")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999"])
+async def test_an_address_that_is_none_is_told(commands: Commands, url: str) -> None:
+    returned, _, errors = await (await commands.listen(ListenedNode(url=url))).end()
+    assert returned == 1
+    assert errors.startswith("tonearm: ")
+    assert errors.count("\n") == 1
+    assert url in errors
+
+
+async def test_a_file_that_cannot_be_written_is_told(commands: Commands) -> None:
+    async with ListenedNode().running() as node:
+        returned, _, errors = await (await commands.listen(node, "--save", "no/such/folder.wav")).end()
+    assert returned == 1
+    assert errors == "tonearm: no/such/folder.wav cannot be written: No such file or directory\n"

@@ -1,0 +1,53 @@
+"""What is shown of a player's events."""
+
+from tests.support.listened_node import event, track
+from tonearm.listen.player_view import PlayerView
+
+
+def test_the_snapshot_tells_everything() -> None:
+    view = PlayerView()
+    view.take(event("PlayerState", state="playing", paused=True, position=1500, track=track("Song", "Someone", 9000)))
+    assert (view.state, view.paused, view.position_ms) == ("playing", True, 1500)
+    assert (view.title, view.length_ms, view.is_stream) == ("Someone - Song", 9000, False)
+
+
+def test_frames_move_the_position_between_updates() -> None:
+    view = PlayerView()
+    view.take(event("TrackStart", track=track("Song"), uri="x"))
+    for _ in range(50):
+        view.frame_heard()
+    assert view.position_ms == 1000
+    view.take(event("PlayerUpdate", state="playing", paused=False, position=5000))
+    assert view.position_ms == 5000
+
+
+def test_radio_titles_take_the_place_of_the_track_s() -> None:
+    view = PlayerView()
+    view.take(event("TrackStart", track=track("Station", is_stream=True), uri="x"))
+    view.take(event("StreamTitle", title="Now on air"))
+    assert (view.title, view.is_stream) == ("Now on air", True)
+
+
+def test_pause_and_resume_and_ends_are_breaks_but_updates_while_playing_are_not() -> None:
+    view = PlayerView()
+    view.take(event("PlayerUpdate", state="playing", paused=False, position=0))
+    assert view.take(event("PlayerPause")) == (True, None)
+    assert view.paused
+    assert view.take(event("PlayerResume")) == (True, None)
+    assert not view.paused
+    assert view.take(event("PlayerUpdate", state="playing", paused=False, position=0)) == (False, None)
+    assert view.take(event("PlayerUpdate", state="loading", paused=False, position=0)) == (True, None)
+
+
+def test_ends_and_failures_are_worth_a_line() -> None:
+    view = PlayerView()
+    assert view.take(event("TrackEnd", track=track("a"), reason="skipped"))[1] == "track ended: skipped"
+    failed = event("TrackException", track=track("a"), error={"message": "No such file."})
+    assert view.take(failed)[1] == "track failed: No such file."
+
+
+def test_what_is_not_understood_is_passed_over() -> None:
+    view = PlayerView()
+    for text in ("", "[1]", "7", event("Later"), event("TrackStart", track=None), event("PlayerUpdate", position="x")):
+        view.take(text)
+    assert view.position_ms == 0
