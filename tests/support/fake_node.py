@@ -35,6 +35,9 @@ class FakeNode:
         self.answers_enqueue = True
         self.unanswered = 0  # requests to enqueue that will never get an answer
         self.resolved: str | None = None
+        self.loadable: dict[str, JsonObject] = {}
+        self.answers_load = True
+        self.loads_running = 0
         self.subscriptions: list[tuple[int | None, bool]] = []
         self.first_message: bytes | None = None  # written to each new listener at once
         self.backlog: list[str] = []  # sent to each new follower at once
@@ -123,6 +126,16 @@ class FakeNode:
         if self.resolved is None:
             raise ResolverDisabled("The resolver is off. Set resolver.enabled.")
         return f"{self.resolved}?of={url}"
+
+    async def load_track(self, identifier: str) -> JsonObject | None:
+        self._refuse()
+        self.loads_running += 1
+        try:
+            if not self.answers_load:
+                await asyncio.Event().wait()
+            return self.loadable.get(identifier)
+        finally:
+            self.loads_running -= 1
 
     @contextmanager
     def refusing(self, refusal: Exception) -> Iterator[None]:

@@ -4,4 +4,4 @@ from typing import TypeAlias, Union
 
 # Union, not |: the alias refers to itself by name.
 Json: TypeAlias = Union[bool, int, float, str, "list[Json]", "dict[str, Json]", None]
-JsonObject: TypeAlias = "dict[str, Json]"
+JsonObject: TypeAlias = dict[str, Json]

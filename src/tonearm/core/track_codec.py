@@ -69,6 +69,15 @@ def decode_track(encoded: str) -> TrackInfo:
     return _decode_plain(message)
 
 
+def is_encoded_track(text: str) -> bool:
+    """Whether `text` can be decoded. As a URI such a text would be a strange relative path."""
+    try:
+        decode_track(text)
+    except InvalidIdentifier:
+        return False
+    return True
+
+
 class _MessageReader:
     """Reads the fields of a message one after the other; every method raises InvalidIdentifier past the end."""
 

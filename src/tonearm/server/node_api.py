@@ -59,3 +59,7 @@ class NodeApi(Protocol):
     async def resolve(self, url: str) -> str:
         """Returns the direct path or URL behind `url`."""
         ...
+
+    async def load_track(self, identifier: str) -> JsonObject | None:
+        """TrackOut of the source that `identifier` names, really opened; None when it cannot be played."""
+        ...

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -15,7 +15,7 @@ _SLICE_ITEMS: Final = 100
 
 
 def json_reply(value: JsonObject, status: HTTPStatus = HTTPStatus.OK) -> web.Response:
-    return _reply(_encode(value), status)
+    return _reply(encode_json(value), status)
 
 
 async def json_list_reply(items: Sequence[JsonObject]) -> web.Response:
@@ -24,15 +24,25 @@ async def json_list_reply(items: Sequence[JsonObject]) -> web.Response:
     for start in range(0, len(items), _SLICE_ITEMS):
         if start:
             await asyncio.sleep(0)
-        parts.append(b",".join(_encode(item) for item in items[start : start + _SLICE_ITEMS]))
-    return _reply(b"[" + b",".join(parts) + b"]", HTTPStatus.OK)
+        parts.append(b",".join(encode_json(item) for item in items[start : start + _SLICE_ITEMS]))
+    return encoded_list_reply(parts)
+
+
+def encoded_reply(item: bytes) -> web.Response:
+    """What `encode_json` made already."""
+    return _reply(item, HTTPStatus.OK)
+
+
+def encoded_list_reply(items: Iterable[bytes]) -> web.Response:
+    """An array of what `encode_json` made already."""
+    return _reply(b"[" + b",".join(items) + b"]", HTTPStatus.OK)
 
 
 def no_content() -> web.Response:
     return web.Response(status=HTTPStatus.NO_CONTENT)
 
 
-def _encode(value: JsonObject) -> bytes:
+def encode_json(value: JsonObject) -> bytes:
     # "replace": a lone surrogate that came in with a path or a tag must not turn an answer into a failure.
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 

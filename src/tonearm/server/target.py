@@ -18,10 +18,14 @@ class Target:
     segments: tuple[str, ...]
     query: str
 
-    def parameter(self, name: str) -> str | None:
-        """The decoded value, or None when it is not there. Raises `BadRequest` when it is there twice or not UTF-8."""
+    def parameter(self, name: str, *, keeps_plus: bool = False) -> str | None:
+        """The decoded value, or None when it is not there. Raises `BadRequest` when it is there twice or not UTF-8.
+
+        A `+` is a space, as in forms. With `keeps_plus` it stays: in base64 nobody means a space.
+        """
+        query = self.query.replace("+", "%2B") if keeps_plus else self.query
         try:
-            parameters = parse_qsl(self.query, keep_blank_values=True, errors="strict")
+            parameters = parse_qsl(query, keep_blank_values=True, errors="strict")
             values = [value for key, value in parameters if key == name]
             for value in values:
                 value.encode("utf-8")  # bytes that were sent raw and are not UTF-8 have become lone surrogates
@@ -31,9 +35,9 @@ class Target:
             raise BadRequest(f"The parameter `{name}` is there {len(values)} times. Send it once.")
         return values[0] if values else None
 
-    def required_parameter(self, name: str) -> str:
+    def required_parameter(self, name: str, *, keeps_plus: bool = False) -> str:
         """As `parameter`, but a missing one is a `BadRequest` too."""
-        value = self.parameter(name)
+        value = self.parameter(name, keeps_plus=keeps_plus)
         if value is None:
             raise BadRequest(f"The parameter `{name}` is missing. Add ?{name}=… to the path.")
         return value
