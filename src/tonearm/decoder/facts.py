@@ -13,9 +13,12 @@ _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
 
 
-def source_facts(opened: OpenedAudio, *, size_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
-    """The facts of a source whose reader is or is not seekable. A live source has no length and no other position."""
-    length_s = Fraction(0) if is_live else _length_s(opened) or _length_s_by_bit_rate(opened, size_bytes)
+def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
+    """The facts of a source whose reader is or is not seekable. A live source has no length and no other position.
+
+    `sound_bytes` is the size of the file without a tag at its beginning, when it is known.
+    """
+    length_s = Fraction(0) if is_live else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
     length_ms = round(length_s * 1000)
     tags = read_tags(opened.container.metadata, opened.stream.metadata)
     return SourceFacts(
@@ -64,12 +67,12 @@ def _length_s(opened: OpenedAudio) -> Fraction:
     return max(duration_s, Fraction(0))
 
 
-def _length_s_by_bit_rate(opened: OpenedAudio, size_bytes: int | None) -> Fraction:
+def _length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
     """An estimate, for MP3 and the like from servers that cannot jump: there libav does not tell a duration."""
     bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
-    if size_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
+    if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
         return Fraction(0)
-    return Fraction(size_bytes * 8, bit_rate)
+    return Fraction(sound_bytes * 8, bit_rate)
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:

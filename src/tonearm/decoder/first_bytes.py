@@ -7,6 +7,7 @@ from typing import Final
 from tonearm.decoder.media_reader import MediaReader
 
 FIRST_BYTES: Final = 4096
+_ID3_HEADER_BYTES: Final = 10
 
 
 class RewoundReader:
@@ -41,6 +42,16 @@ def read_first_bytes(reader: MediaReader) -> bytes:
         parts.append(part)
         missing -= len(part)
     return b"".join(parts)
+
+
+def id3_tag_bytes(first: bytes) -> int:
+    """The size of the ID3v2 tag (ID3v2.4 structure, 3.1) before the sound, with its header; 0 without one."""
+    if len(first) < _ID3_HEADER_BYTES or not first.startswith(b"ID3"):
+        return 0
+    size = 0
+    for seven_bits in first[6:_ID3_HEADER_BYTES]:
+        size = size << 7 | seven_bits & 0x7F
+    return _ID3_HEADER_BYTES + size
 
 
 def has_mp4_index_at_end(first: bytes) -> bool:

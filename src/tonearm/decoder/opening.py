@@ -16,8 +16,9 @@ from tonearm.decoder import formats, play_errors
 from tonearm.decoder.demuxing import PacketDecoder, check_limits
 from tonearm.decoder.guarded_reader import GuardedReader
 
-# Enough for the demuxer to see an audio packet of each stream; libav's own 5 MB are made for video.
-PROBE_BYTES: Final = 1024 * 1024
+# Enough for the demuxer to see an audio packet of each stream; libav's own 5 MB are made for video. libav may read as
+# much before the first sound (it does with PCM).
+PROBE_BYTES: Final = 256 * 1024
 
 _READ_BYTES: Final = 32 * 1024
 _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
