@@ -11,10 +11,16 @@ from tonearm.decoder.messages import Audio, Mark, MarkKind
 
 @dataclass(slots=True)
 class _Block:
+    """Frames of one source. `position_samples` is where the first one stands in it.
+
+    Where a source joins in mid-frame that is not known to the sample until more frames of it come.
+    """
+
     first_frame: int
     end_frame: int
     source: SourceId
     position_samples: int
+    is_position_known: bool
     pcm: bytes
 
 
@@ -52,7 +58,8 @@ class FrameBuffer:
             return
         if not self._blocks:
             self.next_frame = max(self.next_frame, audio.first_frame)
-        block = _Block(audio.first_frame, end_frame, audio.source, audio.position_samples, audio.pcm)
+        block = _Block(audio.first_frame, end_frame, audio.source, audio.position_samples, True, audio.pcm)
+        self._settle_position(block)
         for mark in audio.marks:
             if mark.kind is MarkKind.BEGIN:
                 block = self._split(block, mark)
@@ -65,6 +72,8 @@ class FrameBuffer:
             self._blocks.pop()
         if self._blocks and self._blocks[-1].end_frame > frame:
             self._blocks[-1].end_frame = frame
+            if frame <= self.next_frame:
+                self._blocks.pop()  # what is left of it was sent
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
         self._marks = deque(mark for mark in self._marks if mark.frame < frame)
 
@@ -74,6 +83,11 @@ class FrameBuffer:
             if mark.kind is MarkKind.BEGIN and mark.source != source and mark.frame >= self.next_frame:
                 self.void_from(mark.frame)
                 return
+
+    def void_unknown_end(self) -> None:
+        """Forgets a join at the end from which it is not known yet where its source stands, if it can be had anew."""
+        if self._blocks and not self._blocks[-1].is_position_known and self._blocks[-1].first_frame >= self.next_frame:
+            self.void_from(self._blocks[-1].first_frame)
 
     def next_mark(self) -> Mark | None:
         """Takes a mark of the frame that is to be sent next, or one of an end before it."""
@@ -118,9 +132,19 @@ class FrameBuffer:
         block = self._blocks[-1]
         return block.source, block.position_samples + (block.end_frame - block.first_frame) * FRAME_SAMPLES
 
+    def _settle_position(self, after: _Block) -> None:
+        """Corrects the position of the last block by that of the one `after` it."""
+        if self._blocks:
+            last = self._blocks[-1]
+            if last.source == after.source and last.end_frame == after.first_frame and not last.is_position_known:
+                last.position_samples = after.position_samples - (last.end_frame - last.first_frame) * FRAME_SAMPLES
+                last.is_position_known = True
+
     def _split(self, block: _Block, begin: Mark) -> _Block:
         """Puts the part of a block before a source's begin away, and returns the part that is the source's."""
         frames = begin.frame - block.first_frame
-        if frames > 0:
+        if frames <= 0 and block.source == begin.source:
+            return block
+        if begin.frame > max(block.first_frame, self.next_frame):
             self._blocks.append(replace(block, end_frame=begin.frame, pcm=block.pcm[: frames * FRAME_BYTES]))
-        return _Block(begin.frame, block.end_frame, begin.source, 0, block.pcm[frames * FRAME_BYTES :])
+        return _Block(begin.frame, block.end_frame, begin.source, 0, False, block.pcm[frames * FRAME_BYTES :])

@@ -1,0 +1,265 @@
+"""Rendered frames on their way to be sent."""
+
+from collections.abc import Sequence
+
+from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.decoder.messages import Audio, Mark, MarkKind
+
+BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
+
+
+def frame(number: int, tone: int = 0) -> bytes:
+    return bytes((number, tone)) * (FRAME_BYTES // 2)
+
+
+def audio(
+    first: int,
+    frames: int,
+    *,
+    source: int = 1,
+    position: int | None = None,
+    marks: Sequence[tuple[MarkKind, int, int]] = (),
+    tone: int = 0,
+) -> Audio:
+    """Frames that can be told apart by their number and `tone`. Without `position`, the source began in frame 0."""
+    position_samples = first * FRAME_SAMPLES if position is None else position
+    pcm = b"".join(frame(number, tone) for number in range(first, first + frames))
+    return Audio(1, 1, first, frames, source, position_samples, tuple(Mark(*mark) for mark in marks), pcm)
+
+
+def filled(*parts: Audio) -> FrameBuffer:
+    buffer = FrameBuffer()
+    for part in parts:
+        buffer.append(part)
+    return buffer
+
+
+def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
+    return [buffer.pop() for _ in range(count)]
+
+
+def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
+    return [sent.pcm for sent in frames]
+
+
+def test_frames_come_out_in_order_with_source_and_position() -> None:
+    buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]), audio(5, 2), audio(7, 1))
+    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (0, 8, 8)
+    sent = pop(buffer, 8)
+    assert sent == [SentFrame(frame(number), 1, number * FRAME_SAMPLES) for number in range(8)]
+    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
+
+
+def test_a_buffer_may_begin_in_mid_session() -> None:
+    buffer = FrameBuffer(100)
+    buffer.append(audio(100, 2))
+    assert pcm(pop(buffer, 2)) == [frame(100), frame(101)]
+
+
+def test_a_mark_is_told_when_its_frame_is_next() -> None:
+    buffer = filled(audio(0, 3, marks=[(BEGIN, 0, 1)]))
+    begin = buffer.next_mark()
+    assert begin == Mark(BEGIN, 0, 1)
+    assert buffer.next_mark() is None
+    buffer.append(audio(3, 2, marks=[(END, 5, 1)]))
+    for _ in range(5):
+        assert buffer.next_mark() is None
+        assert buffer.next_end() is None
+        buffer.pop()
+    assert buffer.next_end() == Mark(END, 5, 1)
+    assert buffer.next_end() is None
+
+
+def test_an_end_without_frames() -> None:
+    buffer = filled(audio(0, 2))
+    pop(buffer, 2)
+    assert not buffer.holds_end
+    buffer.append(audio(2, 0, marks=[(BROKE, 2, 1)]))
+    assert buffer.holds_end
+    assert buffer.next_end() == Mark(BROKE, 2, 1)
+
+
+def test_an_end_at_which_another_source_joins_is_not_complete() -> None:
+    buffer = filled(audio(0, 4, marks=[(END, 2, 1), (BEGIN, 2, 2)]))
+    pop(buffer, 2)
+    assert buffer.joining() == 2
+    assert buffer.next_end() is None
+    assert not buffer.holds_end
+    assert buffer.next_mark() == Mark(END, 2, 1)
+    assert buffer.begins_now() == 2
+    assert buffer.next_mark() == Mark(BEGIN, 2, 2)
+    assert buffer.begins_now() is None
+    assert buffer.next_mark() is None
+
+
+def test_a_join_in_mid_block_changes_the_source_there() -> None:
+    buffer = filled(
+        audio(0, 5, marks=[(BEGIN, 0, 1)]),
+        audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)]),
+        audio(10, 5, source=2, position=2 * FRAME_SAMPLES + 100),
+    )
+    sent = pop(buffer, 15)
+    assert pcm(sent) == [frame(number) for number in range(15)]
+    assert [part.source for part in sent] == [1] * 7 + [2] * 8
+    assert [part.position_samples for part in sent[:7]] == [number * FRAME_SAMPLES for number in range(7)]
+    # The frame of the join begins 860 samples before the second source does; that is known once more of it is here.
+    assert [part.position_samples for part in sent[7:]] == [
+        (number - 10) * FRAME_SAMPLES + 2 * FRAME_SAMPLES + 100 for number in range(7, 15)
+    ]
+
+
+def test_a_join_whose_place_is_not_known_yet_counts_from_its_frame() -> None:
+    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2)]))
+    assert [part.position_samples for part in pop(buffer, 5)[3:]] == [0, FRAME_SAMPLES]
+
+
+def test_a_join_at_the_start_of_a_block() -> None:
+    buffer = filled(audio(0, 5), audio(5, 5, source=2, position=0, marks=[(END, 5, 1), (BEGIN, 5, 2)]))
+    sent = pop(buffer, 10)
+    assert [part.source for part in sent] == [1] * 5 + [2] * 5
+    assert sent[5].position_samples == 0
+
+
+def test_two_joins_in_one_block() -> None:
+    marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 3, 2), (BEGIN, 3, 3)]
+    buffer = filled(audio(0, 5, marks=marks))
+    assert [part.source for part in pop(buffer, 5)] == [1, 2, 2, 3, 3]
+
+
+def test_two_joins_in_one_frame() -> None:
+    marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 1, 2), (BEGIN, 1, 3)]
+    buffer = filled(audio(0, 3, marks=marks))
+    pop(buffer, 1)
+    told = []
+    while (mark := buffer.next_mark()) is not None:
+        told.append((mark.kind, mark.source))
+    assert told == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
+    assert [part.source for part in pop(buffer, 2)] == [3, 3]
+
+
+def test_voiding_forgets_frames_and_marks_from_there_on() -> None:
+    buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]), audio(5, 5, marks=[(END, 8, 1)]))
+    buffer.void_from(7)
+    assert (buffer.next_frame, buffer.end_frame) == (0, 7)
+    assert not buffer.holds_end
+    buffer.append(audio(7, 3, tone=9))
+    assert pcm(pop(buffer, 10)) == [frame(n) for n in range(7)] + [frame(n, 9) for n in range(7, 10)]
+
+
+def test_voiding_everything_in_the_middle_of_a_block() -> None:
+    """As a skip does: what comes after it must not begin with a frame of what was before."""
+    buffer = filled(audio(0, 5), audio(5, 5))
+    pop(buffer, 2)
+    buffer.void_from(2)
+    assert buffer.frames_ahead == 0
+    assert buffer.end_place() is None
+    buffer.append(audio(2, 5, source=2, position=0, marks=[(BEGIN, 2, 2)], tone=9))
+    assert buffer.next_mark() == Mark(BEGIN, 2, 2)
+    sent = pop(buffer, 5)
+    assert pcm(sent) == [frame(number, 9) for number in range(2, 7)]
+    assert [part.source for part in sent] == [2] * 5
+    assert [part.position_samples for part in sent] == [number * FRAME_SAMPLES for number in range(5)]
+
+
+def test_voiding_before_what_was_sent_voids_all_that_is_left() -> None:
+    buffer = filled(audio(0, 5), audio(5, 5))
+    pop(buffer, 7)
+    buffer.void_from(3)
+    assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (7, 7, 0)
+
+
+def test_voiding_beyond_the_end_changes_nothing() -> None:
+    buffer = filled(audio(0, 5))
+    buffer.void_from(5)
+    buffer.void_from(50)
+    assert buffer.frames_ahead == 5
+
+
+def test_late_frames_take_over_from_where_sending_stands() -> None:
+    """A plan was made for frame 5; until its frames came, frames 5 and 6 were sent as they had been before."""
+    buffer = filled(audio(0, 5), audio(5, 5))
+    pop(buffer, 7)
+    buffer.void_from(5)
+    buffer.append(audio(5, 5, tone=9))
+    buffer.append(audio(10, 5, tone=9))
+    sent = pop(buffer, 8)
+    assert pcm(sent) == [frame(number, 9) for number in range(7, 15)]
+    assert [part.position_samples for part in sent] == [number * FRAME_SAMPLES for number in range(7, 15)]
+
+
+def test_frames_that_all_come_too_late_leave_only_their_marks() -> None:
+    buffer = filled(audio(0, 5), audio(5, 5))
+    pop(buffer, 10)
+    buffer.void_from(5)
+    buffer.append(audio(5, 5, marks=[(END, 10, 1)], tone=9))
+    assert buffer.frames_ahead == 0
+    assert buffer.next_end() == Mark(END, 10, 1)
+    buffer.append(audio(10, 5, tone=9))
+    assert pcm(pop(buffer, 5)) == [frame(number, 9) for number in range(10, 15)]
+
+
+def test_a_join_in_frames_that_come_late() -> None:
+    buffer = filled(audio(0, 10))
+    pop(buffer, 8)
+    buffer.void_from(5)
+    buffer.append(audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)], tone=9))
+    assert buffer.next_mark() == Mark(END, 7, 1)
+    assert buffer.next_mark() == Mark(BEGIN, 7, 2)
+    sent = pop(buffer, 2)
+    assert pcm(sent) == [frame(8, 9), frame(9, 9)]
+    assert [part.source for part in sent] == [2, 2]
+
+
+def test_another_join_than_the_wanted_one_is_voided_with_what_follows() -> None:
+    parts = audio(0, 5), audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)]), audio(10, 5, source=2, position=500)
+    buffer = filled(*parts)
+    buffer.void_joins_except(2)
+    assert buffer.end_frame == 15
+    buffer.void_joins_except(3)
+    assert buffer.end_frame == 7
+    assert buffer.next_end() is None
+    buffer = filled(*parts)
+    buffer.void_joins_except(None)
+    assert buffer.end_frame == 7
+    assert buffer.end_place() == (1, 7 * FRAME_SAMPLES)
+
+
+def test_the_begin_of_what_sounds_is_no_join_to_be_voided() -> None:
+    buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]))
+    assert buffer.next_mark() is not None
+    buffer.void_joins_except(None)
+    assert buffer.frames_ahead == 5
+
+
+def test_where_it_ends() -> None:
+    buffer = filled(audio(0, 5, position=1000))
+    assert buffer.end_place() == (1, 1000 + 5 * FRAME_SAMPLES)
+    buffer.void_from(3)
+    assert buffer.end_place() == (1, 1000 + 3 * FRAME_SAMPLES)
+    pop(buffer, 3)
+    assert buffer.end_place() is None
+
+
+def test_where_it_ends_after_a_join() -> None:
+    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2)]), audio(5, 5, source=2, position=FRAME_SAMPLES + 77))
+    assert buffer.end_place() == (2, 6 * FRAME_SAMPLES + 77)
+
+
+def test_an_end_in_a_join_of_unknown_place_can_be_voided() -> None:
+    """Where the second source stands at the end is not known to the sample, so that join can be asked for anew."""
+    join = audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)])
+    buffer = filled(audio(0, 5), join)
+    buffer.void_unknown_end()
+    assert buffer.end_frame == 7
+    assert buffer.end_place() == (1, 7 * FRAME_SAMPLES)
+    assert buffer.joining() is None
+
+    known = filled(audio(0, 5), join, audio(10, 5, source=2, position=3000))
+    known.void_unknown_end()
+    assert known.end_frame == 15
+
+    begun = filled(audio(0, 5), join)
+    pop(begun, 8)
+    begun.void_unknown_end()
+    assert begun.end_frame == 10
