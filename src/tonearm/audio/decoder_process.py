@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tonearm.decoder.messages import (
+    CULPRIT_SLOTS,
+    EXIT_MEMORY_LIMIT,
     BrokenMessage,
     FromDecoder,
     FromNode,
@@ -26,8 +28,6 @@ from tonearm.decoder.messages import (
     pack,
 )
 
-CULPRIT_SLOTS: Final = 3
-EXIT_MEMORY_LIMIT: Final = 77
 PING_INTERVAL_S: Final = 2.0
 SILENCE_LIMIT_S: Final = 10.0
 KILL_AFTER_S: Final = 1.0

@@ -1,4 +1,7 @@
-"""`python -m tonearm.decoder SOCKET_FD CULPRITS_FD MEMORY_LIMIT_MB`: started by the node, never by hand."""
+"""`python -m tonearm.decoder SOCKET_FD CULPRITS_FD MEMORY_LIMIT_MB`: started by the node, never by hand.
+
+Ends with 0 when the node closes the socket, with 77 when the memory is used up, and with 1 and a traceback for a bug.
+"""
 
 import faulthandler
 import mmap
@@ -9,12 +12,14 @@ import socket
 import struct
 import sys
 import threading
+import traceback
 from typing import Final
 
 from tonearm.decoder.libav_limits import limit_allocation_size
-from tonearm.decoder.turns import CULPRIT_SLOTS
+from tonearm.decoder.messages import CULPRIT_SLOTS, EXIT_MEMORY_LIMIT
 from tonearm.decoder.worker import Worker
 
+EXIT_BUG: Final = 1
 THREAD_STACK_BYTES: Final = 512 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
 
@@ -24,19 +29,37 @@ def main() -> None:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when its decoders end
-    limit_bytes = memory_limit_mb * 1024 * 1024
-    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    threading.stack_size(THREAD_STACK_BYTES)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    limit_allocation_size()
+    _set_limits(memory_limit_mb * 1024 * 1024)
     culprits = mmap.mmap(culprits_descriptor, CULPRIT_SLOTS * 8)
 
     def note(slot: int, culprit: int) -> None:
         struct.pack_into("<Q", culprits, slot * 8, culprit)
 
-    Worker(socket.socket(fileno=node_descriptor), note).run()
-    os._exit(0)  # source threads may still be inside libav: waiting for them would only delay the end
+    status = _run(Worker(socket.socket(fileno=node_descriptor), note))
+    os._exit(status)  # source threads may still be inside libav: waiting for them would only delay the end
+
+
+def _set_limits(memory_bytes: int) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    threading.stack_size(THREAD_STACK_BYTES)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    limit_allocation_size()
+
+
+def _run(worker: Worker) -> int:
+    """The status to end with. Never raises: an end that waits for the other threads could wait for ever."""
+    try:
+        worker.run()
+    except MemoryError:
+        return EXIT_MEMORY_LIMIT
+    except BaseException:  # noqa: BLE001 - the process ends with it
+        traceback.print_exc(file=sys.stderr)
+        sys.stderr.flush()
+        return EXIT_BUG
+    return 0
 
 
 main()

@@ -7,51 +7,58 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 
 
 class PcmStore:
-    """Written by the source's thread, read by the rendering one. Samples are numbered from the source's start."""
+    """Filled by the source's thread, read and ended by the rendering one. Samples count from the source's start.
+
+    Of the public values only `end` is set by the thread that fills, after the samples are there to be read.
+    """
 
     def __init__(self, start_sample: int) -> None:
         self._lock = threading.Lock()
         self._chunks: deque[tuple[int, bytes]] = deque()
         self.start = start_sample
+        self.oldest = start_sample  # what lies before was forgotten
         self.end = start_sample
         self.is_finished = False  # nothing comes after `end`
         self.is_broken = False  # finished because the source broke off
 
-    def restart_at(self, sample: int) -> None:
-        """Moves the start of a store that is still empty, for a live source that joins where it is."""
-        self.start = self.end = sample
-
     def append(self, pcm: bytes) -> None:
+        """Adds whole sample blocks, s16le stereo at 48 kHz."""
         with self._lock:
             self._chunks.append((self.end, pcm))
             self.end += len(pcm) // SAMPLE_BLOCK_BYTES
 
-    def finish(self, is_broken: bool) -> None:
-        with self._lock:
-            self.is_broken = is_broken
-            self.is_finished = True
+    def finish(self, *, is_broken: bool) -> None:
+        """Nothing will be appended any more. For the rendering thread, after the filling one has said so."""
+        self.is_broken = is_broken
+        self.is_finished = True
 
     def read(self, start: int, count: int) -> bytes:
-        """`count` samples from `start`, all of which must be here."""
+        """`count` samples from `start`. Raises `LookupError` when they are not all here."""
+        wanted_from, wanted_to = start, start + count
         pieces = []
         with self._lock:
             for chunk_start, chunk in self._chunks:
                 chunk_end = chunk_start + len(chunk) // SAMPLE_BLOCK_BYTES
                 if chunk_end <= start:
                     continue
-                first = start - chunk_start
-                taken = min(count, chunk_end - start)
-                pieces.append(chunk[first * SAMPLE_BLOCK_BYTES : (first + taken) * SAMPLE_BLOCK_BYTES])
-                start += taken
-                count -= taken
-                if not count:
+                if chunk_start > start or start == wanted_to:
                     break
-        assert count == 0, "samples that are not in the store"
+                taken_to = min(wanted_to, chunk_end)
+                first_byte = (start - chunk_start) * SAMPLE_BLOCK_BYTES
+                pieces.append(chunk[first_byte : (taken_to - chunk_start) * SAMPLE_BLOCK_BYTES])
+                start = taken_to
+        if start != wanted_to:
+            raise LookupError(f"samples {wanted_from} to {wanted_to} of a store of {self.oldest} to {self.end}")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release_before(self, sample: int) -> None:
-        """Forgets what lies wholly before `sample`."""
+        """Forgets the chunks that lie wholly before `sample`."""
         with self._lock:
             chunks = self._chunks
-            while chunks and chunks[0][0] + len(chunks[0][1]) // SAMPLE_BLOCK_BYTES <= sample:
+            while chunks:
+                chunk_start, chunk = chunks[0]
+                chunk_end = chunk_start + len(chunk) // SAMPLE_BLOCK_BYTES
+                if chunk_end > sample:
+                    break
+                self.oldest = chunk_end
                 chunks.popleft()

@@ -9,7 +9,10 @@ from tonearm.decoder.messages import DATA_CHUNK_BYTES
 
 
 class Dropped(PlayError):
-    """The source is not wanted any more: an order to stop, not a failure."""
+    """The source is not wanted any more: an order to stop, not a failure.
+
+    A `PlayError` because that is what comes out of libav unchanged.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -84,6 +87,7 @@ class WantingReader:
         self._offset = 0
         self._chunk = b""
         self._chunk_offset = 0
+        self._end_offset: int | None = None
         self._wanted_offset: int | None = None
         self._arrived: bytes | None = None
         self._failure: PlayFailure | None = None
@@ -91,6 +95,10 @@ class WantingReader:
 
     def read(self, n: int) -> bytes:
         """Up to `n` bytes, none at the end. Raises `PlayError`."""
+        if self._is_dropped:
+            raise Dropped
+        if self._end_offset is not None and self._offset >= self._end_offset:
+            return b""
         start = self._offset - self._chunk_offset
         if not 0 <= start < len(self._chunk):
             self._next_chunk()
@@ -131,14 +139,18 @@ class WantingReader:
             self._changed.notify()
 
     def close(self) -> None:
-        """Nothing to give back: the bytes were the node's."""
+        """Forgets the bytes. Nothing may be read after it."""
+        with self._changed:
+            self._chunk = b""
+            self._arrived = self._wanted_offset = None
 
     def _next_chunk(self) -> None:
         if self._wanted_offset != self._offset:
             self._ask(self._offset)
         self._chunk = self._await_arrival()
         self._chunk_offset = self._offset
-        self._wanted_offset = None
+        if not self._chunk:
+            self._end_offset = self._offset  # libav asks several times at the end, and each would be a request
 
     def _ask(self, offset: int) -> None:
         with self._changed:
@@ -168,7 +180,8 @@ class WantingReader:
         if self._arrived is None:
             assert self._failure is not None
             raise PlayError(self._failure)
-        data, self._arrived = self._arrived, None
+        data = self._arrived
+        self._arrived = self._wanted_offset = None
         return data
 
 

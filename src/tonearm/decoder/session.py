@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoder.filter_chain import ChainState, process
 from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoder.pcm_store import PcmStore
-from tonearm.decoder.timeline import FROM_START, Block, Place, Segment, Timeline
+from tonearm.decoder.timeline import FROM_START, Block, Place, Segment, Stand, Timeline
 
 BLOCK_FRAMES: Final = 5  # filters cost a third per sample on blocks of five frames of what they cost on single ones
-HISTORY_FRAMES: Final = 25  # unfiltered frames kept behind what was sent: new filters are warmed up on half a second
+# Kept behind what was sent, to warm new filters up: the slowest band needs 500 ms to swing in. No plan reaches as far
+# back, for it begins at a frame that was not sent yet.
+HISTORY_FRAMES: Final = 25
+
+_NOWHERE: Final = Place(0, 0, has_begun=False)
 
 
 class SessionSource(Protocol):
@@ -32,17 +37,18 @@ class Session:
         self._id = order.session
         self._sources = sources
         self._epoch = order.epoch
-        self._next_frame = order.first_frame
         self._sent = order.first_frame
         self._granted = order.first_frame + GRANT_FRAMES
-        self._place = Place(0, 0, has_begun=False)
-        self._state = ChainState.steady(order.filters)
-        self._timelines: dict[int, Timeline] = {order.epoch: Timeline([])}
+        # Where rendering goes on. It differs from the timeline's end when a source has ended there: a plan begins
+        # before that end, so that it is told again.
+        self._place = _NOWHERE
+        self._timeline = Timeline(Stand(order.first_frame, _NOWHERE, ChainState.steady(order.filters)))
+        self._timelines = {order.epoch: self._timeline}
         self._followers: dict[int, int | None] = {}
         self._must_flush = False
 
     def follows(self, source: int) -> bool:
-        """True when `source` waits behind another one."""
+        """True when `source` does not sound now: it waits behind another one, or is over."""
         return source != self._place.source
 
     def used_sample(self, source: int) -> int:
@@ -50,27 +56,33 @@ class Session:
         start = self._sources[source].store.start
         return max(start, self._place.sample) if source == self._place.source else start
 
+    def uses(self, source: int) -> bool:
+        """Whether a source may still be rendered, or rendered again."""
+        if source == self._place.source or source in self._followers.values():
+            return True
+        return any(source in timeline.oldest_samples() for timeline in self._timelines.values())
+
     def plan(self, order: Plan) -> None:
-        """Takes up a plan: voids the frames from `at_frame` on. `render` makes the new ones."""
-        base = self._timelines.get(order.base_epoch, Timeline([]))
-        self._timelines = {order.base_epoch: base}
-        cut = base.cut_at(order.at_frame)
-        if cut is not None:
-            timeline, self._place, self._state = cut
-            self._next_frame = order.at_frame
-        else:  # beyond what was rendered, or no longer kept
-            timeline = base.copy()
-            self._next_frame = min(self._next_frame, order.at_frame)
-        self._timelines[order.epoch] = timeline
+        """Takes up a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
+
+        When less was rendered than up to `at_frame`, the plan begins at once, since frames have no gaps.
+        """
+        base = self._timelines.get(order.base_epoch, self._timeline)
+        self._timeline = base.cut_at(order.at_frame)
+        self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
+        before = self._timeline.end
+        self._place = before.place
         if order.switch_to is not None:
             self._place = Place(order.switch_to, FROM_START, has_begun=False)
             self._followers.clear()
         self._followers[order.after] = order.following
+        self._forget_followers(order.after)
         self._must_flush = False
-        self._change_filters(order, timeline)
+        self._timeline.end = Stand(before.frame, self._place, self._with_filters(order.filters))
 
     def grant(self, order: Grant) -> None:
+        """Takes up how far frames were sent and may be rendered, and forgets what is not needed any more."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
@@ -80,111 +92,109 @@ class Session:
         self._release()
 
     def flush(self) -> None:
+        """The following source is not waited for any more."""
         self._must_flush = True
 
     def render(self) -> list[Audio]:
         """The frames that were granted and can be made of what is decoded."""
         rendered: list[Audio] = []
-        while self._next_frame < self._granted:
-            audio = self._render_block(min(BLOCK_FRAMES, self._granted - self._next_frame))
+        while (frames := min(BLOCK_FRAMES, self._granted - self._timeline.end.frame)) > 0:
+            audio = self._render_block(frames)
             if audio is None:
                 break
             rendered.append(audio)
         return rendered
 
-    def uses(self, source: int) -> bool:
-        """Whether a source may still be rendered, or rendered again."""
-        if source == self._place.source or source in self._followers.values():
-            return True
-        return any(source in timeline.oldest_samples() for timeline in self._timelines.values())
-
     def _render_block(self, frames: int) -> Audio | None:
-        start, first_frame = self._place, self._next_frame
-        pieces, segments, marks = self._gather(frames * FRAME_SAMPLES)
+        start = Stand(self._timeline.end.frame, self._place, self._timeline.end.filters)
+        pieces, segments, marks = self._gather(start.frame, frames * FRAME_SAMPLES)
         samples = sum(map(len, pieces)) // SAMPLE_BLOCK_BYTES
-        whole_frames = samples // FRAME_SAMPLES
+        frames = samples // FRAME_SAMPLES
+        end_frame = start.frame + frames
+        block = Block(start, frames, tuple(segments), ())
         if samples % FRAME_SAMPLES:
             # A frame that is not full yet waits for its other samples; they are gathered again then.
-            marks = [mark for mark in marks if mark.frame < first_frame + whole_frames]
-            draft = Block(first_frame, whole_frames + 1, start, self._state, tuple(segments), ())
-            self._place = draft.place_at(first_frame + whole_frames)
-        if not whole_frames and not marks:
+            self._place = block.place_at(end_frame)
+            marks = [mark for mark in marks if mark.frame < end_frame]
+            block = block.cut_at(end_frame)
+        pcm = b""
+        if frames:
+            pcm, filters = process(start.filters, b"".join(pieces)[: frames * FRAME_BYTES])
+            self._timeline.append(Block(start, frames, block.segments, filters))
+        elif not marks:
             return None
-        pcm = b"".join(pieces)[: whole_frames * FRAME_BYTES]
-        before = self._state
-        filtered, states = process(before, pcm) if whole_frames else (b"", ())
-        block = Block(first_frame, whole_frames, start, before, tuple(segments), states).cut_at(
-            first_frame + whole_frames
-        )
-        if whole_frames:
-            self._state = states[-1]
-            self._timelines[self._epoch].append(block)
-            self._next_frame = block.end_frame
-        leading = segments[0] if segments else Segment(0, start.source, start.sample, 0)
-        return Audio(
-            self._id, self._epoch, first_frame, whole_frames, leading.source, leading.sample, tuple(marks), filtered
-        )
+        first = segments[0] if segments else Segment(0, start.place.source, max(start.place.sample, 0), 0)
+        return Audio(self._id, self._epoch, start.frame, frames, first.source, first.sample, tuple(marks), pcm)
 
-    def _gather(self, samples: int) -> tuple[list[bytes], list[Segment], list[Mark]]:
+    def _gather(self, first_frame: int, samples: int) -> tuple[list[bytes], list[Segment], list[Mark]]:
         """Takes up to `samples` samples from the sources, moving the place on."""
         pieces: list[bytes] = []
         segments: list[Segment] = []
         marks: list[Mark] = []
         have = 0
         while have < samples and self._place.source:
-            source = self._sources.get(self._place.source)
-            if source is None:
+            known = self._sources.get(self._place.source)
+            if known is None:
                 break  # planned, but not opened yet
-            store = source.store
+            store = known.store
             if self._place.sample == FROM_START:
-                self._place = Place(self._place.source, store.start, has_begun=False)
+                self._place = Place(self._place.source, store.oldest, has_begun=False)
             place = self._place
-            is_finished = store.is_finished  # read before `end`: samples are appended before the end is known
-            available = store.end - place.sample
-            if available > 0:
-                taken = min(samples - have, available)
+            taken = min(samples - have, store.end - place.sample)
+            if taken > 0:
                 if not place.has_begun:
-                    marks.append(Mark(MarkKind.BEGIN, self._next_frame + have // FRAME_SAMPLES, place.source))
+                    marks.append(Mark(MarkKind.BEGIN, first_frame + have // FRAME_SAMPLES, place.source))
                 pieces.append(store.read(place.sample, taken))
                 segments.append(Segment(have, place.source, place.sample, taken))
                 have += taken
                 self._place = Place(place.source, place.sample + taken, has_begun=True)
                 continue
-            if not is_finished:
-                break
             follower = self._followers.get(place.source)
+            joins = follower is not None and self._can_join(follower)
+            if not store.is_finished or (follower and not joins and self._is_awaited(follower)):
+                break  # more is to come: of this source, or the first samples of the one that joins its last ones
+            if not joins:
+                missing = -have % FRAME_SAMPLES
+                if missing:
+                    pieces.append(bytes(missing * SAMPLE_BLOCK_BYTES))
+                    have += missing
             end = MarkKind.BROKE if store.is_broken else MarkKind.END
-            if follower and self._can_join(follower):
-                marks.append(Mark(end, self._next_frame + have // FRAME_SAMPLES, place.source))
-                self._place = Place(follower, FROM_START, has_begun=False)
-                continue
-            if follower and not self._must_flush and not self._has_failed(follower):
-                break  # the follower is being opened: its first samples join the last ones here
-            missing = -have % FRAME_SAMPLES
-            if missing:
-                pieces.append(bytes(missing * SAMPLE_BLOCK_BYTES))
-                have += missing
-            marks.append(Mark(end, self._next_frame + have // FRAME_SAMPLES, place.source))
-            self._place = Place(0, 0, has_begun=False)
+            marks.append(Mark(end, first_frame + have // FRAME_SAMPLES, place.source))
+            self._place = Place(follower, FROM_START, has_begun=False) if follower and joins else _NOWHERE
         return pieces, segments, marks
 
     def _can_join(self, source: int) -> bool:
         known = self._sources.get(source)
-        return known is not None and known.store.end > known.store.start
+        return known is not None and known.store.end > known.store.oldest
 
-    def _has_failed(self, source: int) -> bool:
+    def _is_awaited(self, source: int) -> bool:
+        """Whether a source that has given nothing yet is waited for."""
         known = self._sources.get(source)
-        return known is not None and known.has_failed
+        return not self._must_flush and (known is None or not (known.has_failed or known.store.is_finished))
 
-    def _change_filters(self, order: Plan, timeline: Timeline) -> None:
-        if order.filters != self._state.filters:
-            segments = timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
-            history = b"".join(
-                self._sources[segment.source].store.read(segment.sample, segment.length)
-                for segment in reversed(segments)
-                if segment.source in self._sources
-            )
-            self._state = self._state.changed(order.filters, history)
+    def _with_filters(self, filters: Filters) -> ChainState:
+        state = self._timeline.end.filters
+        if filters == state.filters:
+            return state
+        segments = self._timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
+        history = b"".join(
+            self._sources[segment.source].store.read(segment.sample, segment.length)
+            for segment in reversed(segments)
+            if segment.source in self._sources
+        )
+        return state.changed(filters, history)
+
+    def _forget_followers(self, after: int) -> None:
+        """Forgets what follows sources that cannot come to sound any more."""
+        reachable = {after, self._place.source}
+        for timeline in self._timelines.values():
+            reachable.update(timeline.oldest_samples())
+        for source in tuple(reachable):
+            follower = self._followers.get(source)
+            while follower is not None and follower not in reachable:
+                reachable.add(follower)
+                follower = self._followers.get(follower)
+        self._followers = {source: follower for source, follower in self._followers.items() if source in reachable}
 
     def _release(self) -> None:
         oldest: dict[int, int] = {}

@@ -1,14 +1,16 @@
 """One source in a decoder process: a thread that opens it and decodes it ahead, in turns with the others."""
 
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.media import Media, open_media
-from tonearm.decoder.messages import DataFailed, Data, Decoded, Failed, Opened, OpenSource, Want
+from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, Want
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.reader import DescriptorReader, Dropped, WantingReader
 from tonearm.decoder.turns import Turns
@@ -16,16 +18,26 @@ from tonearm.decoder.turns import Turns
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
 FOLLOWER_URGENCY_SAMPLES: Final = 5 * SAMPLE_RATE_HZ  # a source that only waits for its turn is less urgent
+DROPPED_URGENCY_SAMPLES: Final = -1  # what is to end goes first: it works no more and gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
-Report: TypeAlias = "Want | Opened | Failed | Decoded"
+Report: TypeAlias = Want | Opened | Failed | Decoded
+
+# Made beforehand: where it is needed there is little memory to make it.
+_OUT_OF_MEMORY: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "Decoding the source needs more memory than is left of what a decoder process may have.",
+    "Check the file, or raise decoder.memory_limit_mb.",
+)
 
 
 class SourceThread:
     """Opens and decodes one source until `AHEAD_SAMPLES` lie ready, then sleeps until they are used.
 
-    `post` takes what the node must know, `notify` wakes the renderer after new PCM. `urgency` says how many samples
-    lie ready and whether the source sounds now. Nothing of the media is touched outside the thread.
+    `post` takes what the node must know, `notify` wakes the renderer after new PCM. Nothing of the media is touched
+    outside the thread. `store` and `has_failed` are ended by the renderer when it hears of it (`settle`), so that the
+    node is told before the sound ends.
     """
 
     def __init__(
@@ -39,17 +51,16 @@ class SourceThread:
     ) -> None:
         self._order = order
         self._turns = turns
-        self._openings = openings
         self._gate = openings
         self._slot: int | None = None
         self._post = post
         self._notify = notify
         self._more = threading.Event()
         self._is_dropped = False
+        self._used_up_to = order.start_sample
+        self._is_follower = True
         self.store = PcmStore(order.start_sample)
         self.has_failed = False
-        self.used_up_to = order.start_sample  # set by the renderer
-        self.is_follower = True  # set by the renderer
         self._reader: DescriptorReader | WantingReader
         if descriptor is not None:
             self._reader = DescriptorReader(descriptor, order.size_bytes or 0)
@@ -59,8 +70,15 @@ class SourceThread:
             )
         self._thread = threading.Thread(target=self._run, name=f"source-{order.session}-{order.source}", daemon=True)
 
+    # For the thread that renders, but for `deliver`, which is for the one that reads the socket
+
     def start(self) -> None:
-        self._thread.start()
+        """Starts the thread. When the memory does not even suffice for that, it is a failure of the source."""
+        try:
+            self._thread.start()
+        except (RuntimeError, MemoryError):
+            self._reader.close()
+            self._report_failure(_OUT_OF_MEMORY)
 
     def drop(self) -> None:
         """Orders the thread to end soon. What is in the store stays readable."""
@@ -76,32 +94,62 @@ class SourceThread:
             else:
                 self._reader.fail(message.failure)
 
-    def used(self, sample: int, is_follower: bool) -> None:
+    def used(self, sample: int, *, is_follower: bool) -> None:
         """Tells how far the source was rendered, so that decoding goes on when little is ahead."""
-        self.used_up_to = sample
-        self.is_follower = is_follower
+        self._used_up_to = sample
+        self._is_follower = is_follower
         if self._needs_more():
             self._more.set()
 
+    def settle(self, report: Failed | Decoded) -> None:
+        """Takes back the source's own last report, on its way to the node."""
+        if isinstance(report, Failed) and not report.gave_audio:
+            self.has_failed = True
+        else:
+            self.store.finish(is_broken=isinstance(report, Failed))
+
+    # The source's own thread
+
     def _run(self) -> None:
+        failure: PlayFailure | None = None
+        try:
+            self._work()
+        except Dropped:
+            return
+        except PlayError as error:
+            failure = error.failure
+        except MemoryError:
+            failure = _OUT_OF_MEMORY
+        except Exception as error:  # noqa: BLE001 - told to the node and to stderr; a source must not just fall silent
+            traceback.print_exc(file=sys.stderr)
+            failure = _unexpected(error)
+        if failure is None:
+            self._post(Decoded(self._order.session, self._order.source))
+        elif not self._is_dropped:
+            self._report_failure(failure)
+
+    def _report_failure(self, failure: PlayFailure) -> None:
+        order = self._order
+        gave_audio = self.store.end > self.store.start
+        self._post(Failed(order.session, order.source, failure, gave_audio))
+
+    def _work(self) -> None:
         media: Media | None = None
         try:
             self._take_turn()
             media = self._open()
+            if self._order.start_sample:
+                self._go_to_start(media)
             self._give_up_turn()
             self._gate = self._turns
             self._decode_to_end(media)
-        except Dropped:
-            pass
-        except PlayError as error:
-            self._fail(error.failure)
-        except MemoryError:
-            self._fail(_out_of_memory())
         finally:
-            if media is not None:
-                media.close()
-            self._reader.close()
-            self._give_up_turn()
+            try:
+                if media is not None:
+                    media.close()
+                self._reader.close()
+            finally:
+                self._give_up_turn()
 
     def _open(self) -> Media:
         order = self._order
@@ -112,16 +160,11 @@ class SourceThread:
             size_bytes=order.size_bytes,
             is_live=order.is_live,
         )
-        try:
-            self._post(Opened(order.session, order.source, media.facts))
-            if order.start_sample:
-                self._go_to_start(media)
-        except BaseException:
-            media.close()
-            raise
+        self._post(Opened(order.session, order.source, media.facts))
         return media
 
     def _go_to_start(self, media: Media) -> None:
+        """Skips what was heard before. Reads it again where the source cannot jump."""
         start = self._order.start_sample
         if self._reader.seekable():
             media.seek(start)
@@ -132,9 +175,9 @@ class SourceThread:
             pcm = media.decode(TURN_SAMPLES)
             if not pcm:
                 return
-            samples = len(pcm) // 4
+            samples = len(pcm) // SAMPLE_BLOCK_BYTES
             if passed + samples > start:
-                self.store.append(pcm[(start - passed) * 4 :])
+                self._append(pcm[(start - passed) * SAMPLE_BLOCK_BYTES :])
             passed += samples
             if time.monotonic() > deadline_s:
                 raise PlayError(
@@ -147,46 +190,38 @@ class SourceThread:
                 )
 
     def _decode_to_end(self, media: Media) -> None:
-        order = self._order
         while True:
             while not self._needs_more():
                 self._more.clear()
                 if self._needs_more():
                     break
                 self._more.wait()
+            self._take_turn()
             if self._is_dropped:
                 raise Dropped
-            self._take_turn()
             pcm = media.decode(TURN_SAMPLES)
             self._give_up_turn()
             if not pcm:
                 break
-            self.store.append(pcm)
-            self._notify(order.session)
-        if self.store.end == order.start_sample == 0:
+            self._append(pcm)
+        if self.store.end == self._order.start_sample == 0:
             raise PlayError(
                 PlayFailure(
                     FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
                 )
             )
-        self.store.finish(is_broken=False)
-        self._post(Decoded(order.session, order.source))
-        self._notify(order.session)
 
-    def _fail(self, failure: PlayFailure) -> None:
-        order = self._order
-        gave_audio = self.store.end > self.store.start
-        self.has_failed = not gave_audio
-        self._post(Failed(order.session, order.source, failure, gave_audio))
-        if gave_audio:
-            self.store.finish(is_broken=True)
-        self._notify(order.session)
+    def _append(self, pcm: bytes) -> None:
+        self.store.append(pcm)
+        self._notify(self._order.session)
 
     def _needs_more(self) -> bool:
-        return self._is_dropped or self.store.end - self.used_up_to <= AHEAD_SAMPLES - TURN_SAMPLES
+        return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - TURN_SAMPLES
 
     def _take_turn(self) -> None:
-        urgency = self.store.end - self.used_up_to + (FOLLOWER_URGENCY_SAMPLES if self.is_follower else 0)
+        urgency = self.store.end - self._used_up_to + (FOLLOWER_URGENCY_SAMPLES if self._is_follower else 0)
+        if self._is_dropped:
+            urgency = DROPPED_URGENCY_SAMPLES
         self._slot = self._gate.take(urgency, self._order.session << 32 | self._order.source)
 
     def _give_up_turn(self) -> None:
@@ -198,10 +233,10 @@ class SourceThread:
         self._post(Want(self._order.session, self._order.source, offset, length))
 
 
-def _out_of_memory() -> PlayFailure:
+def _unexpected(error: Exception) -> PlayFailure:
     return PlayFailure(
-        FailureCode.LIMIT_EXCEEDED,
+        FailureCode.CORRUPT,
         Stage.DECODE,
-        "Decoding the source needs more memory than a decoder process may have.",
-        "Check the file, or raise decoder.memory_limit_mb.",
+        f"Decoding the source failed unexpectedly ({type(error).__name__}: {error}).",
+        "Try another encoding of it; report it when it happens again with this source.",
     )

@@ -11,7 +11,7 @@ FROM_START: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rendering stands: the next sample of a source (0: no source), and whether its begin was told.
+    """The next sample of a source (0: no source), and whether its begin was told.
 
     `FROM_START` stands for the first sample of a source that may not be opened yet.
     """
@@ -19,6 +19,15 @@ class Place:
     source: int
     sample: int
     has_begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where rendering stands before `frame`: at which place, and with which memory of the filters."""
+
+    frame: int
+    place: Place
+    filters: ChainState
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,69 +42,72 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rendered frames: what they were made of, and the filters' memory before the first and after each one."""
+    """Rendered frames: what they were made of, and the filters' memory after each one."""
 
-    first_frame: int
+    start: Stand
     frames: int
-    start: Place
-    start_state: ChainState
     segments: tuple[Segment, ...]
-    states: tuple[ChainState, ...]
+    filters: tuple[ChainState, ...]
 
     @property
     def end_frame(self) -> int:
-        return self.first_frame + self.frames
+        return self.start.frame + self.frames
 
     def place_at(self, frame: int) -> Place:
-        """Where rendering stood before `frame`, which is in this block or just after it."""
-        offset = (frame - self.first_frame) * FRAME_SAMPLES
-        place = self.start
-        for segment in self.segments:
-            if segment.offset >= offset:
-                break
-            taken = min(segment.length, offset - segment.offset)
-            place = Place(segment.source, segment.sample + taken, has_begun=True)
-        return place
+        """Where rendering stood before `frame`, which is in this block or just after it.
 
-    def state_at(self, frame: int) -> ChainState:
-        return self.states[frame - self.first_frame - 1] if frame > self.first_frame else self.start_state
+        Just after the last sample of a source that is its end, not yet what joins there.
+        """
+        offset = (frame - self.start.frame) * FRAME_SAMPLES
+        for segment in reversed(self.segments):
+            if segment.offset < offset:
+                taken = min(segment.length, offset - segment.offset)
+                return Place(segment.source, segment.sample + taken, has_begun=True)
+        return self.start.place
+
+    def stand_at(self, frame: int) -> Stand:
+        """As `place_at`, with the filters."""
+        frames = frame - self.start.frame
+        return Stand(frame, self.place_at(frame), self.filters[frames - 1]) if frames else self.start
 
     def cut_at(self, frame: int) -> "Block":
         """This block without the frames from `frame` on."""
-        frames = frame - self.first_frame
+        frames = frame - self.start.frame
         end = frames * FRAME_SAMPLES
         segments = tuple(
             replace(segment, length=min(segment.length, end - segment.offset))
             for segment in self.segments
             if segment.offset < end
         )
-        return replace(self, frames=frames, segments=segments, states=self.states[:frames])
+        return Block(self.start, frames, segments, self.filters[:frames])
 
 
 class Timeline:
-    """The blocks of one epoch, oldest first, without gaps."""
+    """The blocks of one epoch that are kept, oldest first and without gaps, and where it goes on."""
 
-    def __init__(self, blocks: list[Block]) -> None:
-        self._blocks = blocks
-
-    def copy(self) -> "Timeline":
-        return Timeline(list(self._blocks))
+    def __init__(self, end: Stand, blocks: list[Block] | None = None) -> None:
+        self.end = end
+        self._blocks = blocks or []
 
     def append(self, block: Block) -> None:
+        """Adds a block that begins at the end."""
         self._blocks.append(block)
+        self.end = block.stand_at(block.end_frame)
 
-    def cut_at(self, frame: int) -> "tuple[Timeline, Place, ChainState] | None":
-        """The timeline up to `frame` and what rendering stood at there. None when `frame` was not kept."""
+    def cut_at(self, frame: int) -> "Timeline":
+        """The timeline up to `frame`; up to its end, or the oldest frame that is kept, where that is nearest."""
+        if frame >= self.end.frame:
+            return Timeline(self.end, list(self._blocks))
         for index in range(len(self._blocks) - 1, -1, -1):
             block = self._blocks[index]
-            if block.first_frame <= frame <= block.end_frame:
-                kept = self._blocks[:index]
-                if frame > block.first_frame:
-                    kept.append(block.cut_at(frame))
-                return Timeline(kept), block.place_at(frame), block.state_at(frame)
-        return None
+            if block.start.frame < frame:
+                return Timeline(block.stand_at(frame), [*self._blocks[:index], block.cut_at(frame)])
+            if block.start.frame == frame:
+                return Timeline(block.start, self._blocks[:index])
+        return Timeline(self._blocks[0].start if self._blocks else self.end)
 
     def forget_before(self, frame: int) -> None:
+        """Lets go of the blocks that lie wholly before `frame`."""
         while self._blocks and self._blocks[0].end_frame <= frame:
             del self._blocks[0]
 
@@ -112,9 +124,10 @@ class Timeline:
         return found
 
     def oldest_samples(self) -> dict[int, int]:
-        """For each source that stands in the timeline, its oldest sample there."""
-        oldest: dict[int, int] = {}
+        """For each source that stands in the timeline, or goes on at its end, the oldest sample that it needs."""
+        oldest = {self.end.place.source: self.end.place.sample}
         for block in self._blocks:
             for segment in block.segments:
-                oldest.setdefault(segment.source, segment.sample)
+                if segment.sample < oldest.get(segment.source, segment.sample + 1):
+                    oldest[segment.source] = segment.sample
         return oldest

@@ -1,40 +1,75 @@
-"""The decoder process: one thread reads the socket, one renders and writes, one for each source decodes."""
+"""The decoder process: one thread reads the socket, one renders and writes, one for each source decodes.
+
+What the threads share: the inbox (a queue), the stores and readers of the sources (locked), and the table by which
+the reading thread finds a source for its bytes (single operations on a dict). All else belongs to the thread that
+renders.
+"""
 
 import os
 import queue
 import socket
 import threading
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.decoder.descriptor_queue import LOST, DescriptorQueue
 from tonearm.decoder.messages import (
-    BrokenMessage,
+    CULPRIT_SLOTS,
     CloseSession,
     Data,
     DataFailed,
+    Decoded,
     DropSource,
+    Failed,
     Flush,
-    FromDecoder,
-    FromNode,
     Grant,
     Message,
     MessageSplitter,
+    Opened,
     OpenSession,
     OpenSource,
     Ping,
     Plan,
     Pong,
     Ready,
+    Want,
     pack,
 )
 from tonearm.decoder.session import Session
 from tonearm.decoder.source_thread import SourceThread
-from tonearm.decoder.turns import CULPRIT_SLOTS, OPENING_SLOTS, Turns
+from tonearm.decoder.turns import Turns
 
 RECEIVE_BYTES: Final = 256 * 1024
-DESCRIPTORS_A_READ: Final = 16
 
-_Wake: TypeAlias = int  # a session that has new PCM
+_TOO_MANY_FILES: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.READ,
+    "A decoder process has as many files open as the system lets it have.",
+    "Raise the limit of open files for the node (ulimit -n), or decoder.processes.",
+)
+
+
+class _HasPcm(NamedTuple):
+    """A source of this session has new PCM."""
+
+    session: int
+
+
+class _Arrived(NamedTuple):
+    """A source to open, and the descriptor that came with it."""
+
+    order: OpenSource
+    descriptor: int | None
+
+
+class _NodeGone(NamedTuple):
+    """Nothing more comes from the node; `error` unless it closed its end."""
+
+    error: BaseException | None
+
+
+_Item: TypeAlias = Message | _HasPcm | _Arrived | _NodeGone
 
 
 class Worker:
@@ -45,79 +80,96 @@ class Worker:
 
     def __init__(self, node: socket.socket, note: Callable[[int, int], None]) -> None:
         self._node = node
-        self._inbox: queue.SimpleQueue[FromNode | FromDecoder | _Wake | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._turns = Turns(range(1), note)
-        self._openings = Turns(range(1, 1 + OPENING_SLOTS), note)
-        assert 1 + OPENING_SLOTS == CULPRIT_SLOTS
+        self._openings = Turns(range(1, CULPRIT_SLOTS), note)
         self._sessions: dict[int, Session] = {}
         self._sources: dict[int, dict[int, SourceThread]] = {}
         self._dropped: dict[int, set[int]] = {}
-        self._descriptors: dict[tuple[int, int], int] = {}
         self._deliveries: dict[tuple[int, int], SourceThread] = {}
+        self._outgoing: list[bytes] = []
 
     def run(self) -> None:
-        """Returns when the node has closed the socket or is gone."""
+        """Returns when the node has closed the socket or is gone. Raises what goes wrong in reading from it."""
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
-        outgoing: list[bytes] = [pack(Ready())]
+        self._send(Ready())
         while True:
-            if outgoing:
+            if self._outgoing:
                 try:
-                    self._node.sendall(b"".join(outgoing))
+                    self._node.sendall(b"".join(self._outgoing))
                 except OSError:
-                    return
-                outgoing.clear()
+                    return  # the node is gone
+                self._outgoing.clear()
             item = self._inbox.get()
             touched: set[int] = set()
             while True:
-                if item is None:
+                if isinstance(item, _NodeGone):
+                    if item.error is not None:
+                        raise item.error
                     return
-                self._handle(item, touched, outgoing)
+                touched.add(self._handle(item))
                 try:
                     item = self._inbox.get_nowait()
                 except queue.Empty:
                     break
             for session_id in touched:
-                self._render(session_id, outgoing)
+                self._render(session_id)
 
-    def _handle(self, item: FromNode | FromDecoder | _Wake, touched: set[int], outgoing: list[bytes]) -> None:
-        if isinstance(item, int):
-            touched.add(item)
-            return
+    def _handle(self, item: _Item) -> int:
+        """Does what `item` says and returns the session that it may give something to render, or 0."""
         match item:
-            case Ping():
-                busy_s = max(self._turns.busy_s(), self._openings.busy_s())
-                outgoing.append(pack(Pong(item.number, busy_s)))
-            case OpenSession():
-                sources = self._sources.setdefault(item.session, {})
-                self._sessions[item.session] = Session(item, sources)
-                self._dropped[item.session] = set()
-            case CloseSession():
-                self._close(item.session)
-            case OpenSource():
-                self._open(item)
+            case _HasPcm():
+                return item.session
+            case Grant() | Plan() | Flush():
+                return self._instruct(item)
+            case Failed() | Decoded():
+                self._settle(item)
+                return item.session
             case DropSource():
                 self._drop(item)
-            case Grant() | Plan() | Flush():
-                session = self._sessions.get(item.session)
-                if session is not None:
-                    _instruct(session, item)
-                    touched.add(item.session)
-            case Data() | DataFailed():
-                pass  # handed to the source by the reading thread
-            case _:
-                outgoing.append(pack(item))
+                return item.session
+            case _Arrived():
+                self._open(item.order, item.descriptor)
+            case OpenSession():
+                self._begin(item)
+            case CloseSession():
+                self._close(item.session)
+            case Ping():
+                self._send(Pong(item.number, max(self._turns.busy_s(), self._openings.busy_s())))
+            case Want() | Opened():
+                self._send(item)
+        return 0
 
-    def _open(self, order: OpenSource) -> None:
-        descriptor = self._descriptors.pop((order.session, order.source), None)
-        if order.session not in self._sessions:
-            if descriptor is not None:
+    def _send(self, message: Message) -> None:
+        self._outgoing.append(pack(message))
+
+    def _begin(self, order: OpenSession) -> None:
+        sources: dict[int, SourceThread] = {}
+        self._sources[order.session] = sources
+        self._sessions[order.session] = Session(order, sources)
+        self._dropped[order.session] = set()
+
+    def _open(self, order: OpenSource, descriptor: int | None) -> None:
+        session = self._sessions.get(order.session)
+        if session is None:
+            if descriptor is not None and descriptor != LOST:
                 os.close(descriptor)
             return
+        if descriptor == LOST:
+            self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
+            return
         source = SourceThread(
-            order, descriptor, self._turns, self._openings, self._inbox.put, self._inbox.put
+            order,
+            descriptor,
+            self._turns,
+            self._openings,
+            self._inbox.put,
+            lambda session_id: self._inbox.put(_HasPcm(session_id)),
         )
         self._sources[order.session][order.source] = source
+        # Before its thread starts: the bytes that it asks for find it.
         self._deliveries[order.session, order.source] = source
+        source.used(order.start_sample, is_follower=session.follows(order.source))
         source.start()
 
     def _drop(self, order: DropSource) -> None:
@@ -134,51 +186,63 @@ class Worker:
             source.drop()
             self._deliveries.pop((session_id, source_id), None)
 
-    def _render(self, session_id: int, outgoing: list[bytes]) -> None:
+    def _settle(self, report: Failed | Decoded) -> None:
+        source = self._sources.get(report.session, {}).get(report.source)
+        if source is not None:
+            source.settle(report)
+            if report.source not in self._dropped[report.session]:
+                self._send(report)
+
+    def _instruct(self, order: Grant | Plan | Flush) -> int:
+        session = self._sessions.get(order.session)
+        if session is None:
+            return 0
+        match order:
+            case Grant():
+                session.grant(order)
+            case Plan():
+                session.plan(order)
+            case Flush():
+                session.flush()
+        return order.session
+
+    def _render(self, session_id: int) -> None:
         session = self._sessions.get(session_id)
         if session is None:
             return
-        outgoing.extend(map(pack, session.render()))
+        for audio in session.render():
+            self._send(audio)
         sources = self._sources[session_id]
         for source_id, source in sources.items():
-            source.used(session.used_sample(source_id), session.follows(source_id))
-        for source_id in [source_id for source_id in self._dropped[session_id] if not session.uses(source_id)]:
-            self._dropped[session_id].discard(source_id)
+            source.used(session.used_sample(source_id), is_follower=session.follows(source_id))
+        dropped = self._dropped[session_id]
+        for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
+            dropped.discard(source_id)
             del sources[source_id]
 
+    # The thread that reads the socket
+
     def _read_node(self) -> None:
-        splitter = MessageSplitter()
-        descriptors: list[int] = []
+        error: BaseException | None = None
         try:
-            while True:
-                data, received, _, _ = socket.recv_fds(self._node, RECEIVE_BYTES, DESCRIPTORS_A_READ)
-                descriptors.extend(received)
-                if not data:
-                    break
-                for message in splitter.feed(data):
-                    self._take_in(message, descriptors)
-        except (OSError, BrokenMessage):
-            pass
-        self._inbox.put(None)
+            self._take_in_all()
+        except OSError:
+            pass  # the node is gone
+        except BaseException as caught:  # noqa: BLE001 - raised in the main thread
+            error = caught
+        self._inbox.put(_NodeGone(error))
 
-    def _take_in(self, message: Message, descriptors: list[int]) -> None:
-        match message:
-            case Data() | DataFailed():
-                source = self._deliveries.get((message.session, message.source))
-                if source is not None:
-                    source.deliver(message)
-                return
-            case OpenSource(has_descriptor=True):
-                self._descriptors[message.session, message.source] = descriptors.pop(0)
-        self._inbox.put(message)
-
-
-def _instruct(session: Session, order: Grant | Plan | Flush) -> None:
-    match order:
-        case Grant():
-            session.grant(order)
-        case Plan():
-            session.plan(order)
-        case Flush():
-            session.flush()
-
+    def _take_in_all(self) -> None:
+        splitter = MessageSplitter()
+        descriptors = DescriptorQueue()
+        while data := descriptors.receive(self._node, RECEIVE_BYTES):
+            for message in splitter.feed(data):
+                match message:
+                    case Data() | DataFailed():
+                        source = self._deliveries.get((message.session, message.source))
+                        if source is not None:
+                            source.deliver(message)
+                    case OpenSource():
+                        self._inbox.put(_Arrived(message, descriptors.take() if message.has_descriptor else None))
+                    case _:
+                        self._inbox.put(message)

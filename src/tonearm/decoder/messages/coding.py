@@ -1,0 +1,242 @@
+"""Messages as bytes, and bytes as messages. What comes from the other end is checked: it may have gone wrong."""
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages.limits import BODY_LIMIT_BYTES
+from tonearm.decoder.messages.orders import (
+    CloseSession,
+    Data,
+    DataFailed,
+    DropSource,
+    Flush,
+    FromNode,
+    Grant,
+    OpenSession,
+    OpenSource,
+    Ping,
+    Plan,
+)
+from tonearm.decoder.messages.reports import (
+    Audio,
+    Decoded,
+    Failed,
+    FromDecoder,
+    Mark,
+    MarkKind,
+    Opened,
+    Pong,
+    Ready,
+    Want,
+)
+
+Message: TypeAlias = FromNode | FromDecoder
+
+_HEADER: Final = struct.Struct("<IBI")
+_AUDIO: Final = struct.Struct("<IQIQHH")
+_MARK: Final = struct.Struct("<BQI")
+_DATA: Final = struct.Struct("<IQ")
+
+_T = TypeVar("_T")
+
+
+class BrokenMessage(Exception):
+    """The other end said something that is no message."""
+
+
+class _Kind(IntEnum):
+    OPEN_SESSION = 1
+    CLOSE_SESSION = 2
+    OPEN_SOURCE = 3
+    DROP_SOURCE = 4
+    DATA = 5
+    DATA_FAILED = 6
+    PLAN = 7
+    GRANT = 8
+    FLUSH = 9
+    PING = 10
+    READY = 32
+    WANT = 33
+    OPENED = 34
+    FAILED = 35
+    DECODED = 36
+    AUDIO = 37
+    PONG = 38
+
+
+class _Coding(NamedTuple):
+    """How one class of messages is written. The body is given in parts, so that audio is copied only once."""
+
+    kind: _Kind
+    message: type[Message]
+    body_of: Callable[[Any], tuple[bytes, ...]]
+    read: Callable[[int, memoryview], Message]
+
+
+def pack(message: Message) -> bytes:
+    """The message as bytes for the socket."""
+    coding = _BY_MESSAGE[type(message)]
+    body = coding.body_of(message)
+    session = getattr(message, "session", 0)
+    return b"".join((_HEADER.pack(sum(map(len, body)), coding.kind, session), *body))
+
+
+class MessageSplitter:
+    """Cuts the bytes that come from a socket into messages."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
+        """The messages that are complete with `data`. Raises `BrokenMessage`."""
+        pending = self._pending
+        pending += data
+        start = 0
+        try:
+            while len(pending) - start >= _HEADER.size:
+                length, kind, session = _HEADER.unpack_from(pending, start)
+                if length > BODY_LIMIT_BYTES:
+                    raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
+                body_start = start + _HEADER.size
+                if len(pending) < body_start + length:
+                    break
+                start = body_start + length
+                with memoryview(pending) as view, view[body_start:start] as body:
+                    message = _read(kind, session, body)
+                yield message
+        finally:
+            del pending[:start]
+
+
+def _read(kind: int, session: int, body: memoryview) -> Message:
+    coding = _BY_KIND.get(kind)
+    if coding is None:
+        raise BrokenMessage(f"a message of the unknown kind {kind}")
+    try:
+        return coding.read(session, body)
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
+        raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
+
+
+def _flat(kind: _Kind, message: type[Message], layout: str = "<") -> _Coding:
+    """For messages of numbers only: `layout` names them in the order of the class, without the session."""
+    numbers = struct.Struct(layout)
+    names = [field.name for field in fields(message)]
+    has_session = names[:1] == ["session"]
+    own_names = names[1:] if has_session else names
+    build: Callable[..., Message] = message
+
+    def body_of(value: Message) -> tuple[bytes, ...]:
+        return (numbers.pack(*[getattr(value, name) for name in own_names]),)
+
+    def read(session: int, body: memoryview) -> Message:
+        own = numbers.unpack(body)
+        return build(session, *own) if has_session else build(*own)
+
+    return _Coding(kind, message, body_of, read)
+
+
+def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
+    """For messages with texts and nested values."""
+
+    def body_of(value: Message) -> tuple[bytes, ...]:
+        # Texts from hostile files may hold lone surrogates: JSON keeps them inside ASCII escapes.
+        return (json.dumps(asdict(value)).encode("ascii"),)
+
+    def read(session: int, body: memoryview) -> Message:
+        return _built(message, {**json.loads(bytes(body)), "session": session})
+
+    return _Coding(kind, message, body_of, read)
+
+
+def _audio_body(audio: Audio) -> tuple[bytes, ...]:
+    head = _AUDIO.pack(
+        audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
+    )
+    return (head, *(_MARK.pack(mark.kind, mark.frame, mark.source) for mark in audio.marks), audio.pcm)
+
+
+def _read_audio(session: int, body: memoryview) -> Audio:
+    epoch, first_frame, source, position_samples, mark_count, frames = _AUDIO.unpack_from(body)
+    pcm_start = _AUDIO.size + mark_count * _MARK.size
+    if len(body) != pcm_start + frames * FRAME_BYTES:
+        raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
+    marks = tuple(
+        Mark(MarkKind(kind), frame, mark_source)
+        for kind, frame, mark_source in _MARK.iter_unpack(body[_AUDIO.size : pcm_start])
+    )
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, bytes(body[pcm_start:]))
+
+
+def _data_body(data: Data) -> tuple[bytes, ...]:
+    return (_DATA.pack(data.source, data.offset), data.data)
+
+
+def _read_data(session: int, body: memoryview) -> Data:
+    source, offset = _DATA.unpack_from(body)
+    return Data(session, source, offset, bytes(body[_DATA.size :]))
+
+
+def _built(wanted: type[_T], values: object) -> _T:
+    """The dataclass from what JSON gave. Raises `ValueError`, `TypeError` or `KeyError` when a field does not fit."""
+    if not isinstance(values, dict):
+        raise TypeError(f"{wanted.__name__} is not an object")
+    built: dict[str, object] = {}
+    for field in fields(cast(Any, wanted)):
+        value = _NESTED.get(field.type, _as_it_is)(values[field.name])
+        if not isinstance(value, cast(type, field.type)):
+            raise TypeError(f"{field.name} is {value!r:.100}")
+        built[field.name] = value
+    return wanted(**built)
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _filters(value: Any) -> Filters:
+    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])))
+
+
+def _facts(value: object) -> SourceFacts:
+    return _built(SourceFacts, value)
+
+
+def _failure(value: object) -> PlayFailure:
+    return _built(PlayFailure, value)
+
+
+_NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
+    {Filters: _filters, SourceFacts: _facts, PlayFailure: _failure, FailureCode: FailureCode, Stage: Stage}
+)
+
+_CODINGS: Final = (
+    _Coding(_Kind.AUDIO, Audio, _audio_body, _read_audio),
+    _Coding(_Kind.DATA, Data, _data_body, _read_data),
+    _flat(_Kind.CLOSE_SESSION, CloseSession),
+    _flat(_Kind.DROP_SOURCE, DropSource, "<I"),
+    _flat(_Kind.GRANT, Grant, "<IQQ"),
+    _flat(_Kind.FLUSH, Flush),
+    _flat(_Kind.PING, Ping, "<Q"),
+    _flat(_Kind.READY, Ready),
+    _flat(_Kind.WANT, Want, "<IQI"),
+    _flat(_Kind.DECODED, Decoded, "<I"),
+    _flat(_Kind.PONG, Pong, "<Qd"),
+    _as_json(_Kind.OPEN_SESSION, OpenSession),
+    _as_json(_Kind.OPEN_SOURCE, OpenSource),
+    _as_json(_Kind.DATA_FAILED, DataFailed),
+    _as_json(_Kind.PLAN, Plan),
+    _as_json(_Kind.OPENED, Opened),
+    _as_json(_Kind.FAILED, Failed),
+)
+_BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType({coding.message: coding for coding in _CODINGS})
+_BY_KIND: Final[Mapping[int, _Coding]] = MappingProxyType({int(coding.kind): coding for coding in _CODINGS})

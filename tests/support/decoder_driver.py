@@ -1,0 +1,248 @@
+"""A real decoder process, driven step by step: what the node's side does, without a loop and without players."""
+
+import mmap
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias, TypeVar
+
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.decoder.messages import (
+    CULPRIT_SLOTS,
+    GRANT_FRAMES,
+    Audio,
+    Data,
+    DataFailed,
+    FromDecoder,
+    FromNode,
+    Grant,
+    Mark,
+    MessageSplitter,
+    OpenSession,
+    OpenSource,
+    Plan,
+    Ready,
+    Want,
+    pack,
+)
+
+# Far beyond what anything takes, also on a machine that has much else to do.
+PATIENCE_S: Final = 30.0
+
+Feed: TypeAlias = Callable[[Want], Data | DataFailed | None]
+_M = TypeVar("_M", bound=FromDecoder)
+
+
+class DecoderDriver:
+    """Sends orders and collects what comes back. `feeds` answer the wants; one that answers None lets them wait."""
+
+    def __init__(self, memory_limit_mb: int = 1024) -> None:
+        self.feeds: dict[tuple[int, int], Feed] = {}
+        self.received: list[FromDecoder] = []
+        self._splitter = MessageSplitter()
+        self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        culprits = os.memfd_create("culprits", os.MFD_CLOEXEC)
+        os.ftruncate(culprits, CULPRIT_SLOTS * 8)
+        self._culprits = mmap.mmap(culprits, CULPRIT_SLOTS * 8)
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tonearm.decoder",
+                str(decoder_end.fileno()),
+                str(culprits),
+                str(memory_limit_mb),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(decoder_end.fileno(), culprits),
+            start_new_session=True,
+            env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+        )
+        decoder_end.close()
+        os.close(culprits)
+
+    # Orders
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        if descriptor is None:
+            self._socket.sendall(pack(message))
+            return
+        data = pack(message)
+        sent = socket.send_fds(self._socket, [data], [descriptor])
+        self._socket.sendall(data[sent:])
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def send_with_descriptor_of(self, order: OpenSource, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            self.send(order, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def open_session(self, session: int = 1, filters: Filters | None = None) -> None:
+        self.send(OpenSession(session, 1, 0, filters or Filters()))
+
+    def open_file(self, path: Path, session: int = 1, source: int = 1, start_sample: int = 0) -> None:
+        order = open_order(session, source, path.stat().st_size, start_sample=start_sample, has_descriptor=True)
+        self.send_with_descriptor_of(order, path)
+
+    def open_bytes(
+        self,
+        data: bytes,
+        session: int = 1,
+        source: int = 1,
+        *,
+        is_seekable: bool = True,
+        start_sample: int = 0,
+        feed: Feed | None = None,
+    ) -> None:
+        self.feeds[session, source] = feed or feed_of(data)
+        size_bytes = len(data) if is_seekable else None
+        self.send(open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable))
+
+    def plan(self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2) -> None:
+        """Cuts to `source` with the first frame."""
+        self.send(Plan(session, epoch, epoch - 1, 0, source, source, following, Filters()))
+
+    # What comes back
+
+    def step(self) -> list[FromDecoder]:
+        """Waits for messages, answers wants, and returns the others. Raises `EOFError` when the process has ended."""
+        self._socket.settimeout(PATIENCE_S)
+        data = self._socket.recv(1 << 20)
+        if not data:
+            raise EOFError("the decoder process has ended")
+        fresh: list[FromDecoder] = []
+        for message in self._splitter.feed(data):
+            if isinstance(message, Want):
+                feed = self.feeds.get((message.session, message.source))
+                answer = feed(message) if feed is not None else None
+                if answer is not None:
+                    self.send(answer)
+            fresh.append(message)  # type: ignore[arg-type]
+        self.received.extend(fresh)
+        return fresh
+
+    def wait_for(self, kind: type[_M], session: int = 1, source: int | None = None) -> _M:
+        """The first message of this kind that was not waited for before."""
+        while True:
+            for index, message in enumerate(self.received):
+                if (
+                    isinstance(message, kind)
+                    and getattr(message, "session", session) == session
+                    and (source is None or getattr(message, "source", source) == source)
+                ):
+                    del self.received[index]
+                    return message
+            self.step()
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Polls what has no message, such as the threads of the process."""
+        give_up_s = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < give_up_s, "it did not become so"
+            time.sleep(0.01)
+
+    def ready(self) -> None:
+        self.wait_for(Ready)
+
+    # The process
+
+    def culprits(self) -> list[tuple[int, int]]:
+        values = struct.unpack(f"<{CULPRIT_SLOTS}Q", self._culprits[:])
+        return [(value >> 32, value & 0xFFFFFFFF) for value in values if value]
+
+    def threads(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("Threads:")[1].split()[0])
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def end(self) -> tuple[int, str]:
+        """Closes the socket; the status and the stderr of the process."""
+        self._socket.close()
+        return self.wait_for_end()
+
+    def wait_for_end(self) -> tuple[int, str]:
+        _, stderr = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, stderr.decode()
+
+    def close(self) -> None:
+        self._socket.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+        self._culprits.close()
+
+
+class SentAudio:
+    """Grants frames of one session and keeps them, as the node does: of the newest epoch, in order."""
+
+    def __init__(self, driver: DecoderDriver, session: int = 1, epoch: int = 2) -> None:
+        self._driver = driver
+        self._session = session
+        self._epoch = epoch
+        self.pcm = b""
+        self.marks: list[Mark] = []
+        self.positions: list[int] = []
+
+    @property
+    def frames(self) -> int:
+        return len(self.pcm) // FRAME_BYTES
+
+    def take(self, audio: Audio) -> None:
+        if audio.epoch != self._epoch:
+            return
+        assert audio.first_frame == self.frames
+        self.pcm += audio.pcm
+        self.marks += audio.marks
+        self.positions.append(audio.position_samples)
+
+    def play(self, frames: int) -> bytes:
+        """Plays on, as far as it goes, to the end of a source without a follower or up to `frames` frames."""
+        while self.frames < frames and not (self.marks and self.marks[-1].kind != 0):
+            self._driver.send(Grant(self._session, self._epoch, self.frames, min(self.frames + GRANT_FRAMES, frames)))
+            self.take(self._driver.wait_for(Audio, self._session))
+        return self.pcm
+
+
+def open_order(
+    session: int,
+    source: int,
+    size_bytes: int | None,
+    *,
+    start_sample: int = 0,
+    has_descriptor: bool = False,
+    is_seekable: bool = True,
+    is_live: bool = False,
+) -> OpenSource:
+    return OpenSource(
+        session, source, "sound", size_bytes, is_seekable, is_live, None, start_sample, has_descriptor
+    )
+
+
+def feed_of(data: bytes) -> Feed:
+    """Answers every want from `data` at once."""
+    return lambda want: Data(want.session, want.source, want.offset, data[want.offset : want.offset + want.length])
+
+
+@contextmanager
+def running_decoder(memory_limit_mb: int = 1024) -> Iterator[DecoderDriver]:
+    driver = DecoderDriver(memory_limit_mb)
+    try:
+        driver.ready()
+        yield driver
+    finally:
+        driver.close()
