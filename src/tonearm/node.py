@@ -12,15 +12,26 @@ from typing import Final
 
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
+from tonearm.audio.on_demand_pool import OnDemandPool
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
-from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, ResolverDisabled
+from tonearm.audio.track_loader import TrackLoader
+from tonearm.core.errors import (
+    BadRequest,
+    LimitReached,
+    PlayerExists,
+    PlayerNotFound,
+    ResolverDisabled,
+    SourceBlocked,
+    SourceRefused,
+)
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import initial_track_info, parse_source_uri
 from tonearm.core.track import Track
+from tonearm.core.track_codec import is_encoded_track
 from tonearm.core.track_queue import LoopMode
 from tonearm.sources.byte_source import ByteSource, LocalFile
 from tonearm.sources.opener import SourceOpener
@@ -52,6 +63,7 @@ class Node:
         self._players: dict[str, Player] = {}
         self._pool = DecoderPool(settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb)
         self._services: PlayerServices | None = None
+        self._loader: TrackLoader | None = None
 
     async def start(self) -> None:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails."""
@@ -68,6 +80,7 @@ class Node:
             max_waiting_tracks=self._settings.max_waiting_tracks,
             max_listeners=self._settings.max_listeners,
         )
+        self._loader = TrackLoader(suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb))
         await self._pool.start()
 
     async def stop(self) -> None:
@@ -81,6 +94,8 @@ class Node:
         for player in players:
             player.close_connections(CLOSE_GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
+        if self._loader is not None:
+            await self._loader.stop()
         await self._pool.stop()
         await self._opener.close()
 
@@ -148,13 +163,28 @@ class Node:
     def attach_listener(self, player_id: str, sink: FrameSink) -> Callable[[], None]:
         return self._player(player_id).attach(sink)
 
-    def subscribe(
-        self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool
-    ) -> Callable[[], None]:
+    def subscribe(self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool) -> Callable[[], None]:
         return self._player(player_id).subscribe(sink, since, snapshot)
 
     async def resolve(self, url: str) -> str:
         raise ResolverDisabled("The resolver is disabled on this node; give direct URLs.")
+
+    async def load_track(self, identifier: str) -> JsonObject | None:
+        """TrackOut of what really opens; None for what cannot be played, and for what is no URI of ours."""
+        if is_encoded_track(identifier):
+            return None
+        try:
+            track = self._new_track(identifier, {})
+        except BadRequest:
+            return None
+        assert self._loader is not None, "the node was not started"
+        try:
+            facts = await self._loader.load(track.info.uri)
+        except PlayError as error:
+            _raise_refusal(error.failure)
+            log.info("a source was asked for that cannot be loaded: %s", error.failure.message)
+            return None
+        return track.with_facts(facts).as_json({})
 
     def _player(self, player_id: str) -> Player:
         player = self._players.get(player_id)
@@ -173,6 +203,14 @@ class Node:
 
 def is_player_id(text: str) -> bool:
     return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _raise_refusal(failure: PlayFailure) -> None:
+    """Policy may refuse a source only when it is opened: a redirect, a name's address, a symbolic link."""
+    if failure.code is FailureCode.SOURCE_BLOCKED:
+        raise SourceBlocked(f"{failure.message} {failure.hint}")
+    if failure.code is FailureCode.SOURCE_REFUSED:
+        raise SourceRefused(f"{failure.message} {failure.hint}")
 
 
 class _QuarantinedOpener:

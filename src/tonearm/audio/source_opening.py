@@ -32,7 +32,7 @@ class SourceOpening:
     """One source on its way into one session: being opened, then fed until it is dropped.
 
     `failed` is called when the URI cannot be opened. A re-opened source starts at `start_sample` where that is
-    possible; a live one starts where it is now.
+    possible; a live one starts where it is now. A probe is only opened, to see what it is.
     """
 
     def __init__(
@@ -44,10 +44,13 @@ class SourceOpening:
         opener: Opener,
         link: SessionLink,
         failed: Callable[[SourceId, PlayFailure], None],
+        *,
+        is_probe: bool = False,
     ) -> None:
         self._source = source
         self._uri = uri
         self._start_sample = start_sample
+        self._is_probe = is_probe
         self._link = link
         self._failed = failed
         self._feed: SourceFeed | None = None
@@ -104,6 +107,7 @@ class SourceOpening:
                 content_type=None,
                 start_sample=self._start_sample,
                 has_descriptor=True,
+                is_probe=self._is_probe,
             )
             self._link.send(order, opened.descriptor)
             return
@@ -117,6 +121,7 @@ class SourceOpening:
             content_type=opened.content_type,
             start_sample=0 if opened.is_live else self._start_sample,
             has_descriptor=False,
+            is_probe=self._is_probe,
         )
         self._feed = SourceFeed(opened, self._link.send)
         self._link.send(order)

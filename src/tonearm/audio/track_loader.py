@@ -1,0 +1,141 @@
+"""Opens sources to see what they are, without playing them, in a decoder process of their own.
+
+So a source that ends its process takes no player's sound with it.
+"""
+
+import asyncio
+from typing import Final, TypeAlias
+
+from tonearm.audio.decoder_pool import DecoderPool, PoolSession
+from tonearm.audio.on_demand_pool import OnDemandPool
+from tonearm.audio.player import Suspects
+from tonearm.audio.source_opening import Opener, SourceOpening
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.outcome import SourceId
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Want
+
+LOAD_DEADLINE_S: Final = 15.0
+LOADS_AT_ONCE: Final = 8
+
+_SOURCE: Final[SourceId] = 1  # the only one of its session
+
+_Outcome: TypeAlias = "SourceFacts | PlayFailure"
+
+
+class TrackLoader:
+    """For one event loop, until `stop`. At most `LOADS_AT_ONCE` sources are open; others wait within their time."""
+
+    def __init__(
+        self, opener: Opener, suspects: Suspects, pool: OnDemandPool, *, deadline_s: float = LOAD_DEADLINE_S
+    ) -> None:
+        self._opener = opener
+        self._suspects = suspects
+        self._pool = pool
+        self._deadline_s = deadline_s
+        self._places = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._loads: set[asyncio.Task[SourceFacts]] = set()
+
+    async def load(self, uri: str) -> SourceFacts:
+        """What opening `uri` tells. Nothing of it is open any more when this returns, raises or is cancelled.
+
+        Raises `PlayError`, also when it took too long, and `OSError` when no decoder process can be started.
+        """
+        task = asyncio.get_running_loop().create_task(self._load(uri))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+        return await task
+
+    async def stop(self) -> None:
+        """Cancels what is being loaded and ends the process."""
+        for task in self._loads:
+            task.cancel()
+        if self._loads:
+            await asyncio.wait(self._loads)
+        await self._pool.stop()
+
+    async def _load(self, uri: str) -> SourceFacts:
+        try:
+            async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
+                load = _Load(uri, pool, self._opener, self._suspects)
+                try:
+                    outcome = await load.outcome
+                finally:
+                    await load.close()
+        except TimeoutError as error:
+            raise PlayError(_took_too_long(self._deadline_s)) from error
+        if isinstance(outcome, PlayFailure):
+            raise PlayError(outcome)
+        return outcome
+
+
+class _Load:
+    """One source on its way through the process; opened again when the process dies."""
+
+    def __init__(self, uri: str, pool: DecoderPool, opener: Opener, suspects: Suspects) -> None:
+        self._uri = uri
+        self._pool = pool
+        self._opener = opener
+        self._suspects = suspects
+        self._session: PoolSession | None = None
+        self._opening: SourceOpening | None = None
+        self._closing: list[asyncio.Task[None]] = []
+        self.outcome: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        self._begin()
+
+    def receive(self, message: FromDecoder) -> None:
+        match message:
+            case Want():
+                if self._opening is not None:
+                    self._opening.want(message)
+            case Opened():
+                self._settle(message.facts)
+            case Failed():
+                self._settle(message.failure)
+
+    def process_lost(self, guilty_sources: tuple[int, ...]) -> None:
+        """Tries again: another load may be the guilty one. One that is guilty twice is in quarantine then."""
+        if guilty_sources:
+            self._suspects.strike(self._uri)
+        self._drop()
+        self._begin()
+
+    async def close(self) -> None:
+        """Gives everything back."""
+        self._pool.forget(self)
+        self._drop()
+        if self._session is not None:
+            self._session.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _begin(self) -> None:
+        self._session = self._pool.open(self)
+        if self._session is None:
+            return  # `process_lost` comes when there is a process again
+        self._session.send(OpenSession(self._session.id, epoch=1, first_frame=0, filters=Filters()))
+        self._opening = SourceOpening(
+            _SOURCE, self._uri, 0.0, 0, self._opener, self._session, self._open_failed, is_probe=True
+        )
+
+    def _drop(self) -> None:
+        if self._opening is not None:
+            self._closing.append(self._opening.drop())
+            self._opening = None
+
+    def _open_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        self._settle(failure)
+
+    def _settle(self, outcome: _Outcome) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+def _took_too_long(deadline_s: float) -> PlayFailure:
+    return PlayFailure(
+        FailureCode.TIMEOUT,
+        Stage.READ,
+        f"The source could not be opened within {deadline_s:g} seconds.",
+        "Try again later, or check the server it comes from.",
+    )
