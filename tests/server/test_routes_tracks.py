@@ -1,0 +1,245 @@
+import asyncio
+import base64
+import json
+import struct
+from urllib.parse import quote
+
+import pytest
+from lavalink.utils import decode_track as decode_as_client
+
+from tests.core.test_track_codec import VERSION_2, VERSION_3
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import connected, request, send_json
+from tests.support.waiting import until
+from tonearm.core.errors import SourceBlocked, SourceRefused
+from tonearm.core.track_codec import encode_track
+from tonearm.core.track_info import TrackInfo
+
+RICK = {
+    "encoded": VERSION_2,
+    "info": {
+        "identifier": "dQw4w9WgXcQ",
+        "isSeekable": True,
+        "author": "RickAstleyVEVO",
+        "length": 212_000,
+        "isStream": False,
+        "position": 0,
+        "title": "Rick Astley - Never Gonna Give You Up",
+        "uri": "https://www.youtube.com/watch?v=dQw4w9WgXcQ",
+        "artworkUrl": None,
+        "isrc": None,
+        "sourceName": "youtube",
+    },
+    "pluginInfo": {},
+    "userData": {},
+}
+DIGGITY = {
+    "encoded": VERSION_3,
+    "info": {
+        "identifier": "3KL9mRus19o",
+        "isSeekable": True,
+        "author": "Blackstreet",
+        "length": 271_000,
+        "isStream": False,
+        "position": 0,
+        "title": "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
+        "uri": "https://www.youtube.com/watch?v=3KL9mRus19o",
+        "artworkUrl": "https://i.ytimg.com/vi/3KL9mRus19o/maxresdefault.jpg",
+        "isrc": None,
+        "sourceName": "youtube",
+    },
+    "pluginInfo": {},
+    "userData": {},
+}
+
+
+def song(number: int) -> TrackInfo:
+    """Every length of text, so that the base64 ends in every way."""
+    return TrackInfo(f"/{'s' * number}.mp3", f"/{number}.mp3", f"Söng {number} 😀>>>???", is_seekable=True)
+
+
+def hostile_identifier(text_bytes: int) -> str:
+    """Full of characters outside the basic plane, which take longest to decode."""
+    text = b"\xed\xa0\xbd\xed\xb8\x80" * (text_bytes // 6)
+    field = struct.pack(">H", len(text)) + text
+    body = b"\x03" + field * 2 + bytes(8) + field + b"\0" + (b"\1" + field) * 3 + b"\0\4http" + field + bytes(8)
+    return base64.b64encode(struct.pack(">I", 0x40000000 | len(body)) + body).decode()
+
+
+# loadtracks
+
+
+async def test_a_track_that_loads(node: FakeNode, port: int) -> None:
+    node.loadable["http://radio.example/ä b"] = {"encoded": "x"}
+    answer = await request(port, "GET", "/v0/loadtracks?identifier=http%3A%2F%2Fradio.example%2F%C3%A4+b")
+    assert answer.status == 200
+    assert answer.json() == {"loadType": "track", "data": {"encoded": "x"}}
+
+
+@pytest.mark.parametrize("identifier", ["", "%20", "ytsearch:x", "/nothing.mp3"])
+async def test_what_does_not_load_is_empty(port: int, identifier: str) -> None:
+    answer = await request(port, "GET", f"/v0/loadtracks?identifier={identifier}")
+    assert answer.status == 200
+    assert answer.json() == {"loadType": "empty", "data": {}}
+
+
+@pytest.mark.parametrize("query", ["", "?", "?Identifier=x", "?identifier=a&identifier=a", "?identifier=%FF"])
+async def test_no_single_readable_identifier_is_400(port: int, query: str) -> None:
+    answer = await request(port, "GET", f"/v0/loadtracks{query}")
+    assert answer.status == 400
+    assert answer.json()["code"] == "bad_request"
+
+
+@pytest.mark.parametrize(("refusal", "code"), [(SourceBlocked, "source_blocked"), (SourceRefused, "source_refused")])
+async def test_what_policy_refuses_is_403(
+    node: FakeNode, port: int, refusal: type[SourceBlocked | SourceRefused], code: str
+) -> None:
+    with node.refusing(refusal("Not here.")):
+        answer = await request(port, "GET", "/v0/loadtracks?identifier=x")
+    assert answer.status == 403
+    assert answer.json()["code"] == code
+
+
+async def test_a_client_that_leaves_ends_its_load(node: FakeNode, port: int) -> None:
+    node.answers_load = False
+    async with connected(port) as connection:
+        connection.send_request("GET", "/v0/loadtracks?identifier=x")
+        await until(lambda: node.loads_running == 1)
+    await until(lambda: node.loads_running == 0)
+
+
+# decodetrack
+
+
+@pytest.mark.parametrize("track", [RICK, DIGGITY], ids=["version 2", "version 3"])
+async def test_the_known_strings(port: int, track: dict[str, object]) -> None:
+    answer = await request(port, "GET", f"/v0/decodetrack?encodedTrack={quote(str(track['encoded']), safe='')}")
+    assert answer.status == 200
+    assert answer.json() == track
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_encoded_is_answered_as_given_however_it_was_written(port: int, number: int) -> None:
+    encoded = encode_track(song(number))
+    ways = {encoded, encoded.rstrip("="), encoded.replace("+", "-").replace("/", "_"), encoded.replace("+", " ")}
+    answers = [await request(port, "GET", f"/v0/decodetrack?encodedTrack={quote(way, safe='')}") for way in ways]
+    assert {answer.json()["encoded"] for answer in answers} == ways
+    assert {answer.json()["info"]["title"] for answer in answers} == {f"Söng {number} 😀>>>???"}
+
+
+async def test_a_plus_that_was_not_percent_encoded(port: int) -> None:
+    encoded = next(encoded for encoded in map(encode_track, map(song, range(9))) if "+" in encoded)
+    answer = await request(port, "GET", f"/v0/decodetrack?encodedTrack={encoded}")
+    assert answer.status == 200
+    assert answer.json()["encoded"] == encoded
+
+
+async def test_a_plain_uri_in_base64(port: int) -> None:
+    encoded = base64.b64encode(b"http://radio.example/live/song.mp3").decode()
+    track = (await request(port, "GET", f"/v0/decodetrack?encodedTrack={encoded}")).json()
+    assert track["info"]["title"] == "song"
+    assert track["info"]["sourceName"] == "direct"
+    assert track["info"]["uri"] == "http://radio.example/live/song.mp3"
+
+
+async def test_a_stream_is_not_seekable(port: int) -> None:
+    encoded = encode_track(TrackInfo("http://r.example/", "http://r.example/", "Radio", is_stream=True))
+    info = (await request(port, "GET", f"/v0/decodetrack?encodedTrack={quote(encoded, safe='')}")).json()["info"]
+    assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
+
+
+@pytest.mark.parametrize("encoded", ["", "!", "%00", "aGVsbG8=", VERSION_3[:-8], f"{VERSION_3}AAAA", "a" * 20_000])
+async def test_what_is_no_identifier_is_400(port: int, encoded: str) -> None:
+    answer = await request(port, "GET", f"/v0/decodetrack?encodedTrack={encoded}")
+    assert answer.status == 400
+    assert answer.json()["code"] == "invalid_identifier"
+
+
+@pytest.mark.parametrize("query", ["", "?encodedtrack=x", f"?encodedTrack={VERSION_2}&encodedTrack={VERSION_2}"])
+async def test_no_single_encoded_track_is_400(port: int, query: str) -> None:
+    answer = await request(port, "GET", f"/v0/decodetrack{query}")
+    assert answer.status == 400
+    assert answer.json()["code"] == "bad_request"
+
+
+async def test_one_long_identifier(port: int) -> None:
+    encoded = hostile_identifier(4000)
+    assert 30_000 < len(encoded) < 60_000
+    answer = await request(port, "GET", f"/v0/decodetrack?encodedTrack={quote(encoded)}")
+    assert answer.json()["encoded"] == encoded
+
+
+# decodetracks
+
+
+async def test_many_keep_their_order(port: int) -> None:
+    encoded = [encode_track(song(number % 90)) for number in range(998)]
+    encoded[5:5] = [VERSION_2, VERSION_3]
+    tracks = (await send_json(port, "POST", "/v0/decodetracks", encoded)).json()
+    assert [track["encoded"] for track in tracks] == encoded
+    assert tracks[5:7] == [RICK, DIGGITY]
+    assert all(decode_as_client(track["encoded"]).title == track["info"]["title"] for track in tracks)
+
+
+async def test_none_of_none(port: int) -> None:
+    answer = await send_json(port, "POST", "/v0/decodetracks", [])
+    assert answer.status == 200
+    assert answer.json() == []
+
+
+@pytest.mark.parametrize("wrong", ["", "!", "aGVsbG8=", VERSION_3[:-8]])
+async def test_a_wrong_entry_is_named(port: int, wrong: str) -> None:
+    entries = [VERSION_2] * 700
+    entries[653] = entries[655] = wrong
+    answer = await send_json(port, "POST", "/v0/decodetracks", entries)
+    assert answer.status == 400
+    assert answer.json()["code"] == "invalid_identifier"
+    assert "653" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("body", ["null", "{}", '{"tracks":[]}', '"x"', "1", "[1]", "[null]", '["x",["y"]]', "[", ""])
+async def test_a_body_of_another_kind_is_400(port: int, body: str) -> None:
+    answer = await request(port, "POST", "/v0/decodetracks", body=body.encode())
+    assert answer.status == 400
+    assert answer.json()["code"] == "bad_request"
+
+
+async def test_the_message_tells_which_entry_is_no_string(port: int) -> None:
+    answer = await send_json(port, "POST", "/v0/decodetracks", [VERSION_2, VERSION_2, 7, None])
+    assert answer.status == 400
+    assert "Entry 2" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("entry", [VERSION_2, 0], ids=["good", "wrong"])
+async def test_too_many_entries_are_413(port: int, entry: object) -> None:
+    answer = await send_json(port, "POST", "/v0/decodetracks", [entry] * 1001)
+    assert answer.status == 413
+    assert answer.json()["code"] == "body_too_large"
+    assert "1000" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("text_bytes", [120, 1200, 12_000, 60_000])
+async def test_hostile_identifiers_let_the_loop_turn(port: int, text_bytes: int) -> None:
+    identifier = hostile_identifier(text_bytes)
+    entries = [identifier] * min(1000, (1 << 20) // (len(identifier) + 4))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async with connected(port) as connection:
+        connection.send_request("POST", "/v0/decodetracks", body=json.dumps(entries).encode())
+        counting = asyncio.create_task(count_turns())
+        answer = await connection.read_answer()
+        counting.cancel()
+    assert [track["encoded"] for track in answer.json()] == entries
+    assert turns > len(entries) // 40
+
+
+async def test_each_path_has_one_method(port: int) -> None:
+    for method, path in (("POST", "loadtracks"), ("POST", "decodetrack"), ("GET", "decodetracks")):
+        answer = await request(port, method, f"/v0/{path}", body=b"[]")
+        assert answer.status == 405
