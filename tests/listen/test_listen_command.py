@@ -214,3 +214,15 @@ async def test_a_file_that_cannot_be_written_is_told(commands: Commands) -> None
         returned, _, errors = await (await commands.listen(node, "--save", "no/such/folder.wav")).end()
     assert returned == 1
     assert errors == "tonearm: no/such/folder.wav cannot be written: No such file or directory\n"
+
+
+async def test_raw_into_a_file_holds_the_same_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "heard.pcm"
+    async with ListenedNode(audio=frames_then(1000, 5)).running() as node:
+        with path.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "tonearm", "listen", "p", "--url", node.url, "--raw",
+                env=environment(), stdout=file, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+        assert await process.wait() == 0
+    assert path.read_bytes() == FRAME * 5

@@ -48,7 +48,7 @@ async def _listen(options: ListenOptions) -> int:
         exit_code = EXIT_FAILED
     for output in outputs:
         try:
-            output.close()
+            await output.close()
         except OutputEndedError as error:
             sys.stderr.write(f"tonearm: {error}\n")
             exit_code = EXIT_FAILED

@@ -12,6 +12,7 @@ from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAMES_PER_SECOND, SAMPLE_
 # RIFF sizes are 32 bits; the rest is room for the header.
 _LARGEST_WAV_BYTES: Final = (1 << 32) - 4096
 _RAW_BACKLOG_BYTES: Final = FRAMES_PER_SECOND * FRAME_BYTES  # one second, as the node keeps for a listener
+_RAW_CLOSE_PATIENCE_S: Final = 1.0
 
 
 class OutputEndedError(Exception):
@@ -23,7 +24,9 @@ class Output(Protocol):
         """Raises `OutputEndedError`."""
         ...
 
-    def close(self) -> None: ...
+    async def close(self) -> None:
+        """Gives on what is still kept. Raises `OutputEndedError`."""
+        ...
 
 
 class WavOutput:
@@ -50,7 +53,7 @@ class WavOutput:
             raise OutputEndedError(f"{self._path} cannot be written: {error.strerror or error}") from None
         self._written_bytes += len(pcm)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         try:
             with self._file:
                 self._wave.close()
@@ -71,24 +74,39 @@ class FileOutput:
         except OSError as error:
             raise OutputEndedError(f"stdout cannot be written: {error.strerror or error}") from None
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """The file belongs to the process."""
 
 
-class PipeOutput:
+class PipeOutput(asyncio.BaseProtocol):
     """PCM into a pipe without waiting for its reader: what it does not take within a second is left out."""
 
-    def __init__(self, transport: asyncio.WriteTransport) -> None:
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport | None = None
+        self._gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
         self._transport = transport
 
-    def write(self, pcm: bytes) -> None:
-        if self._transport.is_closing():
-            raise OutputEndedError("the program that reads the audio has ended")
-        if self._transport.get_write_buffer_size() < _RAW_BACKLOG_BYTES:
-            self._transport.write(pcm)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
 
-    def close(self) -> None:
-        self._transport.abort()
+    def write(self, pcm: bytes) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise OutputEndedError("the program that reads the audio has ended")
+        if transport.get_write_buffer_size() < _RAW_BACKLOG_BYTES:
+            transport.write(pcm)
+
+    async def close(self) -> None:
+        if self._transport is None:
+            return
+        self._transport.close()  # once the reader has taken the rest
+        try:
+            await asyncio.wait_for(self._gone.wait(), _RAW_CLOSE_PATIENCE_S)
+        except TimeoutError:
+            self._transport.abort()
 
 
 async def open_raw_output(stdout: BinaryIO) -> Output:
@@ -98,5 +116,5 @@ async def open_raw_output(stdout: BinaryIO) -> Output:
     mode = os.fstat(stdout.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return FileOutput(stdout)
-    transport, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, stdout)
-    return PipeOutput(transport)
+    _, output = await asyncio.get_running_loop().connect_write_pipe(PipeOutput, stdout)
+    return output
