@@ -266,8 +266,9 @@ class Player:
             self._events.add(event)
         for action in outcome.actions:
             if isinstance(action, Open):
-                self._uris[action.source] = action.track.info.uri
-                self._sound.open(action.source, action.track.info.uri, action.delay_s)
+                # The URI as given: what a page led to last time may have expired.
+                uri = self._uris[action.source] = action.track.info.identifier
+                self._sound.open(action.source, uri, action.delay_s)
             else:
                 self._drop(action.source)
         playback = self._playback

@@ -189,9 +189,11 @@ class Sound:
                 if opening is not None:
                     opening.want(message)
             case Opened():
-                if message.facts.is_stream:
+                opening = self._openings.get(message.source)
+                facts = message.facts if opening is None else opening.completed(message.facts)
+                if facts.is_stream:
                     self._live.add(message.source)
-                self._owner.source_opened(message.source, message.facts)
+                self._owner.source_opened(message.source, facts)
             case Failed():
                 self._take_failure(message.source, message.failure, message.gave_audio)
             case Decoded():

@@ -7,8 +7,9 @@ from typing import Protocol
 from tonearm.audio.source_feed import SourceFeed
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
+from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
-from tonearm.sources.byte_source import ByteSource, LocalFile
+from tonearm.sources.byte_source import ByteSource, LocalFile, SourceFromPage
 
 
 class Opener(Protocol):
@@ -54,12 +55,17 @@ class SourceOpening:
         self._link = link
         self._failed = failed
         self._feed: SourceFeed | None = None
+        self._page: PageFacts | None = None
         self._closing: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
 
     def want(self, order: Want) -> None:
         if self._feed is not None:
             self._feed.want(order)
+
+    def completed(self, facts: SourceFacts) -> SourceFacts:
+        """What the decoder found, and what the page that led to the source told beyond it."""
+        return facts if self._page is None else facts.completed_by(self._page)
 
     def drop(self) -> asyncio.Task[None]:
         """Stops whatever goes on. The task ends when everything is given back."""
@@ -111,6 +117,8 @@ class SourceOpening:
             )
             self._link.send(order, opened.descriptor)
             return
+        if isinstance(opened, SourceFromPage):
+            self._page = opened.page
         order = OpenSource(
             session=self._link.id,
             source=self._source,

@@ -90,7 +90,7 @@ class _Load:
                 if self._opening is not None:
                     self._opening.want(message)
             case Opened():
-                self._settle(message.facts)
+                self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
             case Failed():
                 self._settle(message.failure)
 

@@ -10,7 +10,8 @@ class SourceFacts:
     """What opening a source told. Texts are clean: no lone surrogates, no control characters.
 
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
-    `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag.
+    `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
+    page led there, else None.
     """
 
     length_ms: int = 0
@@ -21,6 +22,33 @@ class SourceFacts:
     isrc: str | None = None
     artwork_url: str | None = None
     probe_name: str = ""
+    opened_uri: str | None = None
+
+    def completed_by(self, page: "PageFacts") -> "SourceFacts":
+        """With what `page` told about the source where the source itself does not tell."""
+        is_stream = self.is_stream or page.is_live
+        return replace(
+            self,
+            length_ms=0 if is_stream else self.length_ms or page.length_ms,
+            is_seekable=self.is_seekable and not is_stream,
+            is_stream=is_stream,
+            title=self.title or page.title,
+            author=self.author or page.author,
+            artwork_url=self.artwork_url or page.artwork_url,
+            opened_uri=page.opened_uri,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """What a page told about the source that it led to, `opened_uri`. Texts are clean; 0 is an unknown length."""
+
+    opened_uri: str
+    title: str | None = None
+    author: str | None = None
+    length_ms: int = 0
+    artwork_url: str | None = None
+    is_live: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +71,7 @@ class TrackInfo:
         """What opening told replaces what was guessed; a missing title keeps the guess."""
         return replace(
             self,
+            uri=facts.opened_uri or self.uri,
             title=facts.title or self.title,
             author=facts.author or self.author,
             length_ms=0 if facts.is_stream else facts.length_ms,

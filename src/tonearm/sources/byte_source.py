@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from tonearm.core.track_info import PageFacts
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
@@ -42,3 +44,37 @@ class ByteSource(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+class SourceFromPage:
+    """A `ByteSource` that a page led to, with what the page told about it."""
+
+    def __init__(self, source: ByteSource, page: PageFacts) -> None:
+        self._source = source
+        self.page = page
+
+    @property
+    def size_bytes(self) -> int | None:
+        return self._source.size_bytes
+
+    @property
+    def is_seekable(self) -> bool:
+        return self._source.is_seekable and not self.page.is_live
+
+    @property
+    def is_live(self) -> bool:
+        return self._source.is_live or self.page.is_live
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    @property
+    def content_type(self) -> str | None:
+        return self._source.content_type
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        return await self._source.read_at(offset, max_bytes)
+
+    async def close(self) -> None:
+        await self._source.close()
