@@ -43,6 +43,27 @@ def test_what_is_no_modified_utf8_is_refused(encoded: bytes) -> None:
         decode_java_text(encoded)
 
 
+@pytest.mark.parametrize("wrong", [b"\x80", b"\xed\xb8\x80", b"\xed\xa0\xbd", b"\xff"])
+@pytest.mark.parametrize("characters", [6 * 1024, 10_000])
+def test_what_is_wrong_is_found_in_long_texts_too(wrong: bytes, characters: int) -> None:
+    smile = b"\xed\xa0\xbd\xed\xb8\x80"
+    for text in (
+        wrong * characters,
+        smile * 2000 + wrong * characters,
+        b"a" * characters + wrong,
+        wrong + smile * 9000,
+    ):
+        with pytest.raises(ValueError, match=r"bytes|decode"):
+            decode_java_text(text)
+
+
+@pytest.mark.parametrize("character", ["a", "é", "€", "😀", "\0", "a😀", "€😀😀"])
+@pytest.mark.parametrize("lead", ["", "x", "xx", "xxx", "xxxx", "xxxxx"])
+def test_long_texts_decode(character: str, lead: str) -> None:
+    text = lead + character * 5000 + "😀"
+    assert decode_java_text(encode_java_text(text)) == text
+
+
 @pytest.mark.parametrize("character", ["a", "é", "€", "😀", "\0"])
 @pytest.mark.parametrize("lead", ["", "x", "xx", "xxx", "xxxx", "xxxxx"])
 def test_long_texts_are_cut_between_characters(character: str, lead: str) -> None:
