@@ -3,29 +3,17 @@
 import asyncio
 import itertools
 import logging
-import os
-from typing import Final, Protocol
+from typing import Final
 
-from tonearm.audio.decoder_process import Death, DecoderProcess
-from tonearm.decoder.messages import CloseSession, FromDecoder, FromNode
+from tonearm.audio.decoder_process import Death, DecoderProcess, Patience, SessionOwner
+from tonearm.decoder.messages import CloseSession, FromNode
 
 SESSIONS_BEFORE_NEXT: Final = 4  # a further process is started only when each one has this many
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
+QUICK_DEATH_S: Final = 5.0  # one that lived for less is replaced later each time: it may not be able to live at all
+START_LIMIT_S: Final = 10.0
 
 log = logging.getLogger(__name__)
-
-
-class PoolSessionOwner(Protocol):
-    """A player, as the pool knows it."""
-
-    def receive(self, message: FromDecoder) -> None: ...
-
-    def process_lost(self, guilty_sources: tuple[int, ...]) -> None:
-        """The session is gone with its process; a new one can be opened at once.
-
-        `guilty_sources` are those of this session that the death counts against.
-        """
-        ...
 
 
 class PoolSession:
@@ -51,33 +39,28 @@ class PoolSession:
 class DecoderPool:
     """At most `limit` processes: the first at start, others with need."""
 
-    def __init__(self, limit: int, memory_limit_mb: int) -> None:
+    def __init__(self, limit: int, memory_limit_mb: int, patience: Patience | None = None) -> None:
         self._limit = limit
         self._memory_limit_mb = memory_limit_mb
+        self._patience = patience or Patience()
         self._processes: list[DecoderProcess] = []
-        self._owners: dict[int, PoolSessionOwner] = {}
         self._session_ids = itertools.count(1)
         self._process_numbers = itertools.count(1)
         self._quick_deaths = 0
         self._restart: asyncio.Task[None] | None = None
-        self._homeless: list[tuple[PoolSessionOwner, tuple[int, ...]]] = []
+        self._homeless: list[tuple[SessionOwner, tuple[int, ...]]] = []
         self._is_stopping = False
 
     async def start(self) -> None:
-        """Starts the first process and waits until it answers."""
+        """Starts the first process and waits until it answers. Raises `OSError` or `TimeoutError`."""
         process = self._add_process()
-        await asyncio.wait_for(process.is_ready.wait(), 10.0)
+        await asyncio.wait_for(process.is_ready.wait(), START_LIMIT_S)
 
     @property
     def process_ids(self) -> list[int]:
         return [process.pid for process in self._processes]
 
-    @property
-    def is_empty(self) -> bool:
-        """True for the moment between the death of the only process and its replacement."""
-        return not self._processes
-
-    def open(self, owner: PoolSessionOwner) -> PoolSession | None:
+    def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while there is none: `process_lost` follows then."""
         if not self._processes:
             self._homeless.append((owner, ()))
@@ -89,7 +72,7 @@ class DecoderPool:
         process.owners[session_id] = owner
         return PoolSession(session_id, process)
 
-    def forget(self, owner: PoolSessionOwner) -> None:
+    def forget(self, owner: SessionOwner) -> None:
         """A player that is deleted while it waits for a process."""
         self._homeless = [(waiting, guilty) for waiting, guilty in self._homeless if waiting is not owner]
 
@@ -102,7 +85,7 @@ class DecoderPool:
         self._processes.clear()
 
     def _add_process(self) -> DecoderProcess:
-        process = DecoderProcess(next(self._process_numbers), self._memory_limit_mb, self._take_death)
+        process = DecoderProcess(next(self._process_numbers), self._memory_limit_mb, self._take_death, self._patience)
         process.start()
         self._processes.append(process)
         return process
@@ -119,23 +102,28 @@ class DecoderPool:
             self._processes.remove(process)
         if self._is_stopping:
             return
-        log.error("decoder process %d %s; it is replaced", process.pid, death.reason)
+        log.error("decoder process %d (pid %d) %s; it is replaced", process.number, process.pid, death.reason)
+        lived_s = asyncio.get_running_loop().time() - process.started_s
+        self._quick_deaths = self._quick_deaths + 1 if lived_s < QUICK_DEATH_S else 0
         for session_id, owner in process.owners.items():
             guilty = tuple(source for session, source in death.culprits if session == session_id)
-            self._homeless.append((owner, guilty))  # type: ignore[arg-type]
+            self._homeless.append((owner, guilty))
         process.owners.clear()
         if self._restart is None or self._restart.done():
             self._restart = asyncio.get_running_loop().create_task(self._replace())
 
     async def _replace(self) -> None:
         """Starts a new process, trying again for as long as the system refuses, and re-houses its sessions."""
-        for attempt in itertools.count():
+        for attempt in itertools.count(self._quick_deaths):
             await asyncio.sleep(RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)])
             try:
                 self._add_process()
                 break
             except OSError as error:
-                log.error("a decoder process could not be started: %s; trying again", os.strerror(error.errno or 0))
+                log.error("a decoder process could not be started: %s; trying again", error)
         homeless, self._homeless = self._homeless, []
         for owner, guilty in homeless:
-            owner.process_lost(guilty)
+            try:
+                owner.process_lost(guilty)
+            except Exception:
+                log.exception("a player could not go on in another decoder process")

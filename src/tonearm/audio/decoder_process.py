@@ -28,19 +28,32 @@ from tonearm.decoder.messages import (
     pack,
 )
 
-PING_INTERVAL_S: Final = 2.0
-SILENCE_LIMIT_S: Final = 10.0
-KILL_AFTER_S: Final = 1.0
 RECEIVE_BYTES: Final = 512 * 1024
 _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a process may give no sign of life, how often it is asked for one, and how long it may take to end."""
+
+    ping_interval_s: float = 2.0
+    silence_limit_s: float = 10.0
+    kill_after_s: float = 1.0
+
+
 class SessionOwner(Protocol):
     """Who a session's messages are for."""
 
     def receive(self, message: FromDecoder) -> None: ...
+
+    def process_lost(self, guilty_sources: tuple[int, ...]) -> None:
+        """The session is gone with its process; a new one can be opened at once.
+
+        `guilty_sources` are those of this session that the death counts against.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +67,24 @@ class Death:
 class DecoderProcess:
     """Started with `start`; `died` is called once when it ends without being stopped."""
 
-    def __init__(self, number: int, memory_limit_mb: int, died: "Callable[[DecoderProcess, Death], None]") -> None:
-        self._number = number
+    def __init__(
+        self,
+        number: int,
+        memory_limit_mb: int,
+        died: "Callable[[DecoderProcess, Death], None]",
+        patience: Patience | None = None,
+    ) -> None:
+        self.number = number
         self._memory_limit_mb = memory_limit_mb
         self._died = died
+        self._patience = patience or Patience()
         self._outgoing: deque[tuple[bytes, int | None]] = deque()
         self._has_outgoing = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._burial: asyncio.Task[None] | None = None
         self._is_stopping = False
         self._watchdog_fired = False
+        self.started_s = 0.0
         self._last_sign_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
         self.is_ready = asyncio.Event()
@@ -75,9 +97,9 @@ class DecoderProcess:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         culprits = os.memfd_create("tonearm-culprits", os.MFD_CLOEXEC)
+        os.ftruncate(culprits, CULPRIT_SLOTS * 8)
+        self._culprits = mmap.mmap(culprits, CULPRIT_SLOTS * 8)
         try:
-            os.ftruncate(culprits, CULPRIT_SLOTS * 8)
-            self._culprits = mmap.mmap(culprits, CULPRIT_SLOTS * 8)
             descriptors = (decoder_end.fileno(), culprits)
             self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
                 [sys.executable, "-m", "tonearm.decoder", *map(str, descriptors), str(self._memory_limit_mb)],
@@ -85,10 +107,11 @@ class DecoderProcess:
                 stdout=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 start_new_session=True,
-                env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+                env={**_inherited_environment(), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
             )
         except BaseException:
             node_end.close()
+            self._culprits.close()
             raise
         finally:
             decoder_end.close()
@@ -96,7 +119,7 @@ class DecoderProcess:
         node_end.setblocking(False)
         self._socket = node_end
         loop = asyncio.get_running_loop()
-        self._last_sign_s = loop.time()
+        self.started_s = self._last_sign_s = loop.time()
         self._tasks = [
             loop.create_task(self._receive_all()),
             loop.create_task(self._write_all()),
@@ -115,23 +138,27 @@ class DecoderProcess:
     async def stop(self) -> None:
         """Closes the socket, at which the process ends by itself, and kills it when it does not."""
         self._is_stopping = True
+        if self._burial is not None:
+            await asyncio.wait([self._burial])
+            return
+        await self._release()
+        await self._reap()
+        self._culprits.close()
+
+    async def _release(self) -> None:
+        """Closes the socket, after the last task that uses it has ended."""
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        self._release()
-        await self._reap()
-
-    def _release(self) -> None:
         self._socket.close()
         for _, descriptor in self._outgoing:
             if descriptor is not None:
                 os.close(descriptor)
         self._outgoing.clear()
-        self._culprits.close()
 
     async def _reap(self) -> int:
         try:
-            return await asyncio.to_thread(self._process.wait, KILL_AFTER_S)
+            return await asyncio.to_thread(self._process.wait, self._patience.kill_after_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return await asyncio.to_thread(self._process.wait)
@@ -145,15 +172,18 @@ class DecoderProcess:
             while received := await loop.sock_recv_into(self._socket, buffer):
                 for message in splitter.feed(view[:received]):
                     self._take_in(message)
-        except (OSError, BrokenMessage) as error:
-            log.warning("decoder %d: %s", self._number, error)
+        except OSError as error:
+            log.warning("decoder process %d: %s", self.number, error)
+        except BrokenMessage as error:
+            log.error("decoder process %d said what cannot be understood (%s) and is ended", self.number, error)
+            self._process.kill()
         self._is_stopping = True
-        loop.create_task(self._bury())  # noqa: RUF006 - kept alive by the loop's child: it ends in a call
+        self._burial = loop.create_task(self._bury())
 
     def _take_in(self, message: Message) -> None:
         match message:
             case Pong():
-                if message.busy_s < SILENCE_LIMIT_S:
+                if message.busy_s < self._patience.silence_limit_s:
                     self._last_sign_s = asyncio.get_running_loop().time()
             case Ready():
                 self.is_ready.set()
@@ -161,7 +191,11 @@ class DecoderProcess:
                 session: int = getattr(message, "session", 0)
                 owner = self.owners.get(session)
                 if owner is not None:
-                    owner.receive(message)  # type: ignore[arg-type]
+                    try:
+                        owner.receive(message)  # type: ignore[arg-type]
+                    except Exception:
+                        # It must not end what is received for all the other sessions.
+                        log.exception("decoder process %d: what it said could not be taken in", self.number)
 
     async def _write_all(self) -> None:
         loop = asyncio.get_running_loop()
@@ -196,15 +230,16 @@ class DecoderProcess:
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
+        interval_s, limit_s = self._patience.ping_interval_s, self._patience.silence_limit_s
         number = 0
         while True:
             number += 1
             asked_s = loop.time()
             self.send(Ping(number))
-            await asyncio.sleep(PING_INTERVAL_S)
-            if loop.time() - asked_s > 2 * PING_INTERVAL_S:
+            await asyncio.sleep(interval_s)
+            if loop.time() - asked_s > 2 * interval_s:
                 self._last_sign_s = loop.time()  # this process itself stood still: no sign could be read
-            elif loop.time() - self._last_sign_s > SILENCE_LIMIT_S:
+            elif loop.time() - self._last_sign_s > limit_s:
                 self._watchdog_fired = True
                 self._process.kill()
                 return
@@ -213,11 +248,10 @@ class DecoderProcess:
         """After the process closed its end: finds out why, and tells."""
         code = await self._reap()
         culprits = struct.unpack(f"<{CULPRIT_SLOTS}Q", self._culprits[:])
-        for task in self._tasks:
-            task.cancel()
-        self._release()
+        self._culprits.close()
+        await self._release()
         if self._watchdog_fired:
-            reason, counts = "gave no sign for 10 seconds", True
+            reason, counts = f"gave no sign for {self._patience.silence_limit_s:g} seconds", True
         elif code == EXIT_MEMORY_LIMIT:
             reason, counts = "reached its memory limit", True
         elif code < 0:
@@ -226,6 +260,11 @@ class DecoderProcess:
             reason, counts = f"exited with {code}", False
         pairs = tuple((value >> 32, value & 0xFFFFFFFF) for value in culprits if value) if counts else ()
         self._died(self, Death(reason, pairs))
+
+
+def _inherited_environment() -> dict[str, str]:
+    """Without the node's own settings: who decodes what strangers made shall not hold the node's password."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
 
 
 async def _until_writable(connection: socket.socket) -> None:

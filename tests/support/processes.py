@@ -1,0 +1,38 @@
+"""What a process holds of the system: descriptors and children."""
+
+import os
+from pathlib import Path
+
+
+def open_descriptors() -> dict[int, str]:
+    """This process's descriptors and what they are."""
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found[int(entry.name)] = str(entry.readlink())
+        except OSError:
+            continue  # the one that this very listing used
+    return found
+
+
+def is_alive(process_id: int) -> bool:
+    """Whether it runs; a zombie does not."""
+    try:
+        status = Path(f"/proc/{process_id}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def exists(process_id: int) -> bool:
+    """Whether it is there, be it as a zombie."""
+    return Path(f"/proc/{process_id}").exists()
+
+
+def environment_of(process_id: int) -> list[str]:
+    return Path(f"/proc/{process_id}/environ").read_bytes().decode().split("\0")
+
+
+def own_session(process_id: int) -> bool:
+    """Whether it leads a session of its own, which no terminal's Ctrl-C reaches."""
+    return os.getsid(process_id) == process_id
