@@ -16,6 +16,7 @@ from tonearm.audio.on_demand_pool import OnDemandPool
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.track_loader import TrackLoader
+from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import (
     BadRequest,
     LimitReached,
@@ -33,7 +34,6 @@ from tonearm.core.source_uri import initial_track_info, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_codec import is_encoded_track
 from tonearm.core.track_queue import LoopMode
-from tonearm.sources.byte_source import ByteSource, LocalFile
 from tonearm.sources.opener import SourceOpener
 
 CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
@@ -179,7 +179,7 @@ class Node:
             return None
         assert self._loader is not None, "the node was not started"
         try:
-            facts = await self._loader.load(track.info.uri)
+            facts = await self._loader.load(track.info.identifier)
         except PlayError as error:
             _raise_refusal(error.failure)
             log.info("a source was asked for that cannot be loaded: %s", error.failure.message)

@@ -141,6 +141,8 @@ class SourceThread:
             if self._order.start_sample:
                 self._go_to_start(media)
             self._give_up_turn()
+            if self._order.is_probe:
+                return
             self._gate = self._turns
             self._decode_to_end(media)
         finally:
