@@ -35,7 +35,7 @@ async def _measure(seconds: float) -> float:
 
     class Accept(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.Transport)
+            assert isinstance(transport, asyncio.BaseTransport)
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             transports.append(transport)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.fetching import opener
+from tonearm.core.byte_source import LocalFile
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
-from tonearm.sources.byte_source import LocalFile
 
 
 @pytest.fixture

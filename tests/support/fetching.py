@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
+from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.failure import PlayError
 from tonearm.core.source_policy import Pattern, SourcePolicy
-from tonearm.sources.byte_source import ByteSource, LocalFile
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 

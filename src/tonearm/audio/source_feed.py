@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from tonearm.core.byte_source import ByteSource
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DataFailed, Want
-from tonearm.sources.byte_source import ByteSource
 
 Send: TypeAlias = "Callable[[Data | DataFailed], None]"
 

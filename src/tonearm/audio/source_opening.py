@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tonearm.audio.source_feed import SourceFeed
+from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
-from tonearm.sources.byte_source import ByteSource, LocalFile, SourceFromPage
 
 
 class Opener(Protocol):

@@ -14,6 +14,7 @@ from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guarded_resolver import GuardedResolver
 from tonearm.sources.http_errors import admission_error, connect_error, refused
+from tonearm.sources.link_headers import LinkHeaders
 from tonearm.sources.radio_connector import RadioConnector
 
 MAX_REDIRECTS: Final = 5
@@ -35,20 +36,24 @@ class HttpClient:
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(self, uri: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def get(
+        self, uri: str, headers: Mapping[str, str], link_headers: LinkHeaders | None = None
+    ) -> aiohttp.ClientResponse:
         """The first response that is no redirect, with its body not yet read; the caller closes it.
 
+        `headers` go to each hop, `link_headers` only to the host that they belong to.
         Raises `PlayError`, as its subclass `PassingError` where trying again may help. The status is the
         caller's to judge.
         """
-        url = self._dialled_url(uri)
+        source_uri, url = self._dialled_url(uri)
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._get_once(url, headers)
+            own_headers = {} if link_headers is None else link_headers.headers_for(source_uri)
+            response = await self._get_once(url, {**own_headers, **headers})
             location = response.headers.get("Location")
             if response.status not in _REDIRECT_STATUSES or location is None:
                 return response
             response.close()
-            url = self._dialled_url(_joined(url, location))
+            source_uri, url = self._dialled_url(_joined(url, location))
         raise PlayError(
             PlayFailure(
                 FailureCode.TOO_MANY_REDIRECTS,
@@ -74,8 +79,8 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise connect_error(error, host) from error
 
-    def _dialled_url(self, uri: str) -> yarl.URL:
-        """The URL to dial for an admitted URI."""
+    def _dialled_url(self, uri: str) -> tuple[SourceUri, yarl.URL]:
+        """An admitted URI and the URL to dial for it."""
         try:
             source_uri = self._admit(uri)
         except RequestError as error:
@@ -92,7 +97,7 @@ class HttpClient:
         # The patterns judged one reading of the URI; no other reading of it must be dialled.
         if (url.raw_host, url.port) != (source_uri.host, source_uri.port):
             raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
-        return url
+        return source_uri, url
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

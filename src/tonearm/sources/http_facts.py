@@ -9,6 +9,7 @@ import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.http_errors import status_error
+from tonearm.sources.link_headers import LinkHeaders
 
 _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
 
@@ -18,6 +19,7 @@ class RemoteFile:
     """A file behind a URI: `given_uri` as asked for, `final_uri` where the redirects ended.
 
     `validator` is what `If-Range` needs to get the rest of the same file and of no other; None without one.
+    `link_headers` are what every request for the file has to carry.
     """
 
     given_uri: str
@@ -29,6 +31,7 @@ class RemoteFile:
     is_seekable: bool
     is_live: bool
     validator: str | None
+    link_headers: LinkHeaders | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ def content_range(response: aiohttp.ClientResponse) -> ContentRange | None:
     return ContentRange(int(first), None if total == "*" else int(total))
 
 
-def remote_file(given_uri: str, response: aiohttp.ClientResponse) -> RemoteFile:
+def remote_file(
+    given_uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None = None
+) -> RemoteFile:
     """The facts in the response to a request for everything from offset 0. Raises `PlayError` for a useless one."""
     host = response.url.host or ""
     part = content_range(response) if response.status == 206 else None
@@ -69,6 +74,7 @@ def remote_file(given_uri: str, response: aiohttp.ClientResponse) -> RemoteFile:
         is_seekable=part is not None and not is_live,
         is_live=is_live,
         validator=_validator(response),
+        link_headers=link_headers,
     )
 
 

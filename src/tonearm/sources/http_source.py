@@ -10,6 +10,7 @@ from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
 from tonearm.sources.http_errors import PassingError, read_error
 from tonearm.sources.http_facts import RemoteFile, empty_error, remote_file
+from tonearm.sources.link_headers import LinkHeaders
 from tonearm.sources.range_stream import RangeStream
 from tonearm.sources.retry_budget import RetryBudget
 
@@ -38,22 +39,26 @@ class HttpSource:
         self._is_closed = False
 
     @classmethod
-    async def open(cls, client: HttpClient, uri: str, settings: FetchSettings) -> "HttpSource":
+    async def open(
+        cls, client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None = None
+    ) -> "HttpSource":
         """Asks for the whole file by a range request. Raises `PlayError`."""
         for delay_s in settings.open_retry_delays_s:
             try:
-                return await cls._open_once(client, uri, settings)
+                return await cls._open_once(client, uri, settings, link_headers)
             except PassingError:
                 await asyncio.sleep(delay_s)
-        return await cls._open_once(client, uri, settings)
+        return await cls._open_once(client, uri, settings, link_headers)
 
     @classmethod
-    async def _open_once(cls, client: HttpClient, uri: str, settings: FetchSettings) -> "HttpSource":
-        response = await client.get(uri, {"Range": "bytes=0-"})
+    async def _open_once(
+        cls, client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None
+    ) -> "HttpSource":
+        response = await client.get(uri, {"Range": "bytes=0-"}, link_headers)
         try:
             if response.status == 416:
-                response = await _without_range(client, uri, response)
-            file = remote_file(uri, response)
+                response = await _without_range(client, uri, response, link_headers)
+            file = remote_file(uri, response, link_headers)
         except BaseException:
             response.close()
             raise
@@ -134,9 +139,11 @@ class HttpSource:
             await left.close()
 
 
-async def _without_range(client: HttpClient, uri: str, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
+async def _without_range(
+    client: HttpClient, uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None
+) -> aiohttp.ClientResponse:
     """An empty file has no range from 0; other servers just dislike the request."""
     response.close()
     if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
         raise empty_error(response.url.host or "")
-    return await client.get(uri, {})
+    return await client.get(uri, {}, link_headers)

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Sequence
 from typing import Final
 
+from tonearm.core.byte_source import LocalFile
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.sources.byte_source import LocalFile
 from tonearm.sources.detached_threads import DetachedThreads
 
 _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")

@@ -3,23 +3,28 @@
 import os
 from collections.abc import Iterable
 
+from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.source_policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
-from tonearm.sources.byte_source import ByteSource, LocalFile
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
 from tonearm.sources.http_errors import admission_error
 from tonearm.sources.http_source import HttpSource
+from tonearm.sources.link_headers import LinkHeaders
 from tonearm.sources.local_file import FileOpener, FileRefusedError
+from tonearm.sources.resolver.page_opening import PageOpening
+from tonearm.sources.resolver.page_resolver import PageResolver
+from tonearm.sources.resolver.settings import ResolverSettings
 
 
 class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
     `private_networks` tells whether addresses outside the open internet may be dialled; `own_addresses` are host
-    and port of the node's listening sockets. Which files may be read is the policy's `files`.
+    and port of the node's listening sockets. Which files may be read is the policy's `files`. With `resolver`
+    settings, pages are opened as the links behind them.
     """
 
     def __init__(
@@ -29,12 +34,24 @@ class SourceOpener:
         private_networks: bool,
         own_addresses: Iterable[tuple[str, int]] = (),
         settings: FetchSettings | None = None,
+        resolver: ResolverSettings | None = None,
     ) -> None:
         self._policy = policy
         self._settings = settings or FetchSettings()
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
         self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
         self._client = HttpClient(self._guard, self._admit, self._settings)
+        self._resolver: PageResolver | None = None
+        self._pages: PageOpening | None = None
+        if resolver is not None:
+            timeout_s = self._settings.connect_timeout_s
+            self._resolver = PageResolver(self._guard, self._admit, resolver, connect_timeout_s=timeout_s)
+            self._pages = PageOpening(self._resolver, self._fetch)
+
+    async def start(self) -> None:
+        """Sees whether the resolver can work. Raises `ResolverSetupError`."""
+        if self._resolver is not None:
+            await self._resolver.start()
 
     def add_own_address(self, host: str, port: int) -> None:
         """Tells of a listening socket whose port was chosen only when it was bound."""
@@ -64,11 +81,35 @@ class SourceOpener:
             raise admission_error(error) from error
         if source_uri.kind == "file":
             return await self._files.open(source_uri.path)
-        return await HttpSource.open(self._client, source_uri.normalised, self._settings)
+        if self._pages is not None:
+            return await self._pages.open(source_uri)
+        return await self._fetch(source_uri)
+
+    @property
+    def resolves_pages(self) -> bool:
+        return self._pages is not None
+
+    async def direct_uri(self, uri: str) -> str:
+        """What `open` would really open: the link behind a page, else `uri` in its normal form.
+
+        Raises `PlayError`, and the classes that `check` raises.
+        """
+        self.check(uri)
+        source_uri = self._admit(uri)
+        if self._pages is None or source_uri.kind == "file":
+            return source_uri.opened
+        link = (await self._pages.link_of(source_uri)).opened
+        self.check(link)
+        return link
 
     async def close(self) -> None:
-        """Closes the HTTP client. Sources that are still open break off."""
+        """Closes the HTTP client and ends the resolver's processes. Sources that are still open break off."""
+        if self._resolver is not None:
+            await self._resolver.close()
         await self._client.close()
+
+    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> ByteSource:
+        return await HttpSource.open(self._client, uri.normalised, self._settings, link_headers)
 
     def _admit(self, uri: str) -> SourceUri:
         source_uri = parse_source_uri(uri).absolute(os.getcwd())

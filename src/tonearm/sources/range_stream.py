@@ -182,7 +182,7 @@ class RangeStream:
         headers = {"Range": f"bytes={self._window.end}-"}
         if self._file.validator is not None:
             headers["If-Range"] = self._file.validator
-        return await self._client.get(uri, headers)
+        return await self._client.get(uri, headers, self._file.link_headers)
 
     def _check_goes_on(self, response: aiohttp.ClientResponse) -> None:
         if response.status not in (200, 206, 416):
