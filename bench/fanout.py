@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Final
+from typing import Final, cast
 
 _MESSAGE_BYTES: Final = 3844
 _CONNECTIONS: Final = 200
@@ -35,7 +35,7 @@ async def _measure(seconds: float) -> float:
 
     class Accept(asyncio.Protocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            assert isinstance(transport, asyncio.BaseTransport)
+            transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             transports.append(transport)
 
