@@ -214,21 +214,22 @@ def test_a_join_in_frames_that_come_late() -> None:
 def test_another_join_than_the_wanted_one_is_voided_with_what_follows() -> None:
     parts = audio(0, 5), audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)]), audio(10, 5, source=2, position=500)
     buffer = filled(*parts)
-    buffer.void_joins_except(2)
+    buffer.void_joins_except(1, 2)
     assert buffer.end_frame == 15
-    buffer.void_joins_except(3)
+    buffer.void_joins_except(1, 3)
     assert buffer.end_frame == 7
     assert buffer.next_end() is None
     buffer = filled(*parts)
-    buffer.void_joins_except(None)
+    buffer.void_joins_except(1, None)
     assert buffer.end_frame == 7
     assert buffer.end_place() == (1, 7 * FRAME_SAMPLES)
 
 
 def test_the_begin_of_what_sounds_is_no_join_to_be_voided() -> None:
     buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]))
+    buffer.void_joins_except(1, None)
     assert buffer.next_mark() is not None
-    buffer.void_joins_except(None)
+    buffer.void_joins_except(1, 2)
     assert buffer.frames_ahead == 5
 
 

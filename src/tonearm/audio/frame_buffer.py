@@ -77,10 +77,10 @@ class FrameBuffer:
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
         self._marks = deque(mark for mark in self._marks if mark.frame < frame)
 
-    def void_joins_except(self, source: SourceId | None) -> None:
-        """Forgets the frames from where another source than `source` joins."""
+    def void_joins_except(self, *sources: SourceId | None) -> None:
+        """Forgets the frames from where another source than one of `sources` begins."""
         for mark in self._marks:
-            if mark.kind is MarkKind.BEGIN and mark.source != source and mark.frame >= self.next_frame:
+            if mark.kind is MarkKind.BEGIN and mark.source not in sources and mark.frame >= self.next_frame:
                 self.void_from(mark.frame)
                 return
 

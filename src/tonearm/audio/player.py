@@ -1,5 +1,6 @@
 """The shell of a `Playback`: does what the rules say, sends a frame at each tick, and tells what happened."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -8,11 +9,13 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.event_log import EventLog
+from tonearm.audio.player_log import log_event
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
 from tonearm.audio.source_opening import Opener
 from tonearm.core.errors import LimitReached
-from tonearm.core.failure import PlayFailure
+from tonearm.core.event import Event
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
@@ -27,6 +30,15 @@ from tonearm.decoder.messages import Mark, MarkKind
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
 CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
+
+_NODE_ERROR: Final = PlayFailure(
+    FailureCode.CORRUPT,
+    Stage.DECODE,
+    "The node met an error of its own while it played this track, and gave the track up.",
+    "Look into the node's log, and report what it says.",
+)
+
+log = logging.getLogger(__name__)
 
 
 class Cancellable(Protocol):
@@ -107,8 +119,7 @@ class Player:
         self._is_deleted = True
         self._cancel_first_wait()
         self._services.clock.leave(self)
-        for event in self._playback.delete().events:
-            self._events.add(event)
+        self._tell_events(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._sound.close()
 
@@ -166,6 +177,13 @@ class Player:
     # The clock
 
     def tick(self) -> None:
+        try:
+            self._tick()
+        except Exception:
+            log.exception("player %s: sending a frame failed", self._playback.player_id)
+            self.went_wrong()
+
+    def _tick(self) -> None:
         """One frame's time: sends the next frame when there is one."""
         if self._playback.wants_frames:
             if self._is_dry and self._sound.can_flow:
@@ -190,8 +208,7 @@ class Player:
         self._broadcast.send(frame.pcm)
         self._frames_sent += 1
         if frame.source == self._playback.sounding:
-            samples = self._sound.position_samples(frame.source, frame.position_samples)
-            self._playback.position_ms = ms_of_samples(samples + FRAME_SAMPLES)
+            self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
         self._tell_complete_ends()
         self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
@@ -245,12 +262,16 @@ class Player:
 
     def source_decoded(self, source: SourceId) -> None:
         self._open_next_in_time()
+        if self._is_dry and self._playback.position_ms:
+            self._sound.flush()  # its last samples have been waited for: they shall not wait for the next track, too
         self.frames_arrived()
 
     def frames_arrived(self) -> None:
-        if self._is_dry and not self._is_deleted:
-            if self._playback.wants_frames:
-                self._tell_complete_ends()
+        if self._is_deleted:
+            return
+        if self._playback.wants_frames:
+            self._tell_complete_ends()  # an end may be known only after its last frame was sent
+        if self._is_dry:
             self._update_ticking()
 
     def sources_guilty(self, sources: tuple[SourceId, ...]) -> None:
@@ -259,11 +280,24 @@ class Player:
             if uri is not None:
                 self._services.suspects.strike(uri)
 
+    def went_wrong(self) -> None:
+        """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
+        try:
+            source = self._playback.sounding
+            if source is not None:
+                outcome = self._playback.failed(source, _NODE_ERROR)
+                self._drop(source)
+                self._perform(outcome)
+        except Exception:
+            log.exception(
+                "player %s: the track could not be given up; the player stands still", self._playback.player_id
+            )
+            self._services.clock.leave(self)
+
     # How it is done
 
     def _perform(self, outcome: Outcome) -> None:
-        for event in outcome.events:
-            self._events.add(event)
+        self._tell_events(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):
                 # The URI as given: what a page led to last time may have expired.
@@ -274,6 +308,11 @@ class Player:
         playback = self._playback
         self._sound.play(playback.sounding, playback.following, playback.filters)
         self._update_ticking()
+
+    def _tell_events(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            log_event(self._playback.player_id, event)
+            self._events.add(event)
 
     def _drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)

@@ -5,6 +5,7 @@ The decoder renders what is granted; this side keeps up to ten frames, so a busy
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -34,6 +35,8 @@ GRANT_STEP_FRAMES: Final = 5
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
 LATE_PLAN_STEP_FRAMES: Final = 2
 
+log = logging.getLogger(__name__)
+
 
 class SoundOwner(Protocol):
     """Who is told what becomes of the sources."""
@@ -54,6 +57,10 @@ class SoundOwner(Protocol):
         """A decoder process died while it worked on them. Told before they are opened again."""
         ...
 
+    def went_wrong(self) -> None:
+        """What the decoder said led to an error of the node's own, which is in the log."""
+        ...
+
 
 class Sound:
     """Lives as long as its player; survives the death of decoder processes."""
@@ -66,9 +73,7 @@ class Sound:
         self._uris: dict[SourceId, str] = {}
         self._openings: dict[SourceId, SourceOpening] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._live: set[SourceId] = set()
         self._decoded: set[SourceId] = set()
-        self._position_bases: dict[SourceId, int] = {}
         self._break_offs: dict[SourceId, PlayFailure] = {}
         self._sounding: SourceId = 0
         self._following: SourceId | None = None
@@ -79,6 +84,8 @@ class Sound:
         self._plan_ramps = False
         self._granted_at = 0
         self._must_switch = False
+        self._resuming: SourceId | None = None  # goes on in a new session, after the frames that are still here
+        self._has_newer_filters = False
         self._has_flushed = False
         self._last_place: tuple[SourceId, int] = (0, 0)
         self.late_plans_total = 0
@@ -98,10 +105,6 @@ class Sound:
             return True
         return buffer.frames_ahead > 0 and (buffer.holds_end or self._sounding in self._decoded)
 
-    def position_samples(self, source: SourceId, samples: int) -> int:
-        """The position of a sample in its track, for a live source that was joined anew, too."""
-        return samples + self._position_bases.get(source, 0)
-
     def is_decoded(self, source: SourceId) -> bool:
         """Whether a source is decoded to its end."""
         return source in self._decoded
@@ -118,35 +121,30 @@ class Sound:
 
     def drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)
-        self._live.discard(source)
         self._decoded.discard(source)
-        self._position_bases.pop(source, None)
         self._break_offs.pop(source, None)
         opening = self._openings.pop(source, None)
         if opening is not None:
             self._keep_until_done(opening.drop())
 
     def play(self, sounding: SourceId | None, following: SourceId | None, filters: Filters) -> None:
-        """Makes these the plan, from the earliest frame on that is possible; nothing happens when they are."""
+        """Makes these the plan, from the earliest frame on that is possible; nothing happens when they are.
+
+        A `following` source that has failed is not waited for.
+        """
         wanted = sounding or 0
-        buffer = self.buffer
+        following = following if following in self._uris else None
         switches = wanted != self._sounding
         if not switches and following == self._following and filters == self._filters:
             return
-        at_frame = buffer.next_frame
-        # A cut that is not heard yet belongs to every plan that replaces the one with the cut.
-        switches = self._must_switch = switches or self._must_switch
-        if switches:
-            buffer.void_from(at_frame)
-        elif following != self._following:
-            buffer.void_joins_except(following)
-        self._plan_ramps = filters != self._filters or (self._plan_ramps and self._epoch != self._played_epoch)
-        if self._plan_ramps and not switches and self._until_tick_s() < PLAN_LEAD_S:
-            at_frame += 1
-        self._sounding, self._following, self._filters = wanted, following, filters
         self._late_plans = 0
         self._has_flushed = False
-        self._send_plan(at_frame, switches)
+        if switches or self._must_switch:
+            self._cut_to(wanted, following, filters)
+        elif self._resuming is not None:
+            self._change_resumed(following, filters)
+        else:
+            self._change(following, filters)
 
     def source_ended(self, joined: SourceId | None) -> None:
         """The sounding source ended in what was rendered, and `joined` (None: silence) comes next in it."""
@@ -181,24 +179,11 @@ class Sound:
     # Messages of the decoder
 
     def receive(self, message: FromDecoder) -> None:
-        match message:
-            case Audio():
-                self._take_audio(message)
-            case Want():
-                opening = self._openings.get(message.source)
-                if opening is not None:
-                    opening.want(message)
-            case Opened():
-                opening = self._openings.get(message.source)
-                facts = message.facts if opening is None else opening.completed(message.facts)
-                if facts.is_stream:
-                    self._live.add(message.source)
-                self._owner.source_opened(message.source, facts)
-            case Failed():
-                self._take_failure(message.source, message.failure, message.gave_audio)
-            case Decoded():
-                self._decoded.add(message.source)
-                self._owner.source_decoded(message.source)
+        try:
+            self._take_in(message)
+        except Exception:
+            log.exception("%s could not be taken in", type(message).__name__)
+            self._owner.went_wrong()
 
     def process_lost(self, guilty_sources: tuple[int, ...]) -> None:
         """Goes on in another process, after the frames that are still here."""
@@ -207,26 +192,54 @@ class Sound:
         for source, opening in tuple(self._openings.items()):
             del self._openings[source]
             self._keep_until_done(opening.drop())
-        sounding, following = self._sounding, self._following
-        last_source, last_sample = self.buffer.end_place() or self._last_place
-        if last_source == following:  # what is here ends within the following source
-            sounding, following = last_source, None
-        samples = last_sample if last_source == sounding else 0
-        holds_all = self.buffer.holds_end
         self._decoded.clear()
         self._open_session()
-        for source, uri in tuple(self._uris.items()):
-            if source == sounding and holds_all:
-                continue
-            start = samples if source == sounding else 0
-            if source in self._live and start:
-                self._position_bases[source] = self.position_samples(source, start)
-            self._start_opening(source, uri, 0.0, start)
-        if sounding and not holds_all:
-            self._must_switch = True
-            self._send_plan_of(self.buffer.end_frame, sounding, after=sounding, following=following)
+        self._resume()
 
     # How it is done
+
+    def _cut_to(self, sounding: SourceId, following: SourceId | None, filters: Filters) -> None:
+        """A cut that is not heard yet belongs to every plan that replaces the one with the cut."""
+        self._must_switch = True
+        self._resuming = None
+        self._plan_ramps = False
+        self._sounding, self._following, self._filters = sounding, following, filters
+        self.buffer.void_from(self.buffer.next_frame)
+        self._send_plan(self.buffer.next_frame)
+
+    def _change(self, following: SourceId | None, filters: Filters) -> None:
+        buffer = self.buffer
+        is_under_way = self._epoch != self._played_epoch
+        if following == self._following and is_under_way and buffer.frames_ahead:
+            # Each plan makes the one before it worthless: with many changes a second none would ever be heard.
+            self._filters = filters
+            self._has_newer_filters = True
+            return
+        if following != self._following:
+            buffer.void_joins_except(self._sounding, following)
+        self._plan_ramps = filters != self._filters or (self._plan_ramps and is_under_way)
+        self._following, self._filters = following, filters
+        self._send_plan(self._earliest_frame())
+
+    def _change_resumed(self, following: SourceId | None, filters: Filters) -> None:
+        """Changes a plan that waits for a new session, to be heard after the frames that are here."""
+        end_frame = self.buffer.end_frame
+        if following != self._following:
+            self.buffer.void_joins_except(self._sounding, following)
+        self._following, self._filters = following, filters
+        if self.buffer.end_frame == end_frame:
+            self._send_plan(end_frame)
+        elif self._session is not None:
+            # The frames here end earlier now, in another source: it has to be opened again instead.
+            self._session.close()
+            self.process_lost(())
+
+    def _earliest_frame(self) -> int:
+        """Where a change may begin. A ramp has to be heard from its first frame on, which takes a moment to render."""
+        buffer = self.buffer
+        if self._plan_ramps and self._until_tick_s() < PLAN_LEAD_S:
+            return min(buffer.next_frame + 1, buffer.end_frame)
+        return buffer.next_frame
 
     def _open_session(self) -> None:
         self._session = self._pool.open(self)
@@ -234,44 +247,59 @@ class Sound:
             return
         self._epoch += 1
         self._played_epoch = self._epoch
-        self._plan_ramps = self._must_switch = False
+        self._plan_ramps = self._must_switch = self._has_newer_filters = False
+        self.buffer.void_unknown_end()
         first_frame = self.buffer.end_frame
         self._granted_at = first_frame
         self._session.send(OpenSession(self._session.id, self._epoch, first_frame, self._filters))
 
+    def _resume(self) -> None:
+        """Opens the sources in the session that was just begun, each from where the frames here end in it."""
+        self._resuming = None
+        if self._session is None:
+            return  # there is no process; this is called again when there is one
+        sounding = self._sounding
+        last_source, last_sample = self.buffer.end_place() or self._last_place
+        finished: set[SourceId] = set()
+        if last_source == self._following and last_source != sounding:
+            finished.add(sounding)  # what is here ends within the following source
+            sounding = last_source
+        if self.buffer.holds_end:
+            finished.add(sounding)
+        for source, uri in tuple(self._uris.items()):
+            if source in finished:
+                continue
+            self._start_opening(source, uri, 0.0, last_sample if source == sounding == last_source else 0)
+        if sounding and sounding not in finished:
+            self._resuming = sounding
+            self._send_plan(self.buffer.end_frame)
+
     def _start_opening(self, source: SourceId, uri: str, delay_s: float, start_sample: int) -> None:
         if self._session is not None:
             self._openings[source] = SourceOpening(
-                source, uri, delay_s, start_sample, self._opener, self._session, self._owner.source_failed
+                source, uri, delay_s, start_sample, self._opener, self._session, self._opening_failed
             )
 
     def _keep_until_done(self, task: asyncio.Task[None]) -> None:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _send_plan(self, at_frame: int, switches: bool) -> None:
-        self._send_plan_of(
-            at_frame, self._sounding if switches else None, after=self._sounding, following=self._following
-        )
-
-    def _send_plan_of(
-        self, at_frame: int, switch_to: SourceId | None, after: SourceId, following: SourceId | None
-    ) -> None:
+    def _send_plan(self, at_frame: int) -> None:
         if self._session is None:
             return
         self._epoch += 1
-        self._session.send(
-            Plan(
-                self._session.id,
-                self._epoch,
-                self._played_epoch,
-                at_frame,
-                switch_to,
-                after,
-                following,
-                self._filters,
-            )
+        self._has_newer_filters = False
+        after, following, switch_to = self._sounding, self._following, None
+        if self._must_switch:
+            switch_to = after
+        elif self._resuming is not None:
+            switch_to = self._resuming
+            if self._resuming != after:  # it is the following source, of which the beginning is here
+                after, following = self._resuming, None
+        order = Plan(
+            self._session.id, self._epoch, self._played_epoch, at_frame, switch_to, after, following, self._filters
         )
+        self._session.send(order)
         self._grant()
 
     def _grant(self) -> None:
@@ -286,6 +314,42 @@ class Sound:
                 )
             )
 
+    def _take_in(self, message: FromDecoder) -> None:
+        match message:
+            case Audio():
+                self._take_audio(message)
+            case Want():
+                opening = self._openings.get(message.source)
+                if opening is not None:
+                    opening.want(message)
+            case Opened() | Failed() | Decoded():
+                if message.source in self._uris:  # else it was dropped meanwhile
+                    self._take_report(message)
+
+    def _take_report(self, report: Opened | Failed | Decoded) -> None:
+        source = report.source
+        match report:
+            case Opened():
+                opening = self._openings.get(source)
+                facts = report.facts if opening is None else opening.completed(report.facts)
+                self._owner.source_opened(source, facts)
+            case Failed(gave_audio=True):
+                self._break_offs[source] = report.failure
+                self._decoded.add(source)
+                self._owner.frames_arrived()
+            case Failed():
+                self._owner.source_failed(source, report.failure)
+            case Decoded():
+                self._decoded.add(source)
+                self._owner.source_decoded(source)
+
+    def _opening_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        try:
+            self._owner.source_failed(source, failure)
+        except Exception:
+            log.exception("the failure of a source could not be taken in")
+            self._owner.went_wrong()
+
     def _take_audio(self, audio: Audio) -> None:
         if audio.epoch != self._epoch:
             return  # of a plan that was replaced
@@ -295,18 +359,15 @@ class Sound:
                 # Its first frame, in which the sound glides, comes too late: asked for again a little further on.
                 self._late_plans += 1
                 self.late_plans_total += 1
-                self._send_plan(buffer.next_frame + LATE_PLAN_STEP_FRAMES * self._late_plans, switches=False)
+                self._send_plan(min(buffer.next_frame + LATE_PLAN_STEP_FRAMES * self._late_plans, buffer.end_frame))
                 return
             buffer.void_from(audio.first_frame)
             self._played_epoch = audio.epoch
-            self._plan_ramps = False
-            self._must_switch = False
+            self._plan_ramps = self._must_switch = False
+            self._resuming = None
         buffer.append(audio)
+        if self._has_newer_filters:
+            self._plan_ramps = True
+            self._late_plans = 0
+            self._send_plan(self._earliest_frame())
         self._owner.frames_arrived()
-
-    def _take_failure(self, source: SourceId, failure: PlayFailure, gave_audio: bool) -> None:
-        if gave_audio:
-            self._break_offs[source] = failure
-            self._decoded.add(source)
-        else:
-            self._owner.source_failed(source, failure)

@@ -1,16 +1,20 @@
 """Hands the bytes of a fetched source to its decoder process, chunk by chunk, as they are asked for."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from tonearm.core.byte_source import ByteSource
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DataFailed, Want
 
 Send: TypeAlias = "Callable[[Data | DataFailed], None]"
 
 _LENGTH_LIMIT: Final = DATA_CHUNK_BYTES
+
+log = logging.getLogger(__name__)
 
 
 class SourceFeed:
@@ -42,6 +46,7 @@ class SourceFeed:
             self._send(DataFailed(order.session, order.source, error.failure))
         except Exception as error:
             # Whatever a server makes a library raise must end this track, not the node's task unseen.
+            log.exception("reading %s failed unexpectedly", text_for_logs(self._source.name))
             failure = PlayFailure(
                 FailureCode.CONNECTION_LOST,
                 Stage.READ,

@@ -1,6 +1,7 @@
 """Opens a player's sources and brings each to its decoder session, as a descriptor or as a feed of bytes."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -8,8 +9,11 @@ from tonearm.audio.source_feed import SourceFeed
 from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
+
+log = logging.getLogger(__name__)
 
 
 class Opener(Protocol):
@@ -89,6 +93,7 @@ class SourceOpening:
             self._failed(self._source, error.failure)
         except Exception as error:
             # A library's surprise ends this track with a reason instead of leaving it loading for ever.
+            log.exception("opening %s failed unexpectedly", text_for_logs(self._uri))
             self._failed(
                 self._source,
                 PlayFailure(
@@ -127,7 +132,7 @@ class SourceOpening:
             is_seekable=opened.is_seekable,
             is_live=opened.is_live,
             content_type=opened.content_type,
-            start_sample=0 if opened.is_live else self._start_sample,
+            start_sample=self._start_sample,
             has_descriptor=False,
             is_probe=self._is_probe,
         )

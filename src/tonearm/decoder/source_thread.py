@@ -138,7 +138,7 @@ class SourceThread:
         try:
             self._take_turn()
             media = self._open()
-            if self._order.start_sample:
+            if self._order.start_sample and not self._order.is_live:
                 self._go_to_start(media)
             self._give_up_turn()
             if self._order.is_probe:

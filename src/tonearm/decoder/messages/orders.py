@@ -26,6 +26,7 @@ class CloseSession:
 class OpenSource:
     """Node: open this source and decode ahead, from `start_sample` (48 kHz) on.
 
+    A live source is joined where it is now, and its samples are counted on from `start_sample`.
     With `has_descriptor` the file's descriptor comes with the message; without, the bytes are asked for by `Want`.
     A probe is opened only: nothing of it is decoded ahead.
     """
