@@ -134,11 +134,15 @@ class SourcesConfig(_Section):
 class ResolverConfig(_Section):
     """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
 
-    enabled: bool = Field(default=False, description="Whether pages are resolved at all.")
+    enabled: bool = Field(default=False, description="Whether pages are resolved; where not, only direct URIs play.")
     timeout_ms: int = Field(
         default=20_000, ge=1, le=3_600_000, description="How long resolving may take, in milliseconds."
     )
-    sites: _Texts = Field(default=(), description="Host names whose pages may be resolved; none listed means all.")
+    sites: _Texts = Field(
+        default=(),
+        description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
+        'empty list, is every one but "generic", which looks for media in any page.',
+    )
 
 
 class DecoderConfig(_Section):

@@ -22,6 +22,7 @@ from tonearm.core.errors import (
     LimitReached,
     PlayerExists,
     PlayerNotFound,
+    ResolveFailed,
     ResolverDisabled,
     SourceBlocked,
     SourceRefused,
@@ -66,7 +67,14 @@ class Node:
         self._loader: TrackLoader | None = None
 
     async def start(self) -> None:
-        """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails."""
+        """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, and
+        `ResolverSetupError` when the resolver cannot work as it is configured.
+        """
+        try:
+            await self._opener.start()
+        except BaseException:
+            await self._opener.close()
+            raise
         loop = asyncio.get_running_loop()
         suspects = _QuarantinedOpener(self._opener)
         self._services = PlayerServices(
@@ -167,7 +175,14 @@ class Node:
         return self._player(player_id).subscribe(sink, since, snapshot)
 
     async def resolve(self, url: str) -> str:
-        raise ResolverDisabled("The resolver is disabled on this node; give direct URLs.")
+        """The direct URL or path of what `url` plays."""
+        if not self._opener.resolves_pages:
+            raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
+        try:
+            return await self._opener.direct_uri(url)
+        except PlayError as error:
+            _raise_refusal(error.failure)
+            raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
     async def load_track(self, identifier: str) -> JsonObject | None:
         """TrackOut of what really opens; None for what cannot be played, and for what is no URI of ours."""
@@ -221,10 +236,10 @@ class _QuarantinedOpener:
         self._quarantine = Quarantine()
 
     def strike(self, uri: str) -> None:
-        self._quarantine.strike(uri, time.monotonic())
+        self._quarantine.strike(_normalised(uri), time.monotonic())
 
     async def open(self, uri: str) -> LocalFile | ByteSource:
-        if self._quarantine.is_quarantined(uri, time.monotonic()):
+        if self._quarantine.is_quarantined(_normalised(uri), time.monotonic()):
             raise PlayError(
                 PlayFailure(
                     FailureCode.QUARANTINED,
@@ -234,3 +249,8 @@ class _QuarantinedOpener:
                 )
             )
         return await self._opener.open(uri)
+
+
+def _normalised(uri: str) -> str:
+    """One name for one source, however it is written."""
+    return parse_source_uri(uri).normalised

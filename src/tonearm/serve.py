@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonearm.config import Config
-from tonearm.config_file import LoadedConfig
+from tonearm.config_file import DEFAULT_FILE, LoadedConfig
 from tonearm.core.source_policy import SourcePolicy
 from tonearm.logging_setup import set_up_logging
 from tonearm.node import Node, NodeSettings
@@ -19,12 +19,15 @@ from tonearm.server.app import serve as listen_on
 from tonearm.server.settings import EdgeSettings
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.resolver.page_resolver import ResolverSetupError
+from tonearm.sources.resolver.settings import ResolverSettings
 from tonearm.try_it import commands_to_try, node_url
 from tonearm.version import VERSION
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_CANNOT_LISTEN: Final = 2
+EXIT_WRONG_CONFIG: Final = 2
 
 _SHUTDOWN_PATIENCE_S: Final = 4.0
 
@@ -40,8 +43,12 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(loaded.config, shows_commands))
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(_run(loaded.config, shows_commands))
+    except ResolverSetupError as error:
+        sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
+        return EXIT_WRONG_CONFIG
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -96,7 +103,13 @@ def _opener(config: Config) -> SourceOpener:
         headers_timeout_s=sources.headers_timeout_s,
         stall_timeout_s=sources.stall_timeout_s,
     )
-    return SourceOpener(policy, private_networks=config.allows_private_networks, settings=settings)
+    resolver = ResolverSettings(timeout_s=config.resolver.timeout_ms / 1000, sites=config.resolver.sites)
+    return SourceOpener(
+        policy,
+        private_networks=config.allows_private_networks,
+        settings=settings,
+        resolver=resolver if config.resolver.enabled else None,
+    )
 
 
 def _node_settings(config: Config) -> NodeSettings:

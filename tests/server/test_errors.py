@@ -37,6 +37,7 @@ async def test_an_error_body_holds_six_fields(port: int) -> None:
         (errors.InvalidIdentifier("It is bad."), 400, "invalid_identifier"),
         (errors.PlayerNotFound("It is bad."), 404, "player_not_found"),
         (errors.ResolverDisabled("It is bad."), 400, "resolver_disabled"),
+        (errors.ResolveFailed("It is bad."), 400, "resolve_failed"),
         (RequestError("It is bad."), 400, "bad_request"),
     ],
 )

@@ -47,3 +47,9 @@ class LimitReached(RequestError):
 
 class ResolverDisabled(RequestError):
     code = "resolver_disabled"
+
+
+class ResolveFailed(RequestError):
+    """The link behind a page was not found."""
+
+    code = "resolve_failed"

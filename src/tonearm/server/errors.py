@@ -15,6 +15,7 @@ from tonearm.core.errors import (
     PlayerExists,
     PlayerNotFound,
     RequestError,
+    ResolveFailed,
     ResolverDisabled,
     SourceBlocked,
     SourceRefused,
@@ -61,6 +62,7 @@ STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyTy
     {
         BadRequest: HTTPStatus.BAD_REQUEST,
         InvalidIdentifier: HTTPStatus.BAD_REQUEST,
+        ResolveFailed: HTTPStatus.BAD_REQUEST,
         ResolverDisabled: HTTPStatus.BAD_REQUEST,
         UpgradeRequired: HTTPStatus.BAD_REQUEST,
         Unauthorized: HTTPStatus.UNAUTHORIZED,

@@ -49,9 +49,9 @@ class PageResolver:
         try:
             answer = await self._matching.ask({"op": "sites"}, self._settings.start_timeout_s)
         except (TimeoutError, ChildBroken) as error:
-            raise ResolverSetupError(f"the resolver's process does not work: {error or 'it took too long'}") from error
+            raise _does_not_work(str(error) or "it took too long to start") from error
         if isinstance(answer.get("error"), str):
-            raise ResolverSetupError(plain_reason(str(answer["error"])))
+            raise _does_not_work(plain_reason(str(answer["error"])))
         unknown = answer.get("unknown")
         if isinstance(unknown, list) and unknown:
             names = ", ".join(repr(name) for name in unknown)
@@ -110,3 +110,7 @@ class PageResolver:
         """Ends all processes and connections."""
         await asyncio.gather(self._matching.close(), self._resolving.close())
         await self._proxy.close()
+
+
+def _does_not_work(reason: str) -> ResolverSetupError:
+    return ResolverSetupError(f"resolver.enabled is true, but the resolver's process does not work: {reason}")
