@@ -1,0 +1,307 @@
+"""loadtracks, decodetrack and decodetracks, and what players show of their tracks, against a whole node."""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from lavalink.utils import decode_track as decode_as_client
+
+from tests.core.test_track_codec import VERSION_2, VERSION_3
+from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
+from tests.support.eventually import eventually
+from tests.support.http_client import connected
+from tests.support.media_server import MediaServer, media, redirect, stall, status
+from tests.support.running_node import RunningNode, running_node
+
+SOUND = music(3.0)
+SOUND_44K = music(3.0, 44_100)
+TAGS = {"title": "Söng 😀", "artist": "Bänd"}
+EMPTY = {"loadType": "empty", "data": {}}
+CLOSE = "Connection: close\r\n"  # the node keeps connections for the next request, unless the server does not
+
+FILES: Mapping[str, tuple[bytes, str]] = {  # name to content, and to the container's name in `encoded`
+    "song.mp3": (mp3(SOUND_44K, tags={**TAGS, "TSRC": "USS1Z9900001"}), "mp3"),
+    "song.flac": (flac(SOUND, tags={**TAGS, "ISRC": "USS1Z9900001"}), "flac"),
+    "song.opus": (opus(SOUND, tags={**TAGS, "ISRC": "USS1Z9900001"}), "ogg"),
+    "song.webm": (opus(SOUND, container="webm", tags=TAGS), "matroska/webm"),
+    "song.m4a": (m4a(SOUND_44K, tags=TAGS), "mp4"),
+    "song with no tags.wav": (wav(SOUND), "wav"),
+}
+
+
+async def load(node: RunningNode, identifier: str) -> Any:
+    """What loadtracks answers, which is always 200 unless the node's policy is against it."""
+    answer = await node.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+async def load_track(node: RunningNode, identifier: str) -> Any:
+    loaded = await load(node, identifier)
+    assert loaded["loadType"] == "track"
+    return loaded["data"]
+
+
+async def decode(node: RunningNode, encoded: str) -> Any:
+    return (await node.request("GET", f"/v0/decodetrack?encodedTrack={quote(encoded, safe='')}")).json()
+
+
+def require_client_agrees(track: Any, probe_name: str | None = None) -> None:
+    """The published client reads from `encoded` what `info` says."""
+    info, seen = track["info"], decode_as_client(track["encoded"])
+    assert (seen.title, seen.author, seen.identifier) == (info["title"], info["author"], info["identifier"])
+    assert (seen.uri, seen.artwork_url, seen.isrc) == (info["uri"], info["artworkUrl"], info["isrc"])
+    assert (seen.stream, seen.position) == (info["isStream"], 0)
+    assert seen.duration == ((1 << 63) - 1 if info["isStream"] else info["length"])
+    assert seen.source_name == {"file": "local"}.get(info["sourceName"], info["sourceName"])
+    if probe_name is not None:
+        # Neither base64 nor the client knows the name otherwise: it is the last text before the position.
+        assert base64.b64decode(track["encoded"])[:-8].endswith(probe_name.encode())
+
+
+async def test_files_of_several_formats(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        for name, (content, probe_name) in FILES.items():
+            path = tmp_path / name
+            path.write_bytes(content)
+            track = await load_track(node, str(path))
+            info = track["info"]
+            assert info["identifier"] == info["uri"] == str(path)
+            assert info["length"] == pytest.approx(3000, abs=60)
+            assert info["sourceName"] == "file"
+            assert (info["isSeekable"], info["isStream"], info["position"]) == (True, False, 0)
+            assert (track["pluginInfo"], track["userData"]) == ({}, {})
+            if name == "song with no tags.wav":
+                assert (info["title"], info["author"], info["isrc"]) == ("song with no tags", "", None)
+            else:
+                assert (info["title"], info["author"]) == ("Söng 😀", "Bänd")
+            if name in ("song.mp3", "song.flac", "song.opus"):
+                assert info["isrc"] == "USS1Z9900001"
+            require_client_agrees(track, probe_name)
+            assert await decode(node, track["encoded"]) == track
+
+
+async def test_a_path_that_is_written_in_other_ways(tmp_path: Path) -> None:
+    (tmp_path / "ä b.wav").write_bytes(wav(SOUND))
+    async with running_node(tmp_path) as node:
+        for identifier in ("ä b.wav", "./ä b.wav", f"file://{quote(str(tmp_path))}/%C3%A4%20b.wav"):
+            info = (await load_track(node, identifier))["info"]
+            assert info["identifier"] == identifier
+            assert info["title"] == "ä b"
+            assert info["length"] == 3000
+
+
+async def test_http_with_and_without_ranges(tmp_path: Path) -> None:
+    body, _ = FILES["song.mp3"]
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        with_ranges = server.serve("/with.mp3", media(body, headers=CLOSE))
+        without_ranges = server.serve("/without.mp3", media(body, ranges=False, headers=CLOSE))
+        moved = server.serve("/moved", redirect("/with.mp3"))
+        for url, is_seekable in ((with_ranges, True), (without_ranges, False), (moved, True)):
+            track = await load_track(node, url)
+            info = track["info"]
+            assert info["identifier"] == info["uri"] == url
+            assert info["length"] == pytest.approx(3000, abs=100)
+            assert (info["isSeekable"], info["isStream"], info["sourceName"]) == (is_seekable, False, "http")
+            assert info["title"] == "Söng 😀"
+            require_client_agrees(track, "mp3")
+        await server.all_gone()
+
+
+async def test_a_radio_station(tmp_path: Path) -> None:
+    body, _ = FILES["song.mp3"]
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        url = server.serve("/live", media(body, ranges=False, stall_after=len(body) - 1, headers="icy-name: Radio\r\n"))
+        track = await load_track(node, url)
+        info = track["info"]
+        assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
+        require_client_agrees(track, "mp3")
+        decoded = await decode(node, track["encoded"])
+        assert decoded == track
+        await server.all_gone()
+
+
+async def test_what_cannot_be_played_is_empty(tmp_path: Path) -> None:
+    files = {
+        "nothing.mp3": b"",
+        "text.mp3": b"This is no sound at all.\n" * 200,
+        "beginning.m4a": FILES["song.m4a"][0][:500],
+        "silent.mp4": video_without_sound(),
+        "header only.wav": wav(SOUND)[:44],
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        closed_port = server.port + 1 if server.port < 65_535 else 1
+        identifiers = [
+            *(str(tmp_path / name) for name in (*files, "missing.mp3", "", "x" * 300)),
+            server.serve("/404", status(404)),
+            server.serve("/text", media(b"<html></html>" * 50, content_type="text/html")),
+            server.serve("/circle", redirect("/circle")),
+            f"http://127.0.0.1:{closed_port}/x.mp3",
+            "",
+            "   ",
+            "ytsearch:never gonna give you up",
+            "spotify:track:1",
+            "http://",
+            "http://user:password@127.0.0.1/x.mp3",
+            "a\x00b",
+            "/" + "a" * 5000,
+            VERSION_3,
+        ]
+        for identifier in identifiers:
+            assert await load(node, identifier) == EMPTY, identifier
+        missing = await node.request("GET", "/v0/loadtracks")
+        assert (missing.status, missing.json()["code"]) == (400, "bad_request")
+
+
+async def test_policy_is_asked_for_what_was_given_and_for_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(SOUND))
+    async with MediaServer() as server:
+        server.serve("/song.wav", media(wav(SOUND)))
+        server.serve("/forbidden.wav", media(wav(SOUND)))
+        server.serve("/leads-there", redirect("/forbidden.wav"))
+        config = '[sources]\nblocked = ["forbidden"]\nfiles = false\n'
+        async with running_node(tmp_path, config) as node:
+            assert (await load_track(node, server.url("/song.wav")))["info"]["length"] == 3000
+            for identifier, code in (
+                (server.url("/forbidden.wav"), "source_blocked"),
+                (server.url("/leads-there"), "source_blocked"),
+                (str(tmp_path / "song.wav"), "source_refused"),
+                (f"http://127.0.0.1:{node.port}/v0/players", "source_refused"),
+            ):
+                answer = await node.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
+                assert (answer.status, answer.json()["code"]) == (403, code), identifier
+            assert await load(node, VERSION_3) == EMPTY
+        assert [request.path for request in server.requests] == ["/song.wav", "/leads-there"]
+        async with running_node(tmp_path, "[sources]\nprivate_networks = false\n") as node:
+            port = server.port
+            for host in ("127.0.0.1", "localhost", "[::1]"):
+                target = f"/v0/loadtracks?identifier=http://{host}:{port}/song.wav"
+                answer = await node.request("GET", target)
+                assert (answer.status, answer.json()["code"]) == (403, "source_refused")
+                assert "sources.private_networks" in answer.json()["message"]
+
+
+async def test_the_password_is_asked_for_first(tmp_path: Path) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "geheim"\n') as node:
+        for method, target in (
+            ("GET", "/v0/loadtracks?identifier=/x"),
+            ("GET", "/v0/loadtracks"),
+            ("GET", f"/v0/decodetrack?encodedTrack={VERSION_2}"),
+            ("POST", "/v0/decodetracks"),
+        ):
+            body = [VERSION_2] if method == "POST" else None
+            for headers in ((), (("Authorization", "Bearer geheim"),)):
+                answer = await node.request(method, target, body, headers=headers)
+                assert (answer.status, answer.json()["code"]) == (401, "unauthorized")
+            let_in = await node.request(method, target, body, headers=(("Authorization", "geheim"),))
+            assert let_in.status == (400 if target == "/v0/loadtracks" else 200)
+
+
+async def test_known_strings_and_a_wrong_entry(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node:
+        tracks = (await node.request("POST", "/v0/decodetracks", [VERSION_2, VERSION_3])).json()
+        assert [track["info"]["title"] for track in tracks] == [
+            "Rick Astley - Never Gonna Give You Up",
+            "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
+        ]
+        assert [await decode(node, VERSION_2), await decode(node, VERSION_3)] == tracks
+        wrong = await node.request("POST", "/v0/decodetracks", [VERSION_2, "x"])
+        assert (wrong.status, wrong.json()["code"]) == (400, "invalid_identifier")
+        assert "Entry 1" in wrong.json()["message"]
+
+
+async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
+    song = tmp_path / "song.flac"
+    song.write_bytes(FILES["song.flac"][0])
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        url = server.serve("/song.mp3", media(FILES["song.mp3"][0], headers=CLOSE))
+        broken = server.serve("/text", media(b"no sound " * 10_000, headers=CLOSE))
+        await asyncio.gather(load(node, str(song)), load(node, url))
+        await server.all_gone()
+        before = node.open_descriptors()
+        assert len(node.decoder_pids()) == 2  # the one for players, and the one that plays nothing
+        loaded = await asyncio.gather(*(load(node, uri) for uri in (str(song), url, broken, "/nothing") * 10))
+        assert [one["loadType"] for one in loaded] == ["track", "track", "empty", "empty"] * 10
+        await server.all_gone()
+        await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
+
+
+async def test_a_client_that_leaves_ends_its_load(tmp_path: Path) -> None:
+    song, _ = FILES["song.mp3"]
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        await load_track(node, server.serve("/song.mp3", media(song, headers=CLOSE)))
+        before = node.open_descriptors()
+        for answer in (stall(), media(song, stall_after=100)) * 3:
+            url = server.serve("/stuck", answer)
+            async with connected(node.port) as connection:
+                connection.send_request("GET", f"/v0/loadtracks?identifier={url}")
+                await server.requested(len(server.requests) + 1)
+            await server.all_gone()
+        await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
+
+
+async def test_the_node_ends_in_the_middle_of_a_load(tmp_path: Path) -> None:
+    async with MediaServer() as server:
+        async with running_node(tmp_path) as node, connected(node.port) as connection:
+            connection.send_request("GET", f"/v0/loadtracks?identifier={server.serve('/silent', stall())}")
+            await server.requested(1)
+        assert not any("ERROR" in line for line in node.log)
+        await server.all_gone()
+
+
+async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> None:
+    song = tmp_path / "song.flac"
+    song.write_bytes(FILES["song.flac"][0])
+    async with running_node(tmp_path) as node:
+        create = {"id": "p", "uri": str(song), "metadata": {"of": "player"}}
+        assert (await node.request("POST", "/v0/players", create)).status == 201
+        state: Any = None
+
+        async def is_opened() -> bool:
+            nonlocal state
+            state = (await node.request("GET", "/v0/players/p")).json()
+            return bool(state["track"]["info"]["length"])
+
+        while not await is_opened():
+            require_client_agrees(state["track"])
+            await asyncio.sleep(0.01)
+        track = state["track"]
+        assert track["userData"] == {"of": "player"}
+        assert track["info"]["title"] == "Söng 😀"
+        require_client_agrees(track, "flac")
+        loaded = await load_track(node, str(song))
+        assert loaded["encoded"] == track["encoded"]
+        assert {**loaded["info"], "position": 0} == {**track["info"], "position": 0}
+        listed = (await node.request("GET", "/v0/players")).json()[0]
+        assert listed["track"]["encoded"] == track["encoded"]
+        assert listed["track"]["info"]["position"] == listed["position"]
+        # The node starts the clock by itself after a while; the position moves in the list, not in the identifier.
+        while not state["position"]:
+            await asyncio.sleep(0.02)
+            state = (await node.request("GET", "/v0/players/p")).json()
+        assert state["track"]["info"]["position"] == state["position"] > 0
+        assert state["track"]["encoded"] == track["encoded"]
+
+
+async def test_the_metadata_of_a_track_is_its_own_or_the_players(tmp_path: Path) -> None:
+    song = tmp_path / "song.flac"
+    song.write_bytes(FILES["song.flac"][0])
+    async with running_node(tmp_path) as node:
+        await node.request("POST", "/v0/players", {"id": "p", "uri": str(song), "metadata": {"of": "player"}})
+        for metadata in ({"of": "track"}, {}, ["list"], None):
+            await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": metadata})
+        seen = []
+        for _ in range(5):
+            seen.append((await node.request("GET", "/v0/players/p")).json()["track"]["userData"])
+            assert (await node.request("POST", "/v0/players/p/skip")).status == 204
+        assert seen == [{"of": "player"}, {"of": "track"}, {"of": "player"}, ["list"], None]
+        change = {"merge": False, "value": "new"}
+        await node.request("PATCH", "/v0/players/p/metadata", change)
+        await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": {}})
+        assert (await node.request("GET", "/v0/players/p")).json()["track"]["userData"] == "new"
