@@ -26,9 +26,8 @@ async def play(request: web.Request) -> web.WebSocketResponse:
     try:
         while True:
             frame = await ffmpeg.stdout.readexactly(FRAME_BYTES)
-            if volume != 1:
-                samples = np.frombuffer(frame, np.int16) * volume
-                frame = np.clip(samples, -32768, 32767).astype(np.int16).tobytes()
+            samples = np.frombuffer(frame, np.int16) * volume
+            frame = np.clip(samples, -32768, 32767).astype(np.int16).tobytes()
             deadline += 0.020
             await asyncio.sleep(max(0.0, deadline - time.monotonic()))
             await socket.send_bytes(frame)

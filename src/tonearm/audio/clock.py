@@ -13,12 +13,12 @@ from weakref import WeakKeyDictionary
 
 from tonearm.core.frame import FRAME_MS
 
-PHASES: Final = 10
+PHASES: Final = 4  # 10 phases cost a sixth more CPU a frame at 50 players (more wake-ups, colder caches)
 CATCH_UP_FRAMES: Final = 10
 _FRAME_S: Final = FRAME_MS / 1000
 _PHASE_S: Final = _FRAME_S / PHASES
 _EARLY_S: Final = 0.001  # the loop's timers are whole milliseconds: this much too early counts as in time
-_JOIN_CHOICES: Final = 4
+_JOIN_CHOICES: Final = 2
 
 log = logging.getLogger(__name__)
 
