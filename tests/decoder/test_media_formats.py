@@ -32,6 +32,15 @@ def test_wav_with_few_bits_is_as_good_as_its_bits(coding: str, least_db: float) 
     assert snr_db(decode_bytes(wav(ORIGINAL, coding=coding)), ORIGINAL) > least_db
 
 
+@pytest.mark.parametrize("frequency_hz", [10_000, 20_000])
+def test_wav_is_wav_whatever_its_samples_look_like(frequency_hz: float) -> None:
+    # Newer versions of libav take these bytes for an MPEG transport stream.
+    media = open_bytes(wav(tone(frequency_hz, SECONDS, 96_000, level=0.9), 96_000, coding="f32"))
+    got = decode_rest(media)
+    assert media.facts.probe_name == "wav"
+    assert loudest_hz(got) == pytest.approx(frequency_hz, abs=1)
+
+
 LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "flac": ("flac", lambda: audio_files.flac(ORIGINAL)),
     "flac 24 bit": ("flac", lambda: encoded("flac", "flac", ORIGINAL, sample_format="s32")),
@@ -47,6 +56,9 @@ LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "wav 44.1 kHz": ("wav", lambda: wav(at(44_100), 44_100)),
     "wav 22.05 kHz": ("wav", lambda: wav(at(22_050), 22_050)),
     "caf": ("caf", lambda: encoded("caf", "pcm_s16le", ORIGINAL)),
+    "au": ("au", lambda: encoded("au", "pcm_s16be", ORIGINAL)),
+    "w64": ("w64", lambda: encoded("w64", "pcm_s16le", ORIGINAL)),
+    "rf64": ("wav", lambda: encoded("wav", "pcm_s16le", ORIGINAL, options={"rf64": "always"})),
 }
 
 

@@ -9,6 +9,18 @@ from tonearm.decoder.media_reader import MediaReader
 FIRST_BYTES: Final = 4096
 _ID3_HEADER_BYTES: Final = 10
 
+# How files begin, what stands 8 bytes further on, and libav's name for them.
+_PCM_CONTAINERS: Final = (
+    (b"RIFF", b"WAVE", "wav"),
+    (b"RF64", b"WAVE", "wav"),
+    (b"BW64", b"WAVE", "wav"),
+    (b"FORM", b"AIFF", "aiff"),
+    (b"FORM", b"AIFC", "aiff"),
+    (b".snd", b"", "au"),
+    (b"caff", b"desc", "caf"),
+    (b"riff\x2e\x91\xcf\x11", b"\xa5\xd6\x28\xdb", "w64"),
+)
+
 
 class RewoundReader:
     """Gives bytes that were read already once more, then goes on with the reader: for sources that cannot jump."""
@@ -52,6 +64,18 @@ def id3_tag_bytes(first: bytes) -> int:
     for seven_bits in first[6:_ID3_HEADER_BYTES]:
         size = size << 7 | seven_bits & 0x7F
     return _ID3_HEADER_BYTES + size
+
+
+def pcm_container(first: bytes) -> str | None:
+    """libav's name of the container when it is one for plain samples; None for all others, which libav tells apart.
+
+    libav weighs what all the bytes look like, and samples can look like anything: it takes a tone of 10 kHz in a WAV
+    file for an MPEG transport stream, because every 192nd byte is the right one.
+    """
+    for start, kind, container in _PCM_CONTAINERS:
+        if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
+            return container
+    return None
 
 
 def has_mp4_index_at_end(first: bytes) -> bool:

@@ -10,7 +10,13 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder import play_errors
 from tonearm.decoder.facts import heard_source_samples, source_facts
-from tonearm.decoder.first_bytes import RewoundReader, has_mp4_index_at_end, id3_tag_bytes, read_first_bytes
+from tonearm.decoder.first_bytes import (
+    RewoundReader,
+    has_mp4_index_at_end,
+    id3_tag_bytes,
+    pcm_container,
+    read_first_bytes,
+)
 from tonearm.decoder.guarded_reader import GuardedReader
 from tonearm.decoder.media_reader import MediaReader
 from tonearm.decoder.ogg_mending import OggMender
@@ -45,7 +51,7 @@ def open_media(
     if first.startswith(b"OggS"):
         whole = OggMender(whole)
     guard = GuardedReader(whole, name=name, size_bytes=size_bytes)
-    opened = open_audio(guard, name=name, content_type=content_type)
+    opened = open_audio(guard, name=name, content_type=content_type, container_name=pcm_container(first))
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
     facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)

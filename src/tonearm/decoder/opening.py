@@ -34,9 +34,14 @@ class OpenedAudio:
     first_frames: list[AudioFrame]
 
 
-def open_audio(guard: GuardedReader, *, name: str, content_type: str | None) -> OpenedAudio:
-    """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError."""
-    container = _open_container(guard, name, content_type)
+def open_audio(
+    guard: GuardedReader, *, name: str, content_type: str | None, container_name: str | None = None
+) -> OpenedAudio:
+    """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError.
+
+    `container_name` is libav's name of the container; None lets it find out.
+    """
+    container = _open_container(guard, name, content_type, container_name)
     try:
         stream = _first_audio_stream(container, name)
         decoder = PacketDecoder(container, stream, guard, name)
@@ -47,9 +52,12 @@ def open_audio(guard: GuardedReader, *, name: str, content_type: str | None) -> 
     return OpenedAudio(container, stream, decoder, first_frames)
 
 
-def _open_container(guard: GuardedReader, name: str, content_type: str | None) -> InputContainer:
+def _open_container(
+    guard: GuardedReader, name: str, content_type: str | None, container_name: str | None
+) -> InputContainer:
     arguments: dict[str, Any] = {
         "mode": "r",
+        "format": container_name,
         "container_options": {
             "protocol_whitelist": "none",
             "format_whitelist": ",".join(formats.CONTAINERS),
