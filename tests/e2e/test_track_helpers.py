@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,8 @@ from lavalink.utils import decode_track as decode_as_client
 from tests.core.test_track_codec import VERSION_2, VERSION_3
 from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
 from tests.support.eventually import eventually
-from tests.support.http_client import connected
-from tests.support.media_server import MediaServer, media, redirect, stall, status
+from tests.support.http_client import connected, websocket
+from tests.support.media_server import MediaServer, in_turn, media, redirect, stall, status
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(3.0)
@@ -253,6 +255,25 @@ async def test_the_node_ends_in_the_middle_of_a_load(tmp_path: Path) -> None:
             await server.requested(1)
         assert not any("ERROR" in line for line in node.log)
         await server.all_gone()
+
+
+async def test_a_crash_while_loading_is_heard_by_nobody(tmp_path: Path) -> None:
+    song = tmp_path / "song.flac"
+    song.write_bytes(flac(music(30.0)))
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        await node.request("POST", "/v0/players", {"id": "p", "uri": str(song)})
+        of_players = node.decoder_pids()
+        url = server.serve("/song.wav", in_turn(media(wav(SOUND), stall_after=20), media(wav(SOUND))))
+        async with websocket(node.port, "/v0/players/p/ws") as listener:
+            loading = asyncio.create_task(load_track(node, url))
+            await server.requested(1)
+            for pid in node.decoder_pids() - of_players:
+                os.kill(pid, signal.SIGSEGV)
+            assert (await loading)["info"]["length"] == 3000
+            for _ in range(20):
+                assert len((await listener.read_frame()).payload) == 3840
+            state = (await node.request("GET", "/v0/players/p")).json()
+        assert {state["quality"]["decoderProcess"]} == of_players
 
 
 async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> None:
