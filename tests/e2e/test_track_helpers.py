@@ -179,7 +179,7 @@ async def test_policy_is_asked_for_what_was_given_and_for_where_it_leads(tmp_pat
                 answer = await node.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
                 assert (answer.status, answer.json()["code"]) == (403, code), identifier
             assert await load(node, VERSION_3) == EMPTY
-        assert [request.path for request in server.requests] == ["/song.wav", "/leads-there"]
+        assert "/forbidden.wav" not in {request.path for request in server.requests}
         async with running_node(tmp_path, "[sources]\nprivate_networks = false\n") as node:
             port = server.port
             for host in ("127.0.0.1", "localhost", "[::1]"):
