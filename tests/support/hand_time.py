@@ -5,20 +5,31 @@ import itertools
 from collections.abc import Callable
 
 
+class Timer:
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
 class HandTime:
     """A clock with timers. `call_later` and `now_s` stand in for an event loop's."""
 
     def __init__(self, now_s: float = 1000.0) -> None:
         self._now_s = now_s
-        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
 
     def now_s(self) -> float:
         return self._now_s
 
-    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
         assert delay_s >= 0
-        heapq.heappush(self._timers, (self._now_s + delay_s, next(self._numbers), call))
+        timer = Timer(call)
+        heapq.heappush(self._timers, (self._now_s + delay_s, next(self._numbers), timer))
+        return timer
 
     @property
     def waiting_timers(self) -> int:
@@ -28,9 +39,10 @@ class HandTime:
         """Lets time pass; each timer goes off `late_s` after its time, or later when the one before it took long."""
         end_s = self._now_s + seconds
         while self._timers and self._timers[0][0] + late_s <= end_s:
-            due_s, _, call = heapq.heappop(self._timers)
+            due_s, _, timer = heapq.heappop(self._timers)
             self._now_s = max(self._now_s, due_s + late_s)
-            call()
+            if not timer.is_cancelled:
+                timer.call()
         self._now_s = max(self._now_s, end_s)
 
     def stand_still(self, seconds: float) -> None:

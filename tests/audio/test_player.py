@@ -1,0 +1,645 @@
+"""A player in moments that are rare with a real decoder: late frames, late ends, changes at the wrong time, faults."""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any
+
+import pytest
+
+from tests.support.player_bench import BEGIN, BROKE, END, PlayerBench, frame
+from tests.support.sinks import MemoryListener
+from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
+from tonearm.audio.sinks import Framing
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.track_queue import LoopMode
+from tonearm.decoder.messages import DropSource, Flush, OpenSession, Plan
+
+
+def ends(bench: PlayerBench) -> list[tuple[str, str]]:
+    return [(event["track"]["info"]["title"], event["reason"]) for event in bench.events.named("TrackEnd")]
+
+
+def state(bench: PlayerBench) -> Any:
+    return bench.player.state()["state"]
+
+
+# Start
+
+
+async def test_nothing_is_sent_before_the_first_listener() -> None:
+    bench = PlayerBench("a")
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(40)
+    assert bench.events.events == []
+    bench.listen()
+    bench.tick(5)
+    assert bench.listener.messages[:5] == [frame(number) for number in range(5)]
+
+
+async def test_the_clock_starts_without_a_listener_after_the_wait() -> None:
+    bench = PlayerBench("a", wait_ms=500)
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(24)
+    assert bench.player.state()["position"] == 0
+    bench.tick(6)
+    assert bench.player.state()["position"] in range(80, 121, 20)
+
+
+async def test_a_player_that_was_deleted_does_not_start() -> None:
+    bench = PlayerBench("a", wait_ms=500)
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    await bench.player.delete()
+    before = list(bench.events.ops)
+    bench.tick(100)
+    assert bench.events.ops == before == ["TrackEnd", "PlayerDelete"]
+    assert bench.time.waiting_timers == 0
+
+
+async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.opened(1)
+    bench.audio(0, 9, marks=[(BEGIN, 0, 1)])
+    bench.tick(5)
+    assert len(bench.listener) == 0
+    bench.decoded(1)
+    bench.tick(5)
+    assert len(bench.listener) == 5
+
+
+# Ends
+
+
+async def test_an_end_that_is_known_only_after_the_last_frame_is_told() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(10)
+    assert len(bench.listener) == 10
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == [("a", "finished")]
+    assert state(bench) == "idle"
+
+
+async def test_an_end_that_comes_after_the_sound_ran_dry_is_told() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(15)
+    assert state(bench) == "loading"
+    bench.decoded(1)
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_an_end_is_told_in_the_tick_of_the_last_frame() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    bench.tick(9)
+    assert ends(bench) == []
+    bench.tick(1)
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_an_end_that_comes_while_paused_is_told_at_play() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(10)
+    bench.player.pause()
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == []
+    bench.player.play()
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 2)
+    bench.opened(2)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.tick(4)
+    assert bench.events.ops[-1] != "TrackEnd"
+    bench.tick(1)
+    assert bench.events.ops[-3:] == ["TrackEnd", "QueueUpdate", "TrackStart"]
+    assert bench.listener.messages == [frame(number) for number in range(5)]
+    assert state(bench) == "playing"
+
+
+async def test_who_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
+    """Its last, partial frame would be held back for the next one, which may take long to open."""
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(15)
+    assert state(bench) == "loading"
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    assert isinstance(bench.session.orders[-1], Flush)
+
+
+async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
+    bench = PlayerBench("a", "b")
+    bench.listen()
+    bench.opened(1, length_ms=100)
+    bench.decoded(1)
+    assert not bench.orders(Flush)
+
+
+async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
+    bench = PlayerBench("a", "missing")
+    bench.start(10)
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    await bench.settle()
+    assert bench.plan.following is None
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
+    bench.tick(10)
+    assert ends(bench) == [("a", "finished"), ("missing", "loadFailed")]
+    assert state(bench) == "failed"
+    assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
+
+
+async def test_a_source_that_breaks_off_is_heard_to_its_last_frame() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.audio(10, 2, marks=[(BROKE, 12, 1)])
+    bench.tick(12)
+    assert len(bench.listener) == 12
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "connection_lost"
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+# Skips and other changes
+
+
+async def test_after_a_skip_nothing_of_the_old_track_is_heard() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(3)
+    old_epoch = bench.epoch
+    bench.player.skip()
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 3)
+    bench.audio(10, 5, epoch=old_epoch)
+    bench.tick(2)
+    assert len(bench.listener) == 3
+    bench.opened(2)
+    bench.audio(3, 10, 2, position=0, marks=[(BEGIN, 3, 2)], voice=2)
+    bench.tick(10)
+    assert bench.listener.messages[3:] == [frame(number, 2) for number in range(3, 13)]
+    assert bench.player.state()["position"] == 200
+    assert ends(bench) == [("a", "skipped")]
+
+
+async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
+    bench = PlayerBench("a")
+    bench.start(100)
+    for _ in range(100):
+        bench.player.pause()
+        bench.player.play()
+        bench.time.forward(0.005)
+    assert len(bench.listener) <= 26
+
+
+async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_more() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 5, 1), (BEGIN, 5, 2)])
+    bench.tick(2)
+    bench.player.set_loop(LoopMode.TRACK)
+    assert DropSource(bench.session.id, 2) in bench.session.orders
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 3)
+    bench.tick(8)  # the decoder is slow: what was rendered up to the join is heard, nothing of the other track
+    assert len(bench.listener) == 5
+    assert ends(bench) == []
+
+
+# Filters
+
+
+async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(1)
+    before = len(bench.orders(Plan))
+    for step in range(1, 51):
+        bench.player.change_filters(FilterChange(volume=step / 100))
+    assert len(bench.orders(Plan)) == before + 1
+    bench.audio(bench.plan.at_frame, 10, voice=1)
+    assert len(bench.orders(Plan)) == before + 2
+    assert bench.plan.filters.volume == 0.5
+    bench.audio(bench.plan.at_frame, 10, voice=50)
+    assert len(bench.orders(Plan)) == before + 2
+    bench.tick(3)
+    assert bench.listener.messages[-1] == frame(3, 50)
+    assert len(bench.events.named("FiltersChange")) == 50
+
+
+async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() -> None:
+    """From several clients at once, while each answer takes longer than the next change."""
+    bench = PlayerBench("a")
+    bench.start(10)
+    unanswered: deque[Plan] = deque()
+    seen = len(bench.orders(Plan))
+    heard: set[int] = set()
+    for step in range(1, 200):
+        bench.player.change_filters(FilterChange(volume=step / 100))
+        bench.time.forward(0.01)
+        plans = bench.orders(Plan)
+        unanswered.extend(plans[seen:])
+        seen = len(plans)
+        if step % 3 == 0 and unanswered:  # 30 ms for each answer
+            plan = unanswered.popleft()
+            voice = round(plan.filters.volume * 100)
+            bench.audio(plan.at_frame, 12, epoch=plan.epoch, voice=voice % 256)
+    assert len(bench.listener) >= 95
+    heard = {message[-1] for message in bench.listener.messages}
+    assert len(heard) > 20
+    assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")]
+
+
+async def test_a_change_that_comes_too_late_is_asked_for_further_on_but_never_beyond_what_is_here() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(2)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    for _ in range(20):
+        plan = bench.plan
+        bench.tick(3)
+        if not bench.player.state()["quality"]:
+            break
+        bench.audio(plan.at_frame, 5, epoch=plan.epoch, voice=1)
+        assert bench.plan.at_frame <= 10
+    quality = bench.player.state()["quality"]
+    assert isinstance(quality, dict)
+    assert quality["latePlans"] in (1, 2, 3)
+
+
+async def test_filters_for_a_track_that_is_not_here_yet_hold_from_its_first_frame() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    for volume in (0.3, 0.2, 0.1):
+        bench.player.change_filters(FilterChange(volume=volume))
+    assert (bench.plan.filters.volume, bench.plan.switch_to) == (0.1, 1)
+
+
+# Deaths of the decoder
+
+
+async def test_a_source_goes_on_where_the_frames_here_end() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.orders(OpenSession)[0].first_frame == 10
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
+    bench.tick(2)
+    bench.opened(1)
+    bench.audio(10, 10, voice=1, marks=[(BEGIN, 10, 1)])
+    bench.tick(14)
+    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 1) for n in range(10, 20))]
+    assert len(bench.events.named("TrackStart")) == 1
+    assert bench.player.state()["position"] == 400
+
+
+async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(12)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+
+
+async def test_guilty_sources_are_struck_before_they_are_opened_again() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.lose((1, 77))
+    assert bench.suspects.strikes == ["http://radio.example/a.mp3"]
+
+
+async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    for volume in (0.5, 0.4):
+        bench.player.change_filters(FilterChange(volume=volume))
+        assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
+    assert bench.plan.filters.volume == 0.4
+    bench.tick(2)
+    bench.audio(10, 10, voice=4)
+    bench.tick(14)
+    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 4) for n in range(10, 20))]
+
+
+async def test_a_skip_right_after_a_death() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.player.skip()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+
+
+async def test_a_skip_that_was_not_heard_yet_when_the_decoder_died() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.player.skip()
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+
+
+async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
+    bench.tick(4)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    bench.opened(2)
+    bench.tick(6)
+    assert ends(bench) == [("a", "finished")]
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
+
+
+async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_again() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.audio(5, 5, 2, position=1000)
+    bench.tick(2)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 1000 + 5 * FRAME_SAMPLES}
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
+    bench.tick(4)
+    assert ends(bench) == [("a", "finished")]
+    bench.audio(10, 10, 2, position=1000 + 5 * FRAME_SAMPLES, marks=[(BEGIN, 10, 2)], voice=1)
+    bench.tick(4)
+    assert bench.listener.messages == [frame(number) for number in range(10)]
+    assert len(bench.events.named("TrackStart")) == 2
+
+
+async def test_a_join_that_is_not_known_to_the_sample_is_made_anew() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1)])
+    bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)])
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 7 * FRAME_SAMPLES, 2: 0}
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (1, 1, 2, 7)
+
+
+async def test_another_next_track_right_after_a_death_in_a_join() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.audio(5, 5, 2, position=1000)
+    bench.pool.lose()
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.settle()
+    assert len(bench.pool.sessions) == 3
+    assert bench.started_at == {1: 4 * FRAME_SAMPLES, 3: 0}
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (1, 1, 3, 4)
+
+
+async def test_two_deaths_one_after_the_other_lose_nothing() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    bench.audio(10, 5, voice=1)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 15 * FRAME_SAMPLES}
+
+
+async def test_a_player_without_a_decoder_takes_all_orders() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.is_empty = True
+    bench.pool.lose()
+    bench.tick(10)
+    assert len(bench.listener) == 10
+    bench.player.change_filters(FilterChange(volume=0.5))
+    bench.player.pause()
+    bench.player.skip()
+    bench.player.set_loop(LoopMode.QUEUE)
+    bench.player.enqueue(make_track("d"))
+    bench.player.play()
+    bench.player.skip()
+    bench.tick(10)
+    assert bench.player.state()["quality"]["decoderProcess"] is None  # type: ignore[index, call-overload]
+    bench.pool.is_empty = False
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {3: 0}
+    assert (bench.plan.switch_to, bench.plan.filters.volume) == (3, 0.5)
+    bench.audio(10, 10, 3, position=0, marks=[(BEGIN, 10, 3)], voice=3)
+    bench.tick(5)
+    assert bench.listener.messages[10:] == [frame(number, 3) for number in range(10, 15)]
+
+
+async def test_a_player_may_be_deleted_while_it_waits_for_a_decoder() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.is_empty = True
+    bench.pool.lose()
+    await bench.player.delete()
+    assert bench.pool.waiting == []
+    bench.pool.is_empty = False
+    bench.pool.lose()
+    assert len(bench.pool.sessions) == 1
+
+
+async def test_a_source_that_cannot_be_opened_again_ends_after_what_is_here() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.failed(1, FILE_MISSING)
+    bench.tick(5)
+    assert ends(bench) == []
+    bench.tick(3)
+    assert len(bench.listener) == 10
+    assert ends(bench) == [("a", "loadFailed")]
+    assert bench.plan.switch_to == 2
+
+
+# Faults
+
+
+async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(2)
+    with monkeypatch.context() as patch:
+        patch.setattr("tonearm.audio.sound.Sound.take_frame", _fail)
+        bench.tick(1)
+    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "corrupt"
+    assert ends(bench) == [("a", "loadFailed")]
+    bench.opened(2)
+    bench.audio(bench.plan.at_frame, 10, 2, position=0, marks=[(BEGIN, bench.plan.at_frame, 2)], voice=2)
+    bench.tick(5)
+    assert bench.listener.messages[-1][-1] == 2
+
+
+async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    monkeypatch.setattr("tonearm.audio.player.Player._tick", _fail)
+    bench.tick(50)
+    assert bench.time.waiting_timers == 0 or state(bench) == "failed"
+    assert state(bench) == "failed"
+
+
+async def test_an_error_with_a_message_ends_the_track(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    with monkeypatch.context() as patch:
+        patch.setattr("tonearm.audio.frame_buffer.FrameBuffer.append", _fail)
+        bench.audio(10, 5)
+    assert ends(bench) == [("a", "loadFailed")]
+    assert state(bench) == "failed"
+    assert any(record.exc_info for record in caplog.records)
+
+
+async def test_a_listener_may_go_and_the_player_be_deleted_while_a_frame_is_sent() -> None:
+    bench = PlayerBench("a")
+    deletions: list[asyncio.Task[None]] = []
+    other = MemoryListener()
+    bench.listener.on_write = lambda: deletions.append(asyncio.ensure_future(bench.player.delete()))
+    bench.start(10)
+    bench.player.attach(other)
+    bench.tick(1)
+    await asyncio.gather(*deletions)
+    bench.tick(5)
+    assert bench.listener.closed[0][0] == other.closed[0][0] == 1000
+    assert bench.events.ops[-2:] == ["TrackEnd", "PlayerDelete"]
+
+
+async def test_reports_about_sources_that_were_dropped_change_nothing() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.player.skip()
+    before = bench.events.ops[:]
+    bench.opened(1)
+    bench.failed(1, FILE_MISSING)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.decoded(1)
+    assert bench.events.ops == before
+
+
+# Silence, log, memory
+
+
+async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
+    bench = PlayerBench("a")
+    stream = MemoryListener(Framing.RAW, wants_silence=True)
+    bench.player.attach(stream)
+    bench.tick(5)
+    assert len(stream) == 5
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(4)
+    bench.player.pause()
+    bench.tick(5)
+    assert len(stream) == 14
+    assert stream.messages[5:9] == [frame(number) for number in range(4)]
+    assert not any(b"".join(stream.messages[:5] + stream.messages[9:]))
+
+
+async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        bench = PlayerBench("a", "missing.mp3?token=secret")
+        bench.start(10)
+        await bench.settle()
+        bench.player.skip()
+        await bench.settle()
+    lines = [record.getMessage() for record in caplog.records]
+    bench.tick(2)
+    assert "player p: track ended (skipped): http://radio.example/a.mp3" in lines
+    assert "player p: track failed (file_missing): There is no such file. http://radio.example/missing.mp3" in lines
+    assert not any("secret" in line for line in lines)
+
+
+async def test_thousands_of_tracks_leave_nothing_behind() -> None:
+    bench = PlayerBench("t0")
+    bench.listen()
+    for number in range(3000):
+        if number:
+            bench.player.enqueue(make_track(f"t{number}"))
+        source = number + 1
+        at_frame = bench.plan.at_frame
+        if number % 5 == 1:
+            bench.failed(source, FILE_MISSING)
+        elif number % 5 == 2:
+            bench.player.skip()
+        elif number % 5 == 3:
+            bench.opened(source)
+            bench.decoded(source)
+            bench.failed(source, CONNECTION_LOST, gave_audio=True)
+            bench.audio(
+                at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (BROKE, at_frame + 1, source)]
+            )
+            bench.tick(2)
+        else:
+            bench.opened(source)
+            bench.decoded(source)
+            bench.audio(at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (END, at_frame + 1, source)])
+            bench.tick(2)
+        bench.opened(source)
+        bench.decoded(source)
+        bench.failed(source, CONNECTION_LOST, gave_audio=True)
+        bench.events.events.clear()
+        bench.events.texts.clear()
+        if number % 100 == 0:
+            await bench.settle()
+            bench.session.orders[:-1] = [order for order in bench.session.orders[:-1] if isinstance(order, Plan)][-1:]
+    await bench.settle()
+    # Whatever is kept by source must be gone with the source: the player and its sound hold next to nothing.
+    for holder in (bench.player, bench.player._sound, bench.player._sound.buffer):
+        for name, value in vars(holder).items():
+            if isinstance(value, (dict, set, list, deque)):
+                assert len(value) < 5, f"{type(holder).__name__}.{name}"
+
+
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError("a fault of the node itself")

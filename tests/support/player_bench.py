@@ -1,0 +1,217 @@
+"""A player with time and a decoder that are turned by hand: for what happens in between, where real ones seldom are."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tests.support.hand_time import HandTime
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.tracks import FILE_MISSING, make_track
+from tonearm.audio.clock import Clock
+from tonearm.audio.decoder_pool import DecoderPool, PoolSession
+from tonearm.audio.decoder_process import SessionOwner
+from tonearm.audio.player import Player, PlayerServices
+from tonearm.core.byte_source import LocalFile
+from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import (
+    Audio,
+    Decoded,
+    Failed,
+    FromNode,
+    Mark,
+    MarkKind,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Plan,
+)
+
+BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
+
+_M = TypeVar("_M", bound=FromNode)
+
+
+def frame(number: int, voice: int = 0) -> bytes:
+    """A frame's PCM that tells its number and what it was rendered as."""
+    return (number % 256).to_bytes(1, "little") * 2 + bytes((voice,)) * (FRAME_BYTES - 2)
+
+
+class HandSession(PoolSession):
+    """Writes down what the node says."""
+
+    def __init__(self, session_id: int, pool: "HandPool") -> None:
+        self.id = session_id
+        self._pool = pool
+        self.orders: list[FromNode] = []
+
+    @property
+    def process_id(self) -> int:
+        return 1
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        if descriptor is not None:
+            os.close(descriptor)
+        self.orders.append(message)
+
+    def close(self) -> None:
+        self._pool.owners.pop(self.id, None)
+
+
+class HandPool(DecoderPool):
+    """Without any process. While `is_empty` it has no room, as after a death."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 1024)
+        self.sessions: list[HandSession] = []
+        self.owners: dict[int, SessionOwner] = {}
+        self.waiting: list[SessionOwner] = []
+        self.is_empty = False
+
+    def open(self, owner: SessionOwner) -> PoolSession | None:
+        if self.is_empty:
+            self.waiting.append(owner)
+            return None
+        session = HandSession(len(self.sessions) + 1, self)
+        self.sessions.append(session)
+        self.owners[session.id] = owner
+        return session
+
+    def forget(self, owner: SessionOwner) -> None:
+        self.waiting = [waiting for waiting in self.waiting if waiting is not owner]
+
+    def lose(self, guilty_sources: tuple[int, ...] = ()) -> None:
+        """The process dies and is replaced."""
+        lost = [*self.owners.values(), *self.waiting]
+        self.owners.clear()
+        self.waiting.clear()
+        for owner in lost:
+            owner.process_lost(guilty_sources)
+
+
+class HandOpener:
+    """Every URI opens, but those in which `missing` stands."""
+
+    async def open(self, uri: str) -> LocalFile:
+        if "missing" in uri:
+            raise PlayError(FILE_MISSING)
+        return LocalFile(os.open("/dev/null", os.O_RDONLY), 1000, "null")
+
+
+class HandSuspects:
+    def __init__(self) -> None:
+        self.strikes: list[str] = []
+
+    def strike(self, uri: str) -> None:
+        self.strikes.append(uri)
+
+
+class PlayerBench:
+    """A player `p` with one listener, one event client, and the tracks named, a word each."""
+
+    def __init__(self, *names: str, wait_ms: int = 1000) -> None:
+        self.time = HandTime()
+        self.pool = HandPool()
+        self.suspects = HandSuspects()
+        self.clock = Clock(self.time.now_s, self.time.call_later)
+        services = PlayerServices(
+            pool=self.pool,
+            opener=HandOpener(),
+            suspects=self.suspects,
+            clock=self.clock,
+            wall_ms=lambda: 0,
+            call_later=self.time.call_later,
+            first_listener_wait_ms=wait_ms,
+            max_waiting_tracks=100_000,
+            max_listeners=10,
+        )
+        self.player = Player("p", make_track(names[0]), {}, services)
+        self.listener = MemoryListener()
+        self.events = MemoryEventClient()
+        self.player.subscribe(self.events, None, False)
+        for name in names[1:]:
+            self.player.enqueue(make_track(name))
+
+    def listen(self) -> None:
+        self.player.attach(self.listener)
+
+    def tick(self, frames: int = 1) -> None:
+        self.time.forward(frames * 0.02)
+
+    async def settle(self) -> None:
+        """Lets openings come to their end."""
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    # What the node said
+
+    @property
+    def session(self) -> HandSession:
+        return self.pool.sessions[-1]
+
+    def orders(self, kind: type[_M]) -> list[_M]:
+        return [order for order in self.session.orders if isinstance(order, kind)]
+
+    @property
+    def plan(self) -> Plan:
+        return self.orders(Plan)[-1]
+
+    @property
+    def started_at(self) -> dict[int, int]:
+        """The sources that this session was told to open, and from which sample."""
+        return {order.source: order.start_sample for order in self.orders(OpenSource)}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the newest plan, or of the session when it has none yet."""
+        plans = self.orders(Plan)
+        return plans[-1].epoch if plans else self.orders(OpenSession)[-1].epoch
+
+    # What the decoder says
+
+    def opened(self, source: int, length_ms: int = 60_000) -> None:
+        self._say(Opened(self.session.id, source, SourceFacts(length_ms=length_ms, is_seekable=True)))
+
+    def decoded(self, source: int) -> None:
+        self._say(Decoded(self.session.id, source))
+
+    def failed(self, source: int, failure: PlayFailure, *, gave_audio: bool = False) -> None:
+        self._say(Failed(self.session.id, source, failure, gave_audio))
+
+    def audio(
+        self,
+        first: int,
+        frames: int,
+        source: int = 1,
+        *,
+        position: int | None = None,
+        marks: Sequence[tuple[MarkKind, int, int]] = (),
+        epoch: int | None = None,
+        voice: int = 0,
+    ) -> None:
+        """Frames of the newest plan. Without `position`, the source began in frame 0."""
+        self._say(
+            Audio(
+                self.session.id,
+                self.epoch if epoch is None else epoch,
+                first,
+                frames,
+                source,
+                first * FRAME_SAMPLES if position is None else position,
+                tuple(Mark(*mark) for mark in marks),
+                b"".join(frame(number, voice) for number in range(first, first + frames)),
+            )
+        )
+
+    def start(self, frames: int = 10) -> None:
+        """The first track opens, and its first frames are here."""
+        self.listen()
+        self.opened(1)
+        self.audio(0, frames, marks=[(BEGIN, 0, 1)])
+
+    def _say(self, message: Opened | Decoded | Failed | Audio) -> None:
+        owner = self.pool.owners.get(self.session.id)
+        if owner is not None:
+            owner.receive(message)
