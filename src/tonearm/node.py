@@ -6,7 +6,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,8 +126,11 @@ class Node:
         await player.delete()
         log.info("player %s deleted", player_id)
 
-    def list_players(self) -> list[JsonObject]:
-        return [player.state() for player in self._players.values()]
+    def list_players(self) -> Iterator[JsonObject]:
+        for player_id in list(self._players):
+            player = self._players.get(player_id)
+            if player is not None:  # it may have been deleted while the list is made
+                yield player.state()
 
     def player_state(self, player_id: str) -> JsonObject:
         return self._player(player_id).state()

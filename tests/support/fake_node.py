@@ -62,8 +62,8 @@ class FakeNode:
     async def delete_player(self, player_id: str) -> None:
         del self.players[player_id]
 
-    def list_players(self) -> list[JsonObject]:
-        return [self.player_state(player_id) for player_id in self.players]
+    def list_players(self) -> Iterator[JsonObject]:
+        return map(self.player_state, self.players)
 
     def player_state(self, player_id: str) -> JsonObject:
         player = self._player(player_id)

@@ -18,7 +18,7 @@ CATCH_UP_FRAMES: Final = 10
 _FRAME_S: Final = FRAME_MS / 1000
 _PHASE_S: Final = _FRAME_S / PHASES
 _EARLY_S: Final = 0.001  # the loop's timers are whole milliseconds: this much too early counts as in time
-_JOIN_CHOICES: Final = 2
+_JOIN_CHOICES: Final = 4
 
 log = logging.getLogger(__name__)
 

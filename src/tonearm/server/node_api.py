@@ -1,6 +1,6 @@
 """What the edge asks of the node."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from tonearm.audio.sinks import EventSink, FrameSink
@@ -16,8 +16,8 @@ class NodeApi(Protocol):
 
     async def delete_player(self, player_id: str) -> None: ...
 
-    def list_players(self) -> list[JsonObject]:
-        """The whole state of each player, with `id` and `track`."""
+    def list_players(self) -> Iterator[JsonObject]:
+        """The whole state of each player, with `id` and `track`; made one by one, as they are taken."""
         ...
 
     def player_state(self, player_id: str) -> JsonObject: ...

@@ -2,15 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 
 from aiohttp import web
 
 from tonearm.core.json_value import JsonObject
 
-# Encoding one player's state takes about 20 µs, so a slice holds the event loop for about 2 ms.
+# Making and encoding one player's state takes about 25 µs, so a slice holds the event loop for about 2.5 ms.
 _SLICE_ITEMS: Final = 100
 
 
@@ -18,13 +19,14 @@ def json_reply(value: JsonObject, status: HTTPStatus = HTTPStatus.OK) -> web.Res
     return _reply(encode_json(value), status)
 
 
-async def json_list_reply(items: Sequence[JsonObject]) -> web.Response:
-    """An array, encoded in slices: a list of thousands must not hold up the audio clock."""
+async def json_list_reply(items: Iterable[JsonObject]) -> web.Response:
+    """An array, made and encoded in slices: a list of thousands must not hold up the audio clock."""
     parts: list[bytes] = []
-    for start in range(0, len(items), _SLICE_ITEMS):
-        if start:
+    remaining = iter(items)
+    while some := list(islice(remaining, _SLICE_ITEMS)):
+        if parts:
             await asyncio.sleep(0)
-        parts.append(b",".join(encode_json(item) for item in items[start : start + _SLICE_ITEMS]))
+        parts.append(b",".join(map(encode_json, some)))
     return encoded_list_reply(parts)
 
 
