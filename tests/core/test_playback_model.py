@@ -13,6 +13,7 @@ from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.event import Event
 from tonearm.core.outcome import Outcome, SourceId
 from tonearm.core.playback import Playback, PlayerState
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.core.track_queue import LoopMode
 
@@ -20,6 +21,7 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     Playback.first_frame,
     Playback.ended,
     lambda playback, source: playback.opened(source, SourceFacts(title="wrong")),
+    lambda playback, source: playback.expanded(source, (make_track("wrong"),)),
     lambda playback, source: playback.failed(source, FILE_MISSING),
     lambda playback, source: playback.broke_off(source, CONNECTION_LOST),
 )
@@ -73,6 +75,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.playback = self.log.playback
         self.model = Model("0")
         self.names = 1
+        self.listed: set[str] = set()  # entries of playlists
         self.untold: set[SourceId | None] = set()  # failed, not told yet
         self.started: SourceId | None = None
         self.open_start: str | None = None  # the track of a TrackStart whose TrackEnd was not told yet
@@ -159,6 +162,25 @@ class PlaybackMachine(RuleBasedStateMachine):
             self.untold.add(source)
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
 
+    @precondition(lambda self: self._is_alive(self.playback.sounding) and not self._is_sounding())
+    @precondition(lambda self: self.model.current not in self.listed)
+    @rule(count=st.integers(1, 3))
+    def sounding_expands(self, count: int) -> None:
+        tracks = self._entries(count)
+        self.model.current, *others = (track.id for track in tracks)
+        self.model.waiting[:0] = others
+        self._do(self.playback.expanded(self.log.close(self._sounding()), tracks))
+
+    @precondition(lambda self: self._is_alive(self.playback.following))
+    @precondition(lambda self: self._upcoming() in self.model.waiting and self._upcoming() not in self.listed)
+    @rule(count=st.integers(1, 3))
+    def following_expands(self, count: int) -> None:
+        source = self.playback.following
+        assert source is not None
+        tracks = self._entries(count)
+        self.model.waiting[:1] = (track.id for track in tracks)
+        self._do(self.playback.expanded(self.log.close(source), tracks))
+
     @rule()
     def next_is_due(self) -> None:
         self._do(self.playback.next_is_due())
@@ -197,9 +219,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         if self.playback.sounding in wanted:
             assert self.log.open_sources[self._sounding()] == self.model.current
         if self.playback.following in wanted and self.playback.following is not None:
-            upcoming = replace(self.model, waiting=list(self.model.waiting))
-            upcoming.end()
-            assert self.log.open_sources[self.playback.following] == upcoming.current
+            assert self.log.open_sources[self.playback.following] == self._upcoming()
 
     @invariant()
     def failures_are_kept_only_before_their_turn(self) -> None:
@@ -222,6 +242,18 @@ class PlaybackMachine(RuleBasedStateMachine):
     def _sounding(self) -> SourceId:
         assert self.playback.sounding is not None
         return self.playback.sounding
+
+    def _upcoming(self) -> str:
+        """What comes next when the current track ends."""
+        upcoming = replace(self.model, waiting=list(self.model.waiting))
+        upcoming.end()
+        return upcoming.current
+
+    def _entries(self, count: int) -> tuple[Track, ...]:
+        names = [str(self.names + number) for number in range(count)]
+        self.names += count
+        self.listed.update(names)
+        return tuple(make_track(name, is_playlist_entry=True) for name in names)
 
     def _is_alive(self, source: SourceId | None) -> bool:
         return source is not None and source not in self.untold

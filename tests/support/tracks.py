@@ -9,7 +9,7 @@ FILE_MISSING = PlayFailure(FailureCode.FILE_MISSING, Stage.CONNECT, "There is no
 CONNECTION_LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection broke.", "Try again later.")
 
 
-def make_track(name: str, metadata: Json | None = None) -> Track:
+def make_track(name: str, metadata: Json | None = None, *, is_playlist_entry: bool = False) -> Track:
     """A track with the id `name`, as it is before its source was opened."""
     info = initial_track_info(parse_source_uri(f"http://radio.example/{name}.mp3"))
-    return Track.create(name, info, {} if metadata is None else metadata)
+    return Track.create(name, info, {} if metadata is None else metadata, is_playlist_entry=is_playlist_entry)

@@ -94,6 +94,25 @@ class Lineup:
         self.sounding = self._open(self.current, delay_s)
         return self.sounding
 
+    def replace_current(self, entries: tuple[Entry, ...]) -> None:
+        """The sounding source is gone and was a playlist: its first entry is opened in its place, the others wait."""
+        self.current, *others = entries
+        self.waiting = (*others, *self.waiting)
+        self.sounding = self._open(self.current, 0.0)
+        self.revise_following()
+
+    def replace_following(self, entries: tuple[Entry, ...]) -> bool:
+        """The following source is gone and was a playlist: its entries wait in its place. False when it does not wait:
+        a loop would have brought the current track again."""
+        container = None if self.following is None else self.following.entry
+        if container is None or container not in self.waiting:
+            return False
+        place = self.waiting.index(container)
+        self.waiting = (*self.waiting[:place], *entries, *self.waiting[place + 1 :])
+        self.following = None
+        self.revise_following()
+        return True
+
     def make_next_due(self) -> None:
         """From now on what comes next is kept opened, until another track is put forward."""
         self._is_next_due = self.sounding is not None

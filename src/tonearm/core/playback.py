@@ -2,7 +2,7 @@
 
 The shell does what an `Outcome` asks for and reports what became of it. Every report names its source; a report about
 a source that is not the sounding or the following one (any more) changes nothing, so late reports need no care.
-A source that was reported as failed, ended or broken off is gone; no `Drop` follows for it.
+A source that was reported as failed, ended, broken off or expanded is gone; no `Drop` follows for it.
 """
 
 from typing import Final
@@ -27,6 +27,15 @@ _FAILURES_BEFORE_STOP: Final = 5
 _ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
 _ENDED_WITHOUT_AUDIO: Final = PlayFailure(
     FailureCode.EMPTY, Stage.DECODE, "The source ended before it gave any audio.", "Check that the file is complete."
+)
+_NESTED_PLAYLIST: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.READ,
+    "The playlist's entry is a playlist itself.",
+    "Give the inner playlist instead; playlists are followed one level deep.",
+)
+_TURNED_PLAYLIST: Final = PlayFailure(
+    FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
 )
 
 
@@ -120,6 +129,32 @@ class Playback:
         if attempt is not None:
             attempt.is_opened = True
             attempt.entry.track = attempt.entry.track.with_facts(facts)
+        return self._outcome()
+
+    def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
+        """The source is a playlist of these tracks, one at least. They take its place; it was no track itself.
+
+        The first one is opened where the playlist was; the others go to the front of what waits. The last ones are left
+        out when too many would wait.
+        """
+        attempt = self._lineup.attempt(source)
+        if attempt is None or attempt.failure is not None:
+            return self._outcome()
+        if attempt.entry.track.is_playlist_entry:
+            return self.failed(source, _NESTED_PLAYLIST)
+        if attempt.has_started:
+            return self.broke_off(source, _TURNED_PLAYLIST)
+        was_waiting = self._lineup.waiting
+        # The playlist gives its own place to the first of them.
+        room = max(self._max_waiting_tracks - len(was_waiting), 0) + 1
+        entries = tuple(Entry(track) for track in tracks[:room])
+        if attempt is self._lineup.sounding:
+            self.position_ms = 0
+            self._lineup.replace_current(entries)
+        elif not self._lineup.replace_following(entries):
+            return self.failed(source, _TURNED_PLAYLIST)
+        if len(self._lineup.waiting) != len(was_waiting):
+            self._events.append(player_event.queue_update(self.queue_length))
         return self._outcome()
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
@@ -221,14 +256,16 @@ class Playback:
             self._tell_due_failures()
         return self._outcome()
 
-    def enqueue(self, track: Track) -> Outcome:
-        """Raises LimitReached when too many tracks wait. An idle or failed player goes on with what is there now."""
-        if len(self._lineup.waiting) >= self._max_waiting_tracks:
+    def enqueue(self, *tracks: Track) -> Outcome:
+        """Raises LimitReached, with nothing done, when too many tracks would wait. An idle or failed player goes on with
+        what is there now."""
+        if len(self._lineup.waiting) + len(tracks) > self._max_waiting_tracks:
             raise LimitReached(
-                f"{self._max_waiting_tracks} tracks are waiting in player {self.player_id!r}, as many as "
-                "player.max_waiting_tracks allows; wait until some have played, or skip them."
+                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {len(tracks)} more would be "
+                f"above the {self._max_waiting_tracks} that player.max_waiting_tracks allows; "
+                "wait until some have played, or skip them."
             )
-        line = (*self._lineup.waiting, Entry(track))
+        line = (*self._lineup.waiting, *(Entry(track) for track in tracks))
         if self._state is PlayerState.IDLE:
             self._select(Selection(line[0], line[1:]))
         elif self._state is PlayerState.FAILED:

@@ -11,17 +11,19 @@ from tonearm.core.track_info import SourceFacts, TrackInfo
 class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
-    `encoded` is computed once here, because lists of players and events repeat it.
+    `encoded` is computed once here, because lists of players and events repeat it. An entry of a playlist must not be
+    a playlist itself.
     """
 
     id: str
     info: TrackInfo
     metadata: Json
     encoded: str
+    is_playlist_entry: bool = False
 
     @classmethod
-    def create(cls, track_id: str, info: TrackInfo, metadata: Json) -> "Track":
-        return cls(track_id, info, metadata, encode_track(info))
+    def create(cls, track_id: str, info: TrackInfo, metadata: Json, *, is_playlist_entry: bool = False) -> "Track":
+        return cls(track_id, info, metadata, encode_track(info), is_playlist_entry)
 
     def with_facts(self, facts: SourceFacts) -> "Track":
         """The same track, now knowing what opening its source told."""
