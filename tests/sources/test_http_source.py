@@ -211,31 +211,6 @@ class TestBrokenTransfers:
             assert [request.path for request in server.requests] == ["/link", "/old", "/old", "/link", "/new"]
 
 
-class TestRadio:
-    async def test_icy_header_makes_a_live_source(self) -> None:
-        answer = media(BODY, headers="icy-name: Radio\r\n", cut_after=90_000)
-        async with MediaServer() as server, opened(server.serve("/radio", answer)) as source:
-            assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
-            assert "icy-metadata" not in server.requests[0].headers
-            got, error = await read_until_failure(source)
-            assert got == BODY[:90_000]
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-
-    async def test_live_source_that_ends_is_a_lost_one(self) -> None:
-        answer = raw(b"HTTP/1.0 200 OK\r\nicy-br: 128\r\n\r\n" + BODY[:50_000])
-        async with MediaServer() as server, opened(server.serve("/radio", answer)) as source:
-            got, error = await read_until_failure(source)
-            assert got == BODY[:50_000]
-            assert error.failure.code == FailureCode.CONNECTION_LOST
-
-    async def test_old_shoutcast_status_line(self) -> None:
-        answer = raw(b"ICY 200 OK\r\nicy-br: 128\r\ncontent-type: audio/mpeg\r\n\r\n" + BODY[:50_000])
-        async with MediaServer() as server, opened(server.serve("/radio", answer)) as source:
-            assert source.is_live
-            got, _ = await read_until_failure(source)
-            assert got == BODY[:50_000]
-
-
 class TestClosing:
     async def test_closing_ends_a_waiting_read_and_the_connection(self) -> None:
         async with MediaServer() as server, opened(server.serve("/a", media(BODY, stall_after=10))) as source:

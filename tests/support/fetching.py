@@ -10,6 +10,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.source_policy import Pattern, SourcePolicy
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.resolver.settings import ResolverSettings
 
 QUICK: Final = FetchSettings(
     user_agent="tonearm-test/1",
@@ -19,6 +20,7 @@ QUICK: Final = FetchSettings(
     read_ahead_bytes=128 * 1024,
     open_retry_delays_s=(0.0, 0.0),
     resume_delays_s=(0.0, 0.0, 0.0, 0.0, 0.0),
+    live_resume_delays_s=(0.0, 0.0, 0.0, 0.0, 0.0),
 )
 # For the tests in which a server says nothing: the time that each of them takes.
 IMPATIENT: Final = dataclasses.replace(QUICK, connect_timeout_s=0.15, headers_timeout_s=0.15, stall_timeout_s=0.3)
@@ -33,9 +35,12 @@ async def opener(
     private_networks: bool = True,
     own_addresses: Iterable[tuple[str, int]] = (),
     settings: FetchSettings = QUICK,
+    resolver: ResolverSettings | None = None,
 ) -> AsyncIterator[SourceOpener]:
     policy = SourcePolicy(allowed, blocked, files)
-    made = SourceOpener(policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings)
+    made = SourceOpener(
+        policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings, resolver=resolver
+    )
     try:
         yield made
     finally:

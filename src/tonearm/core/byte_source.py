@@ -1,7 +1,7 @@
 """What the rest of the node sees of an opened source."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tonearm.core.track_info import PageFacts
 
@@ -46,12 +46,42 @@ class ByteSource(Protocol):
     async def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class StreamTitle:
+    """`title` belongs to what begins at `offset`. Clean text."""
+
+    offset: int
+    title: str
+
+
+@runtime_checkable
+class Broadcast(Protocol):
+    """What a radio station tells beside its bytes. A `ByteSource` may be one, too."""
+
+    @property
+    def station_name(self) -> str | None: ...
+
+    @property
+    def is_connecting(self) -> bool:
+        """The connection was lost and is being made again."""
+        ...
+
+    def take_titles(self, up_to_offset: int) -> list[StreamTitle]:
+        """The titles of what begins before `up_to_offset`, in order, those not taken before."""
+        ...
+
+
 class SourceFromPage:
     """A `ByteSource` that a page led to, with what the page told about it."""
 
     def __init__(self, source: ByteSource, page: PageFacts) -> None:
         self._source = source
         self.page = page
+
+    @property
+    def source(self) -> ByteSource:
+        """The source itself."""
+        return self._source
 
     @property
     def size_bytes(self) -> int | None:

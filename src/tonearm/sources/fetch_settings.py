@@ -19,3 +19,5 @@ class FetchSettings:
     open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
     # The length of this is also how many times a minute a broken transfer is taken up again.
     resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
+    # The same for an endless stream. The last try comes before a listener is told that the track has failed.
+    live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)

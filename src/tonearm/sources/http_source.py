@@ -1,6 +1,5 @@
 """A remote file as a source of bytes."""
 
-import asyncio
 from typing import Final
 
 import aiohttp
@@ -8,9 +7,8 @@ import aiohttp
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
-from tonearm.sources.http_errors import PassingError, read_error
-from tonearm.sources.http_facts import RemoteFile, empty_error, remote_file
-from tonearm.sources.link_headers import LinkHeaders
+from tonearm.sources.http_errors import read_error
+from tonearm.sources.http_facts import RemoteFile
 from tonearm.sources.range_stream import RangeStream
 from tonearm.sources.retry_budget import RetryBudget
 
@@ -37,32 +35,6 @@ class HttpSource:
         self._left: RangeStream | None = None
         self._read_since_jump_bytes = 0
         self._is_closed = False
-
-    @classmethod
-    async def open(
-        cls, client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None = None
-    ) -> "HttpSource":
-        """Asks for the whole file by a range request. Raises `PlayError`."""
-        for delay_s in settings.open_retry_delays_s:
-            try:
-                return await cls._open_once(client, uri, settings, link_headers)
-            except PassingError:
-                await asyncio.sleep(delay_s)
-        return await cls._open_once(client, uri, settings, link_headers)
-
-    @classmethod
-    async def _open_once(
-        cls, client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None
-    ) -> "HttpSource":
-        response = await client.get(uri, {"Range": "bytes=0-"}, link_headers)
-        try:
-            if response.status == 416:
-                response = await _without_range(client, uri, response, link_headers)
-            file = remote_file(uri, response, link_headers)
-        except BaseException:
-            response.close()
-            raise
-        return cls(client, file, settings, response)
 
     @property
     def size_bytes(self) -> int | None:
@@ -117,7 +89,7 @@ class HttpSource:
             unwanted, self._left, self._current = self._left, self._current, self._stream(offset)
             if unwanted is not None:
                 await unwanted.close()
-        elif offset < self._current.received_to <= REWIND_WITHIN_BYTES and not self._file.is_live:
+        elif offset < self._current.received_to <= REWIND_WITHIN_BYTES:
             unwanted, self._current = self._current, self._stream(0)
             await unwanted.close()
         else:
@@ -137,13 +109,3 @@ class HttpSource:
         if self._left is not None:
             left, self._left = self._left, None
             await left.close()
-
-
-async def _without_range(
-    client: HttpClient, uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None
-) -> aiohttp.ClientResponse:
-    """An empty file has no range from 0; other servers just dislike the request."""
-    response.close()
-    if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
-        raise empty_error(response.url.host or "")
-    return await client.get(uri, {}, link_headers)

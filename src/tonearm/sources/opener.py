@@ -11,7 +11,7 @@ from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
 from tonearm.sources.http_errors import admission_error
-from tonearm.sources.http_source import HttpSource
+from tonearm.sources.http_opening import open_http
 from tonearm.sources.link_headers import LinkHeaders
 from tonearm.sources.local_file import FileOpener, FileRefusedError
 from tonearm.sources.resolver.page_opening import PageOpening
@@ -109,7 +109,7 @@ class SourceOpener:
         await self._client.close()
 
     async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> ByteSource:
-        return await HttpSource.open(self._client, uri.normalised, self._settings, link_headers)
+        return await open_http(self._client, uri.normalised, self._settings, link_headers)
 
     def _admit(self, uri: str) -> SourceUri:
         source_uri = parse_source_uri(uri).absolute(os.getcwd())

@@ -128,7 +128,7 @@ class RangeStream:
 
     def _is_short(self) -> bool:
         size_bytes = self._file.size_bytes
-        return self._file.is_live or (size_bytes is not None and self._window.end < size_bytes)
+        return size_bytes is not None and self._window.end < size_bytes
 
     def _finish(self) -> None:
         if self._window.end == 0:
