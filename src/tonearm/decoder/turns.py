@@ -54,6 +54,11 @@ class Turns:
             waiting.slot = slot
         waiting.gate.release()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for a turn now."""
+        return len(self._waiting)
+
     def busy_s(self) -> float:
         """How long the longest turn of now has lasted."""
         with self._lock:

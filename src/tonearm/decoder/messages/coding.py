@@ -172,7 +172,7 @@ def _read_audio(session: int, body: memoryview) -> Audio:
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
     marks = tuple(
         Mark(MarkKind(kind), frame, mark_source)
-        for kind, frame, mark_source in _MARK.iter_unpack(body[_AUDIO.size : pcm_start])
+        for kind, frame, mark_source in _MARK.iter_unpack(bytes(body[_AUDIO.size : pcm_start]))
     )
     return Audio(session, epoch, first_frame, frames, source, position_samples, marks, bytes(body[pcm_start:]))
 

@@ -1,0 +1,129 @@
+"""A decoder session without a process: sources in memory, and what the node would send of what is rendered."""
+
+import numpy as np
+
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Mark, OpenSession, Plan
+from tonearm.decoder.pcm_store import PcmStore
+from tonearm.decoder.session import Session
+
+
+class MemorySource:
+    """A source whose PCM the test appends. Each sample is different from those near it and of other sources."""
+
+    def __init__(self, number: int, samples: int = 0, *, start_sample: int = 0, ends: bool = False) -> None:
+        self._number = number
+        self.store = PcmStore(start_sample)
+        self.has_failed = False
+        self.append(samples)
+        if ends:
+            self.store.finish(is_broken=False)
+
+    def append(self, samples: int) -> None:
+        if samples:
+            self.store.append(self.pcm(self.store.end, samples))
+
+    def pcm(self, start: int, samples: int) -> bytes:
+        """What this source holds there."""
+        index = np.arange(start, start + samples, dtype=np.int64)
+        left = (index * 7919 + self._number * 104_729) % 20_011 - 10_000
+        right = (index * 6101 + self._number * 15_485_863) % 19_997 - 10_000
+        return np.stack([left, right], axis=1).astype("<i2").tobytes()
+
+
+class SessionBench:
+    """Drives a session as the node does. `frames` and `marks` are what would be sent: the newest plan counts."""
+
+    def __init__(self, sources: dict[int, MemorySource], filters: Filters | None = None, first_frame: int = 0) -> None:
+        self.sources = sources
+        self.filters = filters or Filters()
+        self.first_frame = first_frame
+        self.session = Session(OpenSession(1, 1, first_frame, self.filters), sources)
+        self.frames: dict[int, bytes] = {}
+        self.marks: list[Mark] = []
+        self.audios: list[Audio] = []
+        self.sent = first_frame
+        self.granted = first_frame + GRANT_FRAMES
+        self.epoch = 1
+        self.heard_epoch = 1
+
+    @property
+    def end_frame(self) -> int:
+        return max(self.frames, default=self.first_frame - 1) + 1
+
+    @property
+    def pcm(self) -> bytes:
+        """All frames so far, sent or not."""
+        return b"".join(self.frames[frame] for frame in range(self.first_frame, self.end_frame))
+
+    def plan(
+        self,
+        at_frame: int,
+        *,
+        switch_to: int | None = None,
+        after: int = 0,
+        following: int | None = None,
+        filters: Filters | None = None,
+        base_epoch: int | None = None,
+    ) -> None:
+        """A plan on what was heard; its frames come with `render`."""
+        self.epoch += 1
+        self.filters = filters or self.filters
+        base_epoch = self.heard_epoch if base_epoch is None else base_epoch
+        after = switch_to or after
+        self.session.plan(Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters))
+
+    def play(self, source: int, following: int | None = None) -> None:
+        """Cuts to a source at the next frame that would be sent."""
+        self.plan(self.sent, switch_to=source, following=following)
+
+    def render(self) -> list[Audio]:
+        """Takes what the session has to say, and checks what holds for all that it says."""
+        audios = self.session.render()
+        for audio in audios:
+            assert audio.epoch == self.epoch
+            assert len(audio.pcm) == audio.frames * FRAME_BYTES
+            assert audio.frames or audio.marks, "an empty message"
+            assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
+            assert audio.first_frame <= self.end_frame, "frames are missing"
+            if audio.epoch != self.heard_epoch:
+                self.heard_epoch = audio.epoch
+                self.void_from(audio.first_frame)
+            assert audio.first_frame == self.end_frame
+            for index in range(audio.frames):
+                self.frames[audio.first_frame + index] = audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+            for mark in audio.marks:
+                assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
+            self.marks += audio.marks
+        self.audios += audios
+        return audios
+
+    def void_from(self, frame: int) -> None:
+        self.frames = {number: pcm for number, pcm in self.frames.items() if number < frame}
+        self.marks = [mark for mark in self.marks if mark.frame < frame]
+
+    def send(self, frames: int = 1) -> None:
+        """Sends as many frames as are there, up to `frames`, and grants as many again."""
+        self.sent = min(self.sent + frames, self.end_frame)
+        self.granted = max(self.granted, self.sent + GRANT_FRAMES)
+        self.session.grant(Grant(1, self.heard_epoch, self.sent, self.granted))
+
+    def run(self, frames: int | None = None) -> bytes:
+        """Renders and sends until nothing more comes, or `frames` were sent. All PCM so far."""
+        while frames is None or self.sent < self.first_frame + frames:
+            before = self.sent, self.end_frame
+            self.render()
+            self.send(5 if frames is None else min(5, self.first_frame + frames - self.sent))
+            if (self.sent, self.end_frame) == before:
+                break
+        return self.pcm
+
+
+def padded(pcm: bytes) -> bytes:
+    """Filled up to whole frames."""
+    return pcm + bytes(-len(pcm) % FRAME_BYTES)
+
+
+def frame_count(samples: int) -> int:
+    return -(-samples // FRAME_SAMPLES)
