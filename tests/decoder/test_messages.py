@@ -37,6 +37,8 @@ from tonearm.decoder.messages import (
     Plan,
     Pong,
     Ready,
+    TitleAt,
+    Titled,
     Want,
     pack,
 )
@@ -69,6 +71,8 @@ EVERY_KIND: tuple[Message, ...] = (
     Failed(1, 2, FAILURE, gave_audio=True),
     Failed(1, 2, replace(FAILURE, http_status=None), gave_audio=False),
     Decoded(1, LAST),
+    TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga \ud800"),
+    Titled(1, 2, FAR, ""),
     Audio(1, 2, FAR, 0, 3, FAR, (Mark(MarkKind.END, FAR, 3), Mark(MarkKind.BEGIN, 0, LAST)), b""),
     Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.BROKE, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
     Pong(FAR, 12.5),

@@ -42,6 +42,7 @@ class Attempt:
     is_opened: bool = False
     has_started: bool = False  # its TrackStart was told
     failure: PlayFailure | None = None
+    stream_title: str | None = None  # what was heard last; opening the source again does not know it
 
     @property
     def may_still_wait(self) -> bool:

@@ -5,17 +5,19 @@ a source that is not the sounding or the following one (any more) changes nothin
 A source that was reported as failed, ended, broken off or expanded is gone; no `Drop` follows for it.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tonearm.core import player_event
 from tonearm.core.errors import LimitReached
 from tonearm.core.event import Event
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.json_value import Json
 from tonearm.core.lineup import Entry, Lineup
 from tonearm.core.metadata import apply_metadata, is_same_json
 from tonearm.core.outcome import Action, Drop, Open, Outcome, SourceId
+from tonearm.core.playback_failures import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST
 from tonearm.core.player_event import PlayerState
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -25,18 +27,6 @@ __all__ = ["Action", "Drop", "Open", "Outcome", "Playback", "PlayerState", "Sour
 
 _FAILURES_BEFORE_STOP: Final = 5
 _ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
-_ENDED_WITHOUT_AUDIO: Final = PlayFailure(
-    FailureCode.EMPTY, Stage.DECODE, "The source ended before it gave any audio.", "Check that the file is complete."
-)
-_NESTED_PLAYLIST: Final = PlayFailure(
-    FailureCode.LIMIT_EXCEEDED,
-    Stage.READ,
-    "The playlist's entry is a playlist itself.",
-    "Give the inner playlist instead; playlists are followed one level deep.",
-)
-_TURNED_PLAYLIST: Final = PlayFailure(
-    FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
-)
 
 
 class Playback:
@@ -111,6 +101,14 @@ class Playback:
     def wants_frames(self) -> bool:
         return self._clock_started and not self._paused and self._state in _ACTIVE_STATES
 
+    @property
+    def stalled(self) -> SourceId | None:
+        """The source whose sound is missing in mid-track, as long as it is waited for, paused or not."""
+        sounding = self._lineup.sounding
+        if self._state is not PlayerState.LOADING or sounding is None or not sounding.has_started:
+            return None
+        return sounding.source
+
     # What the shell reports
 
     def begin(self) -> Outcome:
@@ -128,6 +126,7 @@ class Playback:
         attempt = self._lineup.attempt(source)
         if attempt is not None:
             attempt.is_opened = True
+            facts = replace(facts, title=attempt.stream_title or facts.title)
             attempt.entry.track = attempt.entry.track.with_facts(facts)
         return self._outcome()
 
@@ -141,9 +140,9 @@ class Playback:
         if attempt is None or attempt.failure is not None:
             return self._outcome()
         if attempt.entry.track.is_playlist_entry:
-            return self.failed(source, _NESTED_PLAYLIST)
+            return self.failed(source, NESTED_PLAYLIST)
         if attempt.has_started:
-            return self.broke_off(source, _TURNED_PLAYLIST)
+            return self.broke_off(source, TURNED_PLAYLIST)
         was_waiting = self._lineup.waiting
         # The playlist gives its own place to the first of them.
         room = max(self._max_waiting_tracks - len(was_waiting), 0) + 1
@@ -152,7 +151,7 @@ class Playback:
             self.position_ms = 0
             self._lineup.replace_current(entries)
         elif not self._lineup.replace_following(entries):
-            return self.failed(source, _TURNED_PLAYLIST)
+            return self.failed(source, TURNED_PLAYLIST)
         if len(self._lineup.waiting) != len(was_waiting):
             self._events.append(player_event.queue_update(self.queue_length))
         return self._outcome()
@@ -187,7 +186,7 @@ class Playback:
         """
         attempt = self._lineup.sounding_attempt(source)
         if attempt is None or not attempt.has_started:
-            return self.failed(source, _ENDED_WITHOUT_AUDIO)
+            return self.failed(source, ENDED_WITHOUT_AUDIO)
         self._lineup.forget_sounding()
         self._tell_end(EndReason.FINISHED)
         self._select(self._lineup.after_current(EndReason.FINISHED), joins=True)
@@ -219,6 +218,22 @@ class Playback:
         sounding = self._lineup.sounding
         if self._state is PlayerState.LOADING and sounding is not None and sounding.has_started:
             self._enter(PlayerState.PLAYING)
+        return self._outcome()
+
+    def retitled(self, source: SourceId, title: str) -> Outcome:
+        """A stream begins something else: told when that is heard, and not again for the same title."""
+        attempt = self._lineup.sounding_attempt(source)
+        if attempt is not None:
+            attempt.stream_title = title
+            if title != attempt.entry.track.info.title:
+                attempt.entry.track = attempt.entry.track.with_title(title)
+                self._events.append(player_event.stream_title(title))
+        return self._outcome()
+
+    def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
+        """The sound has been missing for so long in mid-track; `cause` says what is waited for."""
+        if source == self.stalled:
+            self._events.append(player_event.track_stuck(self.current, self._metadata, threshold_ms, cause))
         return self._outcome()
 
     def update(self) -> Event:
@@ -257,8 +272,10 @@ class Playback:
         return self._outcome()
 
     def enqueue(self, *tracks: Track) -> Outcome:
-        """Raises LimitReached, with nothing done, when too many tracks would wait. An idle or failed player goes on with
-        what is there now."""
+        """An idle or failed player goes on with what is there now.
+
+        Raises LimitReached, with nothing done, when too many tracks would wait.
+        """
         if len(self._lineup.waiting) + len(tracks) > self._max_waiting_tracks:
             raise LimitReached(
                 f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {len(tracks)} more would be "

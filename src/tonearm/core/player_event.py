@@ -5,7 +5,7 @@ from enum import StrEnum
 from tonearm.core.event import Event
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json
+from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.track import Track
 from tonearm.core.track_queue import EndReason, LoopMode
 
@@ -29,6 +29,15 @@ def track_end(track: Track, player_metadata: Json, reason: EndReason) -> Event:
 
 def track_exception(track: Track, player_metadata: Json, failure: PlayFailure) -> Event:
     return Event("TrackException", {"track": track.as_json(player_metadata), "error": failure.as_json()})
+
+
+def track_stuck(track: Track, player_metadata: Json, threshold_ms: int, cause: str) -> Event:
+    fields: JsonObject = {"track": track.as_json(player_metadata), "thresholdMs": threshold_ms, "cause": cause}
+    return Event("TrackStuck", fields)
+
+
+def stream_title(title: str) -> Event:
+    return Event("StreamTitle", {"title": title})
 
 
 def player_update(state: PlayerState, paused: bool, position_ms: int) -> Event:

@@ -30,6 +30,11 @@ class Track:
         info = self.info.with_facts(facts)
         return replace(self, info=info, encoded=encode_track(info))
 
+    def with_title(self, title: str) -> "Track":
+        """The same track, now that a stream told what is heard."""
+        info = replace(self.info, title=title)
+        return replace(self, info=info, encoded=encode_track(info))
+
     def as_json(self, player_metadata: Json, position_ms: int = 0) -> JsonObject:
         """TrackOut. A track without metadata of its own shows the player's."""
         return {

@@ -38,6 +38,10 @@ class SourceFacts:
             opened_uri=page.opened_uri,
         )
 
+    def of_station(self, name: str) -> "SourceFacts":
+        """Of what a radio station of this name sends: it stands for the author, and for a title that is not known."""
+        return replace(self, title=self.title or name, author=name)
+
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:

@@ -28,6 +28,7 @@ from tonearm.decoder.messages.orders import (
     OpenSource,
     Ping,
     Plan,
+    TitleAt,
 )
 from tonearm.decoder.messages.reports import (
     Audio,
@@ -39,6 +40,7 @@ from tonearm.decoder.messages.reports import (
     Opened,
     Pong,
     Ready,
+    Titled,
     Want,
 )
 
@@ -71,6 +73,8 @@ __all__ = [
     "Plan",
     "Pong",
     "Ready",
+    "TitleAt",
+    "Titled",
     "Want",
     "pack",
 ]

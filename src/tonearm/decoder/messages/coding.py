@@ -25,6 +25,7 @@ from tonearm.decoder.messages.orders import (
     OpenSource,
     Ping,
     Plan,
+    TitleAt,
 )
 from tonearm.decoder.messages.reports import (
     Audio,
@@ -36,6 +37,7 @@ from tonearm.decoder.messages.reports import (
     Opened,
     Pong,
     Ready,
+    Titled,
     Want,
 )
 
@@ -64,6 +66,7 @@ class _Kind(IntEnum):
     GRANT = 8
     FLUSH = 9
     PING = 10
+    TITLE_AT = 11
     READY = 32
     WANT = 33
     OPENED = 34
@@ -71,6 +74,7 @@ class _Kind(IntEnum):
     DECODED = 36
     AUDIO = 37
     PONG = 38
+    TITLED = 39
 
 
 class _Coding(NamedTuple):
@@ -168,7 +172,7 @@ def _audio_body(audio: Audio) -> tuple[bytes, ...]:
 def _read_audio(session: int, body: memoryview) -> Audio:
     epoch, first_frame, source, position_samples, mark_count, frames = _AUDIO.unpack_from(body)
     pcm_start = _AUDIO.size + mark_count * _MARK.size
-    if len(body) != pcm_start + frames * FRAME_BYTES:
+    if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
     marks = tuple(
         Mark(MarkKind(kind), frame, mark_source)
@@ -224,7 +228,7 @@ _CODINGS: Final = (
     _Coding(_Kind.DATA, Data, _data_body, _read_data),
     _flat(_Kind.CLOSE_SESSION, CloseSession),
     _flat(_Kind.DROP_SOURCE, DropSource, "<I"),
-    _flat(_Kind.GRANT, Grant, "<IQQ"),
+    _flat(_Kind.GRANT, Grant, "<IQQ?"),
     _flat(_Kind.FLUSH, Flush),
     _flat(_Kind.PING, Ping, "<Q"),
     _flat(_Kind.READY, Ready),
@@ -237,6 +241,8 @@ _CODINGS: Final = (
     _as_json(_Kind.PLAN, Plan),
     _as_json(_Kind.OPENED, Opened),
     _as_json(_Kind.FAILED, Failed),
+    _as_json(_Kind.TITLE_AT, TitleAt),
+    _as_json(_Kind.TITLED, Titled),
 )
 _BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType({coding.message: coding for coding in _CODINGS})
 _BY_KIND: Final[Mapping[int, _Coding]] = MappingProxyType({int(coding.kind): coding for coding in _CODINGS})

@@ -69,6 +69,16 @@ class DataFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class TitleAt:
+    """Node: what begins at this offset of the source has this title. Comes before the bytes."""
+
+    session: int
+    source: int
+    offset: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Node: what the frames from `at_frame` on hold, as `epoch`.
 
@@ -88,12 +98,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Node: frames before `sent` are gone, frames before `granted` may be rendered, both of `epoch`."""
+    """Node: frames before `sent` are gone, frames before `granted` may be rendered, both of `epoch`.
+
+    When nobody listens (`is_heard` false) they are only counted: no filters run and no PCM is sent.
+    """
 
     session: int
     epoch: int
     sent: int
     granted: int
+    is_heard: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,5 +123,5 @@ class Ping:
 
 
 FromNode: TypeAlias = (
-    OpenSession | CloseSession | OpenSource | DropSource | Data | DataFailed | Plan | Grant | Flush | Ping
+    OpenSession | CloseSession | OpenSource | DropSource | Data | DataFailed | TitleAt | Plan | Grant | Flush | Ping
 )

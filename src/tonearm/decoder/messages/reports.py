@@ -57,6 +57,16 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
+class Titled:
+    """Decoder: from this sample of the source on, something with this title is heard."""
+
+    session: int
+    source: int
+    sample: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     kind: MarkKind
     frame: int
@@ -85,4 +95,4 @@ class Pong:
     busy_s: float
 
 
-FromDecoder: TypeAlias = Ready | Want | Opened | Failed | Decoded | Audio | Pong
+FromDecoder: TypeAlias = Ready | Want | Opened | Failed | Decoded | Titled | Audio | Pong
