@@ -131,8 +131,14 @@ class Player:
             )
         detach = self._broadcast.attach(sink)
         self._start_clock()
+        self._update_hearing()
         self._update_ticking()
-        return detach
+
+        def leave() -> None:
+            detach()
+            self._update_hearing()
+
+        return leave
 
     def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
         return self._events.subscribe(sink, since, wants_snapshot, self.state)
@@ -205,7 +211,8 @@ class Player:
         if not buffer.frames_ahead or not self._playback.wants_frames:
             return False
         frame = self._sound.take_frame()
-        self._broadcast.send(frame.pcm)
+        if frame.pcm:
+            self._broadcast.send(frame.pcm)
         self._frames_sent += 1
         if frame.source == self._playback.sounding:
             self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
@@ -334,12 +341,18 @@ class Player:
         self._cancel_first_wait()
         if not self._playback.clock_started:
             self._perform(self._playback.start_clock())
+            self._update_hearing()
             self.frames_arrived()
 
     def _cancel_first_wait(self) -> None:
         if self._first_wait is not None:
             self._first_wait.cancel()
             self._first_wait = None
+
+    def _update_hearing(self) -> None:
+        """Before the clock starts the first frames are made ready for whoever comes first."""
+        if not self._is_deleted:
+            self._sound.listen(len(self._broadcast) > 0 or not self._playback.clock_started)
 
     def _update_ticking(self) -> None:
         """Ticks only while there is something to send: who is paused, idle or waiting costs nothing."""

@@ -87,6 +87,7 @@ class Sound:
         self._resuming: SourceId | None = None  # goes on in a new session, after the frames that are still here
         self._has_newer_filters = False
         self._has_flushed = False
+        self._is_heard = True
         self._last_place: tuple[SourceId, int] = (0, 0)
         self.late_plans_total = 0
         self.buffer = FrameBuffer()
@@ -145,6 +146,16 @@ class Sound:
             self._change_resumed(following, filters)
         else:
             self._change(following, filters)
+
+    def listen(self, is_heard: bool) -> None:
+        """Whether anybody listens: frames that nobody hears are counted, but not made."""
+        if is_heard == self._is_heard:
+            return
+        self._is_heard = is_heard
+        if is_heard and self.buffer.frames_ahead and not self._must_switch and self._resuming is None:
+            self._send_plan(self.buffer.next_frame)  # what is here has no sound in it
+        else:
+            self._grant()
 
     def source_ended(self, joined: SourceId | None) -> None:
         """The sounding source ended in what was rendered, and `joined` (None: silence) comes next in it."""
@@ -311,6 +322,7 @@ class Sound:
                     self._played_epoch,
                     self._granted_at,
                     self._granted_at + GRANT_FRAMES,
+                    self._is_heard,
                 )
             )
 

@@ -63,9 +63,9 @@ class ChainState:
     _outgoing: _Stage | None = None
 
     @classmethod
-    def steady(cls, filters: Filters) -> "ChainState":
-        """`filters` as at the very start of a sound: no memory and no ramp."""
-        return cls(_Stage.fresh(filters))
+    def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
+        """`filters` without a ramp, as after `history_pcm` (see `changed`), or at the very start of a sound."""
+        return cls(_Stage.fresh(filters, _history(history_pcm) if history_pcm else None))
 
     @property
     def filters(self) -> Filters:

@@ -46,6 +46,7 @@ class Session:
         self._timelines = {order.epoch: self._timeline}
         self._followers: dict[int, int | None] = {}
         self._must_flush = False
+        self._is_heard = True
 
     def follows(self, source: int) -> bool:
         """True when `source` does not sound now: it waits behind another one, or is over."""
@@ -85,6 +86,9 @@ class Session:
         """Takes up how far frames were sent and may be rendered, and forgets what is not needed any more."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
+        if order.is_heard and not self._is_heard:
+            self._warm_filters_up()
+        self._is_heard = order.is_heard
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
         for timeline in self._timelines.values():
@@ -119,7 +123,10 @@ class Session:
             block = block.cut_at(end_frame)
         pcm = b""
         if frames:
-            pcm, filters = process(start.filters, b"".join(pieces)[: frames * FRAME_BYTES])
+            if self._is_heard:
+                pcm, filters = process(start.filters, b"".join(pieces)[: frames * FRAME_BYTES])
+            else:
+                filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters))
         elif not marks:
             return None
@@ -176,13 +183,22 @@ class Session:
         state = self._timeline.end.filters
         if filters == state.filters:
             return state
+        return state.changed(filters, self._history())
+
+    def _warm_filters_up(self) -> None:
+        """Somebody listens again: the filters come in as if they had run on what was not heard."""
+        end = self._timeline.end
+        warm = ChainState.steady(end.filters.filters, self._history())
+        self._timeline.end = Stand(end.frame, end.place, warm)
+
+    def _history(self) -> bytes:
+        """The unfiltered PCM just before the next frame."""
         segments = self._timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
-        history = b"".join(
+        return b"".join(
             self._sources[segment.source].store.read(segment.sample, segment.length)
             for segment in reversed(segments)
             if segment.source in self._sources
         )
-        return state.changed(filters, history)
 
     def _forget_followers(self, after: int) -> None:
         """Forgets what follows sources that cannot come to sound any more."""

@@ -1,0 +1,102 @@
+"""A real node with real decoder processes, and players of it with a listener and an event client."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tests.support.fetching import QUICK, opener
+from tests.support.processes import exists, open_descriptors
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.node import Node, NodeSettings
+from tonearm.sources.fetch_settings import FetchSettings
+
+
+@contextlib.asynccontextmanager
+async def running_node(settings: NodeSettings | None = None, fetching: FetchSettings = QUICK) -> AsyncIterator[Node]:
+    """Stopped at the end; then no process, task or descriptor of it may be left."""
+    tasks, descriptors = asyncio.all_tasks(), open_descriptors()
+    async with opener(settings=fetching) as source_opener:
+        node = Node(source_opener, settings or NodeSettings(decoder_processes=1))
+        await node.start()
+        try:
+            yield node
+        finally:
+            processes = decoder_processes(node)
+            await node.stop()
+        assert not any(map(exists, processes))
+        assert not [task for task in asyncio.all_tasks() - tasks if _is_of_the_node(task)]
+    left = {number: what for number, what in open_descriptors().items() if number not in descriptors}
+    assert not left
+
+
+def _is_of_the_node(task: asyncio.Task[Any]) -> bool:
+    return "/src/tonearm/" in repr(task.get_coro())
+
+
+def decoder_processes(node: Node) -> list[int]:
+    """The process of each player."""
+    found = {state["quality"]["decoderProcess"] for state in map(as_any, node.list_players())}
+    return [process_id for process_id in found if process_id is not None]
+
+
+def as_any(value: object) -> Any:
+    """JSON to look into."""
+    return value
+
+
+class Listening:
+    """A player of a node, somebody who listens to it, and somebody who follows its events."""
+
+    def __init__(self, node: Node, player_id: str) -> None:
+        self.node = node
+        self.id = player_id
+        self.listener = MemoryListener()
+        self.events = MemoryEventClient()
+        node.subscribe(player_id, self.events, since=None, snapshot=False)
+        node.attach_listener(player_id, self.listener)
+
+    @property
+    def state(self) -> Any:
+        return as_any(self.node.player_state(self.id))
+
+    @property
+    def quality(self) -> Any:
+        return self.state["quality"]
+
+    @property
+    def ends(self) -> list[tuple[str, str]]:
+        """What ended, by title, and why."""
+        return [(event["track"]["info"]["title"], event["reason"]) for event in self.events.named("TrackEnd")]
+
+    @property
+    def starts(self) -> list[str]:
+        return [event["track"]["info"]["title"] for event in self.events.named("TrackStart")]
+
+    @property
+    def failures(self) -> list[str]:
+        return [event["error"]["code"] for event in self.events.named("TrackException")]
+
+    async def enqueue(self, *uris: str) -> None:
+        for uri in uris:
+            await self.node.enqueue(self.id, uri, {})
+
+    async def wait_state(self, state: str) -> None:
+        if self.state["state"] != state:
+            count = len([event for event in self.events.named("PlayerUpdate") if event["state"] == state])
+            await self.events.wait_for("PlayerUpdate", count + 1, state=state)
+
+
+async def listening(node: Node, player_id: str, *uris: str) -> Listening:
+    """A new player with these tracks, heard from its first sample on."""
+    await node.create_player(player_id, uris[0], {})
+    player = Listening(node, player_id)
+    await player.enqueue(*uris[1:])
+    return player
+
+
+def padded(*parts: bytes) -> bytes:
+    """PCM one after the other, filled with silence to whole frames."""
+    pcm = b"".join(parts)
+    return pcm + bytes(-len(pcm) % FRAME_BYTES)
