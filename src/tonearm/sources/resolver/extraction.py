@@ -61,9 +61,9 @@ class Extraction:
     def reason_of(self, error: BaseException) -> str:
         """What went wrong in one sentence, without the advice that is meant for users of the yt-dlp command."""
         cause: BaseException | None = error
-        if isinstance(error, DownloadError) and error.exc_info:
-            cause = error.exc_info[1]
-        if isinstance(cause, ExtractorError):
+        while cause is not None and not isinstance(cause, ExtractorError):
+            cause = cause.__context__  # yt-dlp raises its own error while it handles the extractor's
+        if cause is not None:
             return str(cause.orig_msg)
         if isinstance(error, DownloadError):
             return str(error)

@@ -20,8 +20,8 @@ from tonearm.sources.resolver.confinement import PROXY_HOST
 from tonearm.sources.resolver.proxy_pass import USER, ProxyPass
 from tonearm.sources.resolver.proxy_request import BadProxyRequest, ProxyRequest, parse_proxy_request
 
-BAD_GATEWAY: Final = "502 Bad Gateway"
-"""What the proxy answers when a host cannot be reached."""
+BAD_GATEWAY: Final = "502"
+"""The status with which the proxy answers when a host cannot be reached."""
 UNREACHABLE: Final = frozenset({FailureCode.NAME_NOT_FOUND, FailureCode.TIMEOUT, FailureCode.CONNECT_FAILED})
 
 _HEAD_LIMIT_BYTES: Final = 64 * 1024
@@ -119,7 +119,8 @@ class ForwardProxy:
             upstream_reader, upstream_writer = await self._dialer.dial(uri)
         except PlayError as error:
             issued.report(error.failure)
-            raise _Answered(BAD_GATEWAY if error.failure.code in UNREACHABLE else "403 Forbidden") from error
+            is_refused = error.failure.code not in UNREACHABLE
+            raise _Answered("403 Forbidden" if is_refused else f"{BAD_GATEWAY} Bad Gateway") from error
         try:
             if request.is_tunnel:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -142,7 +143,8 @@ class ForwardProxy:
     def _admitted(self, request: ProxyRequest) -> SourceUri:
         """Raises `PlayError`, or `_Answered` for what is no target of a proxy."""
         target = f"https://{request.target}/" if request.is_tunnel else request.target
-        if not target.lower().startswith(("http://", "https://")) or (request.is_tunnel and "/" in request.target):
+        is_plain = request.is_tunnel or target.lower().startswith(("http://", "https://"))
+        if not is_plain or (request.is_tunnel and set("/?#@") & set(request.target)):
             raise _Answered("400 Bad Request")
         try:
             uri = self._admit(target)

@@ -1,0 +1,164 @@
+"""Resolving processes as the node handles them: how many, for how long, and what is left of them."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tonearm.sources.resolver.child_pool import ChildPool
+from tonearm.sources.resolver.child_process import ChildBroken, child_environment
+
+# Answers each line with what Python makes of the request's "do".
+PROGRAM = """
+import json, os, sys, time
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+    return "{}"
+for line in sys.stdin:
+    print(eval(json.loads(line)["do"]), flush=True)
+"""
+PID = "json.dumps({'pid': os.getpid()})"
+
+
+@asynccontextmanager
+async def pool(program: str = PROGRAM, **options: Any) -> AsyncIterator[ChildPool]:
+    made = ChildPool((sys.executable, "-c", program), **{"at_most": 1, "idle_s": 60.0, **options})
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+def is_there(pid: int) -> bool:
+    """A zombie counts: nobody has taken note of its end."""
+    return Path(f"/proc/{pid}").exists()
+
+
+async def pid_of(children: ChildPool) -> int:
+    answer = await children.ask({"do": PID}, 30.0)
+    assert isinstance(answer["pid"], int)
+    return answer["pid"]
+
+
+async def test_one_process_serves_many_and_leads_its_own_group() -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        assert await pid_of(children) == pid
+        assert os.getpgid(pid) == pid
+    assert not is_there(pid)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["'garbage'", "'[1]'", "'{\"a\": NaN}'", "'[' * 100000", "''", "'x' * 400000", "os._exit(3)", "1/0", "'\\ud800'"],
+)
+async def test_a_process_that_gives_no_answer_is_replaced(answer: str) -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        with pytest.raises(ChildBroken):
+            await children.ask({"do": answer}, 30.0)
+        assert await pid_of(children) != pid
+        await eventually(lambda: not is_there(pid), "the broken process is gone")
+
+
+async def test_a_late_one_is_killed_with_all_that_it_started() -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        started = await children.ask(
+            {"do": "json.dumps({'pid': os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600')})"}, 30
+        )
+        grandchild = started["pid"]
+        assert isinstance(grandchild, int)
+        with pytest.raises(TimeoutError):
+            await children.ask({"do": "time.sleep(600)"}, 0.1)
+        await eventually(lambda: not is_there(pid), "the late process is gone")
+        await eventually(lambda: not is_alive(grandchild), "what it started is gone")
+        assert await pid_of(children) != pid
+
+
+def is_alive(pid: int) -> bool:
+    """A process whose parent died is reaped by whoever is first in this container, or by nobody."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def test_who_gives_up_waiting_ends_the_work() -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        asking = asyncio.create_task(children.ask({"do": "time.sleep(600)"}, 600.0))
+        await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await eventually(lambda: not is_there(pid), "the process is gone")
+
+
+def begun(folder: Path) -> int:
+    return len(list(folder.glob("begun-*")))
+
+
+async def test_so_many_at_once_and_the_others_wait(tmp_path: Path) -> None:
+    async with pool(at_most=4) as children:
+        asking = []
+        for number in range(6):
+            begin, go = str(tmp_path / f"begun-{number}"), str(tmp_path / "go")
+            work = f"(open({begin!r}, 'w').close(), wait_for({go!r}))[1]"
+            asking.append(asyncio.create_task(children.ask({"do": work}, 30.0)))
+        await eventually(lambda: begun(tmp_path) == 4, "four are at work")
+        (tmp_path / "go").touch()
+        await asyncio.gather(*asking)
+        assert begun(tmp_path) == 6
+
+
+async def test_an_idle_process_is_sent_home() -> None:
+    async with pool(idle_s=0.0) as children:
+        pid = await pid_of(children)
+        await eventually(lambda: not is_there(pid), "the idle process is gone")
+
+
+async def test_one_that_died_while_idle_is_not_asked() -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        os.kill(pid, 9)
+        await eventually(lambda: not is_there(pid), "its death is noted")
+        assert await pid_of(children) != pid
+
+
+async def test_a_process_is_warmed_up_once_and_not_at_the_cost_of_who_asks() -> None:
+    async with pool(warm_up={"do": "(time.sleep(0.5), globals().update(warm=7), '{}')[2]"}) as children:
+        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 0.4) == {"warm": 7}
+        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 0.4) == {"warm": 7}
+
+
+async def test_closing_ends_the_work() -> None:
+    async with pool() as children:
+        pid = await pid_of(children)
+        asking = asyncio.create_task(children.ask({"do": "time.sleep(600)"}, 600.0))
+        await asyncio.sleep(0)
+        await children.close()
+        assert not is_there(pid)
+        with pytest.raises(ChildBroken):
+            await asking
+        with pytest.raises(ChildBroken):
+            await children.ask({"do": PID}, 30.0)
+
+
+async def test_a_command_that_is_none() -> None:
+    children = ChildPool(("/nonexistent/python",), at_most=1, idle_s=None)
+    with pytest.raises(ChildBroken, match="could not be started"):
+        await children.ask({}, 30.0)
+
+
+def test_the_environment_holds_no_settings_of_the_user() -> None:
+    given = {"PATH": "/bin", "HTTPS_PROXY": "http://p", "HOME": "/root", "TONEARM_SERVER__PASSWORD": "x", "LANG": "C"}
+    kept = child_environment(given)
+    assert kept == {"PATH": "/bin", "LANG": "C", "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}

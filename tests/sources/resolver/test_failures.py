@@ -1,0 +1,38 @@
+"""What users read when a page is not resolved."""
+
+import pytest
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.sources.resolver.failures import plain_reason, resolve_problem
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ("\x1b[0;31mERROR:\x1b[0m [youtube] abc: Video unavailable", "abc: Video unavailable"),
+        (
+            "Unable to extract data; please report this issue on  https://github.com/x/issues?q= , filling out a form",
+            "Unable to extract data",
+        ),
+        ("HTTP Error 404: Not Found (caused by <HTTPError 404: Not Found>)", "HTTP Error 404: Not Found"),
+        ("It broke\nTraceback (most recent call last):\n  File x", "It broke"),
+        ("Sign in to confirm. Use --cookies-from-browser or --cookies for the authentication", "Sign in to confirm"),
+        ("two\r\nlines\x00and\u202emore", "two lines and more"),
+        ("", "yt-dlp gave no reason"),
+        ("\x1b[31m", "yt-dlp gave no reason"),
+    ],
+)
+def test_reasons_are_plain(given: str, plain: str) -> None:
+    assert plain_reason(given) == plain
+
+
+def test_a_reason_is_short() -> None:
+    assert len(plain_reason("x" * 1_000_000)) == 300
+
+
+def test_a_refusal_stays_one_and_anything_else_is_a_failed_resolve() -> None:
+    refused = resolve_problem(PlayFailure(FailureCode.SOURCE_REFUSED, Stage.CONNECT, "No.", "Set it.")).failure
+    assert (refused.code, refused.stage, refused.message) == (FailureCode.SOURCE_REFUSED, Stage.RESOLVE, "No.")
+    lost = resolve_problem(PlayFailure(FailureCode.CONNECT_FAILED, Stage.CONNECT, "No way to x.", "Look.")).failure
+    assert (lost.code, lost.stage) == (FailureCode.RESOLVE_FAILED, Stage.RESOLVE)
+    assert (lost.message, lost.hint) == ("The page was not resolved: No way to x.", "Look.")

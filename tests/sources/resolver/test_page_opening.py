@@ -1,0 +1,127 @@
+"""Opening URIs that may be pages: what is fetched, with which headers, and where it is looked for again."""
+
+import pytest
+
+from tests.support.fetching import opener, read_all
+from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
+from tests.support.resolving import fake_sites, html, told
+from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
+from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.patterns import compile_pattern
+from tonearm.sources.opener import SourceOpener
+from tonearm.sources.resolver.settings import ResolverSettings
+
+BODY = bytes(range(256)) * 2000
+GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
+
+
+async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, ByteSource]:
+    source = await source_opener.open(uri)
+    assert not isinstance(source, LocalFile)
+    try:
+        return await read_all(source), source
+    finally:
+        await source.close()
+
+
+async def failure(source_opener: SourceOpener, uri: str) -> PlayFailure:
+    with pytest.raises(PlayError) as caught:
+        await source_opener.open(uri)
+    return caught.value.failure
+
+
+async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is() -> None:
+    async with MediaServer() as server, opener(resolver=fake_sites()) as opening:
+        song = server.serve("/song.mp3", media(BODY))
+        page = server.serve("/page.html", html("", '<audio src="song.mp3"></audio>'))
+        server.serve("/api/told", told(song, uploader="Someone"))
+        body, source = await body_of(opening, server.url("/fake/told"))
+        assert body == BODY
+        assert isinstance(source, SourceFromPage)
+        assert (source.page.opened_uri, source.page.title, source.page.author) == (song, "A title", "Someone")
+        for uri in (song, page):
+            _, source = await body_of(opening, uri)
+            assert not isinstance(source, SourceFromPage)
+
+
+async def test_any_html_is_a_page_when_generic_is_named() -> None:
+    async with MediaServer() as server, opener(resolver=GENERIC) as opening:
+        song = server.serve("/song.mp3", media(BODY))
+        page = server.serve("/page", html("<title>T</title>", '<audio src="song.mp3"></audio>'))
+        body, source = await body_of(opening, page)
+        assert (body, isinstance(source, SourceFromPage)) == (BODY, True)
+        body, source = await body_of(opening, song)
+        assert (body, isinstance(source, SourceFromPage)) == (BODY, False)
+        assert await opening.direct_uri(page) == song
+        assert await opening.direct_uri(song) == song
+        gone = await failure(opening, server.url("/gone"))
+        assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
+
+
+async def test_each_opening_looks_for_the_link_anew() -> None:
+    async with MediaServer() as server, opener(resolver=fake_sites()) as opening:
+        first = server.serve("/first.mp3", in_turn(media(BODY), status(403)))
+        second = server.serve("/second.mp3", media(BODY[:1000]))
+        server.serve("/api/told", in_turn(told(first), told(second)))
+        page = server.url("/fake/told")
+        assert (await body_of(opening, page))[0] == BODY
+        assert (await body_of(opening, page))[0] == BODY[:1000]
+
+
+async def test_headers_of_the_link_go_with_every_fetch_but_to_no_other_host() -> None:
+    async with MediaServer() as server, MediaServer() as other, opener(resolver=fake_sites()) as opening:
+        song = server.serve("/song.mp3", in_turn(media(BODY, cut_after=70_000), media(BODY)))
+        moved = server.serve("/moved.mp3", redirect(other.serve("/song.mp3", media(BODY))))
+        headers = {"Referer": "http://page.example/", "User-Agent": "page/1", "Cookie": "a=b", "Range": "bytes=7-"}
+        server.serve("/api/told", in_turn(told(song, http_headers=headers), told(moved, http_headers=headers)))
+        for _ in range(2):
+            assert (await body_of(opening, server.url("/fake/told")))[0] == BODY
+        fetches = [request for request in server.requests if request.path.endswith(".mp3")]
+        assert [request.range for request in fetches[:2]] == ["bytes=0-", "bytes=70000-"]
+        for request in fetches:
+            assert (request.headers["referer"], request.headers["user-agent"]) == ("http://page.example/", "page/1")
+        (fetch,) = other.requests
+        assert fetch.headers["user-agent"] == "tonearm-test/1"
+        assert not {"referer", "cookie"} & fetch.headers.keys()
+
+
+async def test_the_link_is_judged_like_any_uri() -> None:
+    async with MediaServer() as server, Canary() as canary:
+        own = [("127.0.0.1", canary.port)]
+        blocked = [compile_pattern("secret")]
+        async with opener(resolver=fake_sites(), own_addresses=own, blocked=blocked) as opening:
+            page = server.url("/fake/told")
+            server.serve("/api/told", told(f"http://localhost:{canary.port}/a.mp3"))
+            assert (await failure(opening, page)).code is FailureCode.SOURCE_REFUSED
+            with pytest.raises(SourceRefused):
+                await opening.direct_uri(page)
+            server.serve("/api/told", told(server.url("/secret.mp3")))
+            refused = await failure(opening, page)
+            assert (refused.code, refused.stage) == (FailureCode.SOURCE_BLOCKED, Stage.RESOLVE)
+            moved = server.serve("/moved.mp3", redirect(f"http://127.0.0.1:{canary.port}/"))
+            server.serve("/api/told", told(moved))
+            assert (await failure(opening, page)).code is FailureCode.SOURCE_REFUSED
+        assert canary.connections == 0
+
+
+async def test_a_page_of_a_refused_address_is_not_looked_at() -> None:
+    async with MediaServer() as server, opener(resolver=fake_sites(), private_networks=False) as opening:
+        with pytest.raises(SourceRefused):
+            opening.check(server.url("/fake/told"))
+        assert (await failure(opening, server.url("/fake/told"))).code is FailureCode.SOURCE_REFUSED
+        assert server.connections == 0
+
+
+async def test_direct_uris_and_refusals_of_what_was_given() -> None:
+    blocked = [compile_pattern("secret")]
+    async with opener(resolver=fake_sites(), blocked=blocked) as opening:
+        assert opening.resolves_pages
+        assert await opening.direct_uri("/music/a.mp3") == "/music/a.mp3"
+        assert await opening.direct_uri("http://A.example/a b.mp3") == "http://a.example/a%20b.mp3"
+        with pytest.raises(SourceBlocked):
+            await opening.direct_uri("http://secret.example/")
+        with pytest.raises(BadRequest):
+            await opening.direct_uri("ytsearch:x")
+    async with opener() as opening:
+        assert not opening.resolves_pages

@@ -1,0 +1,311 @@
+"""Resolving with the real process, yt-dlp and proxy: what comes out, and what cannot get out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.certificate import unsigned_certificate
+from tests.support.eventually import eventually
+from tests.support.media_server import Canary, MediaServer, Reply, Request, media, redirect, stall, status
+from tests.support.resolving import fake_sites, html, told
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.track_info import PageFacts
+from tonearm.patterns import compile_pattern
+from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
+from tonearm.sources.resolver.page_resolver import PageResolver, ResolverSetupError
+from tonearm.sources.resolver.resolved_page import ResolvedPage
+from tonearm.sources.resolver.settings import ResolverSettings
+
+GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
+
+
+class PortsRefused(AddressGuard):
+    """Loopback is all that a test has: here some ports of it stand for networks that must not be reached."""
+
+    def __init__(self) -> None:
+        super().__init__(private_networks=True)
+        self.refused: set[int] = set()
+
+    def check_address(self, ip: str, port: int) -> None:
+        super().check_address(ip, port)
+        if port in self.refused:
+            raise AddressRefusedError("The host leads to an address that is not on the open internet.", "Set it.")
+
+
+class Resolving:
+    def __init__(self, settings: ResolverSettings, blocked: str = "") -> None:
+        self.guard = PortsRefused()
+        policy = SourcePolicy(blocked=[compile_pattern(blocked)] if blocked else [])
+
+        def admit(uri: str) -> SourceUri:
+            source_uri = parse_source_uri(uri)
+            policy.check(source_uri)
+            return source_uri
+
+        self.pages = PageResolver(self.guard, admit, settings, connect_timeout_s=5.0)
+
+    async def resolve(self, uri: str) -> ResolvedPage:
+        return await self.pages.resolve(parse_source_uri(uri))
+
+    async def failure(self, uri: str) -> PlayFailure:
+        with pytest.raises(PlayError) as caught:
+            await self.resolve(uri)
+        assert caught.value.failure.stage is Stage.RESOLVE
+        return caught.value.failure
+
+
+@contextlib.asynccontextmanager
+async def resolving(settings: ResolverSettings, **options: Any) -> AsyncIterator[Resolving]:
+    made = Resolving(settings, **options)
+    try:
+        yield made
+    finally:
+        await made.pages.close()
+
+
+class TestRealPages:
+    async def test_pages_in_many_forms(self) -> None:
+        async with MediaServer() as server, resolving(GENERIC) as it:
+            song = server.serve("/song.mp3", media(b"x" * 100))
+            server.serve("/audio", html("<title>A &amp; B</title>", '<audio src="song.mp3"></audio>'))
+            found = await it.resolve(server.url("/audio"))
+            assert found.link.opened == song
+            assert found.facts == PageFacts(song, "A & B")
+            assert found.headers.headers["Referer"] == server.url("/audio")
+
+            image = server.url("/cover.png")
+            server.serve(
+                "/og",
+                html(
+                    f'<title>C</title><meta property="og:audio" content="{song}">'
+                    f'<meta property="og:image" content="{image}">'
+                ),
+            )
+            assert (await it.resolve(server.url("/og"))).facts == PageFacts(song, "C", artwork_url=image)
+
+            server.serve("/two", html("<title>D</title>", '<audio src="song.mp3"></audio><audio src="2.mp3"></audio>'))
+            assert (await it.resolve(server.url("/two"))).link.opened == song
+
+            server.serve("/moved", redirect("/audio"))
+            assert (await it.resolve(server.url("/moved"))).link.opened == song
+
+            server.serve("/none", html("<title>E</title>"))
+            told = await it.failure(server.url("/none"))
+            assert told.code is FailureCode.RESOLVE_FAILED
+            assert told.message == f"The page was not resolved: Unsupported URL: {server.url('/none')}."
+
+            server.serve("/lost", status(404))
+            lost = await it.failure(server.url("/lost"))
+            assert lost.message.startswith("The page was not resolved: Unable to download webpage: HTTP Error 404")
+
+    async def test_no_page_leads_to_a_refused_address(self, tmp_path: Path) -> None:
+        async with MediaServer() as server, Canary() as canary, resolving(GENERIC) as it:
+            it.guard.refused.add(canary.port)
+            secret = f"http://127.0.0.1:{canary.port}/secret"
+            server.serve("/redirect", redirect(secret))
+            server.serve("/iframe", html("", f'<meta http-equiv="refresh" content="0; url={secret}">'))
+            server.serve("/playlist", media(f"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n{secret}\n".encode(),
+                                            content_type="application/vnd.apple.mpegurl"))  # fmt: skip
+            for path in ("/redirect", "/iframe"):
+                refused = await it.failure(server.url(path))
+                assert refused.code is FailureCode.SOURCE_REFUSED, path
+                assert "not on the open internet" in refused.message
+            with contextlib.suppress(PlayError):
+                await it.resolve(server.url("/playlist"))
+            assert canary.connections == 0
+
+    async def test_patterns_are_asked_on_the_way(self) -> None:
+        async with MediaServer() as server, resolving(GENERIC, blocked="forbidden") as it:
+            server.serve("/page", redirect("/forbidden"))
+            server.serve("/forbidden", html("", '<audio src="a.mp3"></audio>'))
+            server.serve("/embeds", html("", '<audio src="/forbidden.mp3"></audio>'))
+            assert (await it.failure(server.url("/page"))).code is FailureCode.SOURCE_BLOCKED
+            assert (await it.failure(server.url("/embeds"))).code is FailureCode.SOURCE_BLOCKED
+            assert [request.path for request in server.requests] == ["/page", "/embeds"]
+
+
+class TestSites:
+    async def test_which_uris_are_pages(self) -> None:
+        async with resolving(ResolverSettings(sites=("YouTube", "soundcloud"))) as it:
+            await it.pages.start()
+            for uri, is_page in (
+                ("https://www.youtube.com/watch?v=dQw4w9WgXcQ", True),
+                ("https://youtu.be/dQw4w9WgXcQ", True),
+                ("https://www.youtube.com/@someone/videos", True),
+                ("https://soundcloud.com/someone/something", True),
+                ("https://vimeo.com/12345", False),
+                ("http://127.0.0.1:1/song.mp3", False),
+            ):
+                assert await it.pages.is_page(parse_source_uri(uri)) is is_page, uri
+
+    @pytest.mark.parametrize("sites", [(), ("all",)])
+    async def test_none_named_is_all_but_generic(self, sites: tuple[str, ...]) -> None:
+        async with resolving(ResolverSettings(sites=sites)) as it:
+            await it.pages.start()
+            assert not it.pages.resolves_any_page
+            assert await it.pages.is_page(parse_source_uri("https://vimeo.com/12345"))
+            assert not await it.pages.is_page(parse_source_uri("https://a.example/page.html"))
+
+    async def test_a_name_that_is_none_is_told(self) -> None:
+        async with resolving(ResolverSettings(sites=("youtube", "yuotube"))) as it:
+            with pytest.raises(ResolverSetupError, match=r"resolver\.sites: .*'yuotube'"):
+                await it.pages.start()
+
+    async def test_a_process_that_cannot_work_is_told(self) -> None:
+        async with resolving(ResolverSettings(command=("/bin/false",))) as it:
+            with pytest.raises(ResolverSetupError, match=r"resolver\.enabled"):
+                await it.pages.start()
+            assert not await it.pages.is_page(parse_source_uri("http://a.example/"))
+
+
+class TestWhatAnExtractorCannotDo:
+    async def test_reach_out_past_the_guard(self, tmp_path: Path) -> None:
+        async with MediaServer() as server, Canary() as canary, resolving(fake_sites()) as it:
+            it.guard.refused.add(canary.port)
+            for what, code in (
+                ("elsewhere", FailureCode.SOURCE_REFUSED),
+                ("tunnel", FailureCode.SOURCE_REFUSED),
+                ("ftp", FailureCode.RESOLVE_FAILED),
+                ("no-proxy", FailureCode.RESOLVE_FAILED),
+                ("socket", FailureCode.RESOLVE_FAILED),
+                ("datagram", FailureCode.RESOLVE_FAILED),
+                ("lookup", FailureCode.RESOLVE_FAILED),
+            ):
+                told = await it.failure(server.url(f"/fake/{what}?{canary.port}"))
+                assert told.code is code, (what, told)
+            assert canary.connections == 0
+
+    async def test_start_programs_or_fill_the_disk(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites()) as it:
+            for what in ("program", "shell", "fork", "write", "memory"):
+                told = await it.failure(server.url(f"/fake/{what}"))
+                assert told.code is FailureCode.RESOLVE_FAILED
+                assert "denied" in told.message or "must not" in told.message or "failed" in told.message, told
+                assert "Traceback" not in told.message
+
+    async def test_take_the_node_down_with_it(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites(timeout_s=20.0)) as it:
+            for what, words in (
+                ("crash", "ended without an answer"),
+                ("long", "resolved"),
+                ("bug", "not resolved: An extractor error has occurred."),
+                ("gone", "not resolved: This video is private."),
+                ("local", "not at an http or https address"),
+            ):
+                told = await it.failure(server.url(f"/fake/{what}"))
+                assert told.code is FailureCode.RESOLVE_FAILED
+                assert words in told.message, told
+            song = server.url("/song.mp3")
+            server.serve("/api/told", self.told_of(song))
+            assert (await it.resolve(server.url("/fake/print"))).link.opened == song
+
+    @staticmethod
+    def told_of(song: str) -> Any:
+        return told(song)
+
+    async def test_go_on_after_its_time(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites(timeout_s=3.0)) as it:
+            told = await it.failure(server.url("/fake/sleep"))
+            assert (told.code, told.message) == (
+                FailureCode.RESOLVE_FAILED,
+                "The page was not resolved: it took longer than 3 s.",
+            )
+            assert "resolver.timeout_ms" in told.hint
+
+    async def test_load_without_end(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites(traffic_limit_bytes=100_000)) as it:
+            server.serve("/api/told", media(b" " * 10_000_000, content_type="application/json", ranges=False))
+            assert "load more than it may" in (await it.failure(server.url("/fake/told"))).message
+
+
+class TestAnswers:
+    async def test_everything_a_site_tells(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites()) as it:
+            song = server.url("/song.mp3")
+            more = {
+                "uploader": "Someone",
+                "duration": 12.5,
+                "thumbnail": "http://a.example/cover.jpg",
+                "http_headers": {"Referer": "http://a.example/", "Host": "evil", "Authorization": "x", "Cookie": "a=b"},
+            }
+            server.serve("/api/told", told(song, **more))
+            for path in ("/fake/told", "/fake/list"):
+                found = await it.resolve(server.url(path))
+                assert found.facts == PageFacts(song, "A title", "Someone", 12_500, "http://a.example/cover.jpg")
+                assert found.headers.headers["Referer"] == "http://a.example/"
+                assert not {"Host", "Authorization"} & found.headers.headers.keys()
+
+    async def test_sound_alone_and_in_one_file_comes_first(self) -> None:
+        async with MediaServer() as server, resolving(fake_sites()) as it:
+
+            def form(name: str, **more: Any) -> dict[str, Any]:
+                return {"format_id": name, "url": f"http://a.example/{name}", "ext": "mp4", **more}
+
+            film = form("film", vcodec="h264", acodec="aac")
+            pieces = form(
+                "pieces", vcodec="none", acodec="aac", protocol="http_dash_segments", fragments=[{"url": "x"}]
+            )
+            list_of_pieces = form("list.m3u8", vcodec="none", acodec="aac", protocol="m3u8_native")
+            sound = form("sound", vcodec="none", acodec="aac", abr=64)
+            for formats, best in (
+                ([film, pieces, list_of_pieces, sound], "sound"),
+                ([film, pieces, list_of_pieces], "film"),
+                ([pieces, list_of_pieces], "list.m3u8"),
+            ):
+                server.serve("/api/told", told("", formats=formats))
+                assert (await it.resolve(server.url("/fake/told"))).link.opened == f"http://a.example/{best}"
+            server.serve("/api/told", told("", formats=[pieces]))
+            assert "format" in (await it.failure(server.url("/fake/told"))).message.lower()
+
+    async def test_a_host_that_cannot_be_reached_is_named(self) -> None:
+        async with MediaServer() as gone:
+            port = gone.port
+        async with MediaServer() as server, resolving(fake_sites()) as it:
+            for what in ("elsewhere", "tunnel"):
+                told = await it.failure(server.url(f"/fake/{what}?{port}"))
+                assert told.code is FailureCode.RESOLVE_FAILED
+                assert "No connection to 127.0.0.1: Connection refused" in told.message
+
+    async def test_a_certificate_that_nobody_signed_is_not_trusted(self, tmp_path: Path) -> None:
+        async with MediaServer(tls=unsigned_certificate(tmp_path)) as secure, MediaServer() as server:
+            async with resolving(fake_sites()) as it:
+                told = await it.failure(server.url(f"/fake/tunnel?{secure.port}"))
+                assert "certificate" in told.message.lower()
+            assert secure.requests == []
+
+    async def test_four_at_once_and_cancelled_ones_make_room(self) -> None:
+        go = asyncio.Event()
+        async with MediaServer() as server, resolving(fake_sites()) as it:
+            answer = told(server.url("/song.mp3"))
+
+            async def slowly(request: Request, reply: Reply) -> None:
+                await go.wait()
+                await answer(request, reply)
+
+            server.serve("/api/told", slowly)
+            tasks = [asyncio.create_task(it.resolve(server.url("/fake/told"))) for _ in range(6)]
+            await eventually(lambda: len(server.requests) == 4, "four ask the site")
+            tasks[0].cancel()
+            await eventually(lambda: len(server.requests) == 5, "the next takes the place")
+            assert not await it.pages.is_page(parse_source_uri(server.url("/song.mp3")))  # needs no free place
+            go.set()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [isinstance(result, ResolvedPage) for result in results] == [False, *[True] * 5]
+
+
+async def test_nothing_is_left_after_closing() -> None:
+    async with MediaServer() as server:
+        server.serve("/api/told", stall())
+        made = Resolving(fake_sites())
+        task = asyncio.create_task(made.resolve(server.url("/fake/told")))
+        await server.requested(1)
+        await made.pages.close()
+        with pytest.raises(PlayError):
+            await task
+        await server.all_gone()

@@ -1,0 +1,90 @@
+"""What is made of a resolving process's answer, an honest and a hostile one."""
+
+from typing import Any
+
+import pytest
+
+from tonearm.core.errors import SourceBlocked
+from tonearm.core.failure import FailureCode, PlayError, Stage
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.track_info import PageFacts
+from tonearm.sources.resolver.resolved_page import ResolvedPage, read_page
+
+LINK = "http://media.example/a.mp3"
+
+
+def read(**page: Any) -> ResolvedPage:
+    return read_page({"page": {"url": LINK, **page}}, parse_source_uri)
+
+
+def test_everything_that_a_page_tells() -> None:
+    page = read(
+        headers=[["Referer", "http://page.example/"]],
+        title="A title",
+        author="An author",
+        length_s=12.5,
+        artwork_url="http://page.example/a.png",
+        is_live=False,
+    )
+    assert page.link.opened == LINK
+    assert page.headers.headers == {"Referer": "http://page.example/"}
+    assert page.facts == PageFacts(LINK, "A title", "An author", 12_500, "http://page.example/a.png")
+
+
+def test_a_live_one_has_no_length() -> None:
+    assert read(length_s=5, is_live=True).facts == PageFacts(LINK, is_live=True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"page": None}, {"page": []}, {"page": {}}, {"page": {"url": None}}, {"page": {"url": 5}}, [], "x", None],
+)
+def test_what_is_no_answer(answer: Any) -> None:
+    with pytest.raises(PlayError) as caught:
+        read_page(answer, parse_source_uri)
+    assert (caught.value.failure.code, caught.value.failure.stage) == (FailureCode.RESOLVE_FAILED, Stage.RESOLVE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["file:///etc/passwd", "/etc/passwd", "etc/passwd", "rtmp://a.example/x", "data:audio/mpeg,x", "", "http://",
+     "http://user:pass@a.example/x", "http://a.example/" + "x" * 5000, "http://a.example/\r\nx", "javascript:1"],
+)  # fmt: skip
+def test_a_link_that_is_none(url: str) -> None:
+    with pytest.raises(PlayError) as caught:
+        read(url=url)
+    assert (caught.value.failure.code, caught.value.failure.stage) == (FailureCode.RESOLVE_FAILED, Stage.RESOLVE)
+
+
+def test_the_patterns_are_asked_for_the_link() -> None:
+    def admit(uri: str) -> SourceUri:
+        raise SourceBlocked(f"{uri} is blocked.")
+
+    with pytest.raises(PlayError) as caught:
+        read_page({"page": {"url": LINK}}, admit)
+    assert (caught.value.failure.code, caught.value.failure.stage) == (FailureCode.SOURCE_BLOCKED, Stage.RESOLVE)
+
+
+@pytest.mark.parametrize("text", [5, None, True, [], {"a": 1}, "", " \n", "\ud800", "\x00"])
+def test_texts_that_are_none(text: Any) -> None:
+    assert read(title=text, author=text).facts == PageFacts(LINK)
+
+
+def test_texts_are_cleaned_and_short() -> None:
+    facts = read(title=" a\x00b\ud800\n c ", author="x" * 10_000).facts
+    assert (facts.title, facts.author) == ("a b c", "x" * 500)
+
+
+@pytest.mark.parametrize("length", [-1, 0, True, "5", None, 1e300, 10**400, float("nan"), float("inf"), []])
+def test_lengths_that_are_none(length: Any) -> None:
+    assert read(length_s=length).facts.length_ms == 0
+
+
+@pytest.mark.parametrize("url", [5, None, "", "a.png", "file:///a.png", "javascript:1", "http://a/" + "x" * 3000])
+def test_artwork_that_is_none(url: Any) -> None:
+    assert read(artwork_url=url).facts.artwork_url is None
+
+
+@pytest.mark.parametrize("headers", [None, {}, "x", [5], [["a"]], [["a", 5]], [[None, "x"]], [["Host", "x"]]])
+def test_headers_that_are_none(headers: Any) -> None:
+    assert read(headers=headers).headers.headers == {}

@@ -1,0 +1,99 @@
+"""A program: a resolving process that knows one site more, `fake`, whose pages make it do what a test asks for."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import Any
+
+from yt_dlp.extractor.common import InfoExtractor
+from yt_dlp.globals import extractors
+from yt_dlp.utils import ExtractorError
+
+from tonearm.sources.resolver.child import serve
+
+
+class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
+    IE_NAME = "fake"
+    _VALID_URL = r"https?://127\.0\.0\.1:\d+/fake/(?P<id>[a-z-]+)(?:\?(?P<port>\d+))?"
+
+    def _real_extract(self, url: str) -> Any:
+        what, port = self._match_valid_url(url).group("id", "port")
+        return getattr(self, "_" + what.replace("-", "_"))(url, int(port or 0))
+
+    def _told(self, url: str, port: int) -> Any:
+        """What the server's /api/told says."""
+        return self._download_json(url.replace("/fake/", "/api/"), "told")
+
+    def _list(self, url: str, port: int) -> Any:
+        first = {**self._told(url.replace("/fake/list", "/fake/told"), port), "id": "1"}
+        return self.playlist_result([first, {"id": "2", "title": "b", "url": "http://127.0.0.1:1/never"}], "all", "l")
+
+    def _elsewhere(self, url: str, port: int) -> Any:
+        return self._download_webpage(f"http://127.0.0.1:{port}/", "elsewhere")
+
+    def _tunnel(self, url: str, port: int) -> Any:
+        return self._download_webpage(f"https://127.0.0.1:{port}/", "elsewhere")
+
+    def _ftp(self, url: str, port: int) -> Any:
+        return self._download_webpage(f"ftp://127.0.0.1:{port}/x", "elsewhere")
+
+    def _no_proxy(self, url: str, port: int) -> Any:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        return opener.open(f"http://127.0.0.1:{port}/", timeout=5)
+
+    def _socket(self, url: str, port: int) -> Any:
+        return socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def _datagram(self, url: str, port: int) -> Any:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", port))
+
+    def _lookup(self, url: str, port: int) -> Any:
+        return socket.getaddrinfo("localhost", 80)
+
+    def _program(self, url: str, port: int) -> Any:
+        return subprocess.run(["/bin/true"], check=False)
+
+    def _shell(self, url: str, port: int) -> Any:
+        return os.system("true")  # noqa: S605
+
+    def _fork(self, url: str, port: int) -> Any:
+        return os.fork()
+
+    def _write(self, url: str, port: int) -> Any:
+        with open("/dev/shm/tonearm-test", "w") as file:  # noqa: S108
+            file.write("x" * 100_000)
+        return {}
+
+    def _memory(self, url: str, port: int) -> Any:
+        return bytearray(8 << 30)
+
+    def _crash(self, url: str, port: int) -> Any:
+        os._exit(3)
+
+    def _sleep(self, url: str, port: int) -> Any:
+        time.sleep(600)
+
+    def _print(self, url: str, port: int) -> Any:
+        print('{"page": {"url": "http://127.0.0.1:1/wrong"}}', flush=True)  # noqa: T201
+        os.write(1, b"garbage\n")
+        return self._told(url.replace("/fake/print", "/fake/told"), port)
+
+    def _long(self, url: str, port: int) -> Any:
+        return {"id": "1", "title": "x" * 1_000_000, "url": "http://127.0.0.1:1/x"}
+
+    def _bug(self, url: str, port: int) -> Any:
+        return {}["no such key"]
+
+    def _gone(self, url: str, port: int) -> Any:
+        raise ExtractorError("\x1b[0;31mThis video\x1b[0m is\nprivate")
+
+    def _local(self, url: str, port: int) -> Any:
+        return {"id": "1", "title": "x", "url": "file:///etc/passwd", "ext": "mp3", "protocol": "http"}
+
+
+if __name__ == "__main__":
+    extractors.value["FakeIE"] = FakeIE
+    serve(int(sys.argv[1]), tuple(sys.argv[2:]))

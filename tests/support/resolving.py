@@ -1,0 +1,26 @@
+"""A resolver that knows the site `fake` of `tests/support/fake_sites.py`: pages /fake/WHAT of servers on 127.0.0.1."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.media_server import Answer, media
+from tonearm.sources.resolver.settings import ResolverSettings
+
+FAKE_SITES: Final = (sys.executable, "-B", "-P", str(Path(__file__).with_name("fake_sites.py")))
+
+
+def fake_sites(**settings: Any) -> ResolverSettings:
+    return ResolverSettings(**{"sites": ("fake",), "command": FAKE_SITES, "timeout_s": 30.0, **settings})
+
+
+def html(head: str, body: str = "") -> Answer:
+    page = f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
+    return media(page.encode(), content_type="text/html; charset=utf-8", ranges=False)
+
+
+def told(url: str, **more: Any) -> Answer:
+    """What `/fake/told` of the same server is to find, at `/api/told`."""
+    info = {"id": "1", "title": "A title", "url": url, "ext": "mp3", "vcodec": "none", "acodec": "mp3", **more}
+    return media(json.dumps(info).encode(), content_type="application/json", ranges=False)
