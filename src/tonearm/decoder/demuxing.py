@@ -33,6 +33,7 @@ class PacketDecoder:
 
     def __init__(self, container: InputContainer, stream: AudioStream, guard: GuardedReader, name: str) -> None:
         self.counts = PacketCounts()
+        self.packet: Packet[AudioStream] | None = None  # the one decoded last
         self._container = container
         self._stream = stream
         self._guard = guard
@@ -45,7 +46,7 @@ class PacketDecoder:
 
         Raises PlayError: the reader's own, `corrupt` after a long run of bad packets, `limit_exceeded`.
         """
-        packet = self._next_packet()
+        self.packet = packet = self._next_packet()
         if packet is None:
             return None
         self._guard.packet_came()

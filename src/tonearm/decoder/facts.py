@@ -7,6 +7,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder import formats
 from tonearm.decoder.formats import probe_name
 from tonearm.decoder.opening import OpenedAudio
+from tonearm.decoder.stream_titles import title_of
 from tonearm.decoder.tags import read_tags
 
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
@@ -14,7 +15,9 @@ _OPUS_RATE_HZ: Final = 48_000
 
 
 def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
-    """The facts of a source whose reader is or is not seekable. A live source has no length and no other position.
+    """The facts of a source whose reader is or is not seekable.
+
+    A live source has no length and no other position, and its tags are those of the piece that is on.
 
     `sound_bytes` is the size of the file without a tag at its beginning, when it is known.
     """
@@ -25,8 +28,8 @@ def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: b
         length_ms=length_ms,
         is_seekable=is_seekable and length_ms > 0 and opened.first_frames[0].pts is not None,
         is_stream=is_live,
-        title=tags.title,
-        author=tags.author,
+        title=title_of(tags) if is_live else tags.title,
+        author=None if is_live else tags.author,
         isrc=tags.isrc,
         artwork_url=tags.artwork_url,
         probe_name=probe_name(opened.container.format.name),

@@ -7,6 +7,8 @@ from typing import Final
 from tonearm.decoder.media_reader import MediaReader
 
 FIRST_BYTES: Final = 4096
+# At 24 kbit/s the larger number takes more than a second to come.
+LIVE_FIRST_BYTES: Final = 256
 _ID3_HEADER_BYTES: Final = 10
 
 # How files begin, what stands 8 bytes further on, and libav's name for them.
@@ -46,10 +48,10 @@ class RewoundReader:
         return self._reader.seekable()
 
 
-def read_first_bytes(reader: MediaReader) -> bytes:
-    """The first `FIRST_BYTES`, or fewer from a shorter source."""
+def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source. Of a live one only those that tell its kind."""
     parts: list[bytes] = []
-    missing = FIRST_BYTES
+    missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
     while missing > 0 and (part := reader.read(missing)):
         parts.append(part)
         missing -= len(part)
@@ -76,6 +78,11 @@ def pcm_container(first: bytes) -> str | None:
         if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
             return container
     return None
+
+
+def is_transport_stream(first: bytes) -> bool:
+    """Whether this is MPEG-TS (ISO 13818-1, 2.4.3.2): packets of 188 bytes that begin with one and the same byte."""
+    return first[0:1] == first[188:189] == b"G"
 
 
 def has_mp4_index_at_end(first: bytes) -> bool:

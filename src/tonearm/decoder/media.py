@@ -14,6 +14,7 @@ from tonearm.decoder.first_bytes import (
     RewoundReader,
     has_mp4_index_at_end,
     id3_tag_bytes,
+    is_transport_stream,
     pcm_container,
     read_first_bytes,
 )
@@ -23,6 +24,7 @@ from tonearm.decoder.ogg_mending import OggMender
 from tonearm.decoder.opening import OpenedAudio, open_audio
 from tonearm.decoder.positions import SourcePositions, cut, source_start_for
 from tonearm.decoder.resampling import Resampler, SourceFormat, settle_samples
+from tonearm.decoder.stream_titles import StreamTitles
 
 __all__ = ["Media", "MediaReader", "open_media"]
 
@@ -35,14 +37,21 @@ _OGG_PREROLLS_S: Final = (10.0, 30.0)
 
 
 def open_media(
-    reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None, is_live: bool = False
+    reader: MediaReader,
+    *,
+    name: str,
+    content_type: str | None,
+    size_bytes: int | None,
+    is_live: bool = False,
+    titles: StreamTitles | None = None,
 ) -> "Media":
     """Open the audio that `reader` gives.
 
     `name` is the file's name for messages, `content_type` what a server called it. `size_bytes` is None when unknown.
+    `titles` learns what is heard from which decoded sample on.
     Takes at most 32 MiB and 15 s. Raises PlayError; one that the reader raises comes out unchanged.
     """
-    first = read_first_bytes(reader)
+    first = read_first_bytes(reader, is_live=is_live)
     if not first:
         raise play_errors.empty()
     if not reader.seekable() and has_mp4_index_at_end(first):
@@ -51,21 +60,37 @@ def open_media(
     if first.startswith(b"OggS"):
         whole = OggMender(whole)
     guard = GuardedReader(whole, name=name, size_bytes=size_bytes)
-    opened = open_audio(guard, name=name, content_type=content_type, container_name=pcm_container(first))
+    opened = open_audio(
+        guard,
+        name=name,
+        content_type=content_type,
+        container_name=pcm_container(first),
+        # Streams of whole segments, with the video of which the sound is a part, do not come drop by drop.
+        is_slow=is_live and not is_transport_stream(first),
+    )
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
     facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)
-    return Media(opened, guard, facts, name)
+    return Media(opened, guard, facts, name, titles)
 
 
 class Media:
     """An opened source. For one thread only; `close` too belongs to the thread that decodes."""
 
-    def __init__(self, opened: OpenedAudio, guard: GuardedReader, facts: SourceFacts, name: str) -> None:
+    def __init__(
+        self,
+        opened: OpenedAudio,
+        guard: GuardedReader,
+        facts: SourceFacts,
+        name: str,
+        titles: StreamTitles | None = None,
+    ) -> None:
         self.facts = facts
         self._opened = opened
         self._guard = guard
         self._name = name
+        self._titles = titles
+        self._decoded_bytes = 0
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._source_samples_heard = heard_source_samples(opened)
         self._resampler: Resampler | None = None
@@ -84,6 +109,7 @@ class Media:
         try:
             while missing_bytes > 0 and not self._at_end:
                 part = self._without_dropped(self._decode_packet())
+                self._decoded_bytes += len(part)
                 if part:
                     parts.append(part)
                     missing_bytes -= len(part)
@@ -144,6 +170,8 @@ class Media:
                 self._at_end = True
                 return self._finish_resampler()
             frames = next_frames
+            if self._titles is not None and self._opened.decoder.packet is not None:
+                self._titles.packet_begins(self._opened.decoder.packet, self._decoded_bytes // SAMPLE_BLOCK_BYTES)
         finished = b""
         for frame in frames:
             heard = self._heard_part(frame)

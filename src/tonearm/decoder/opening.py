@@ -20,6 +20,9 @@ from tonearm.decoder.guarded_reader import GuardedReader
 # much before the first sound (it does with PCM).
 PROBE_BYTES: Final = 256 * 1024
 
+# libav's own analysis takes in more than a second of MP3 or AAC before it opens.
+SLOW_ANALYSIS_US: Final = 100_000
+
 _READ_BYTES: Final = 32 * 1024
 _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
@@ -35,17 +38,23 @@ class OpenedAudio:
 
 
 def open_audio(
-    guard: GuardedReader, *, name: str, content_type: str | None, container_name: str | None = None
+    guard: GuardedReader,
+    *,
+    name: str,
+    content_type: str | None,
+    container_name: str | None = None,
+    is_slow: bool = False,
 ) -> OpenedAudio:
     """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError.
 
-    `container_name` is libav's name of the container; None lets it find out.
+    `container_name` is libav's name of the container; None lets it find out. `is_slow`: the bytes come at the pace of
+    the sound, so that each one that is looked at first is a moment of silence.
     """
-    container = _open_container(guard, name, content_type, container_name)
+    container = _open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
         stream = _first_audio_stream(container, name)
         decoder = PacketDecoder(container, stream, guard, name)
-        first_frames = _first_frames(decoder, container, name, content_type)
+        first_frames = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
     except BaseException:
         container.close()
         raise
@@ -53,17 +62,20 @@ def open_audio(
 
 
 def _open_container(
-    guard: GuardedReader, name: str, content_type: str | None, container_name: str | None
+    guard: GuardedReader, name: str, content_type: str | None, container_name: str | None, *, is_slow: bool
 ) -> InputContainer:
+    options = {
+        "protocol_whitelist": "none",
+        "format_whitelist": ",".join(formats.CONTAINERS),
+        "codec_whitelist": ",".join(sorted(formats.CODECS)),
+        "probesize": str(PROBE_BYTES),
+    }
+    if is_slow:
+        options["analyzeduration"] = str(SLOW_ANALYSIS_US)
     arguments: dict[str, Any] = {
         "mode": "r",
         "format": container_name,
-        "container_options": {
-            "protocol_whitelist": "none",
-            "format_whitelist": ",".join(formats.CONTAINERS),
-            "codec_whitelist": ",".join(sorted(formats.CODECS)),
-            "probesize": str(PROBE_BYTES),
-        },
+        "container_options": options,
         "buffer_size": _READ_BYTES,
     }
     if _PYAV_MAJOR < 19:
@@ -107,10 +119,11 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
 
 
 def _first_frames(
-    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None
+    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
 ) -> list[AudioFrame]:
     """Decode until it is plausible that this is sound: libav also finds a few MP3 frames in random bytes."""
-    wanted_packets = 12 if container.format.name in formats.UNFRAMED_CONTAINERS else 3
+    is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
+    wanted_packets = 12 if is_doubtful else 3
     frames: list[AudioFrame] = []
     while decoder.counts.good < wanted_packets:
         new_frames = decoder.next_frames()

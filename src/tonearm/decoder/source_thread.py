@@ -10,18 +10,20 @@ from typing import Final, TypeAlias
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoder.media import Media, open_media
-from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, Want
+from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.reader import DescriptorReader, Dropped, WantingReader
+from tonearm.decoder.stream_titles import StreamTitles
 from tonearm.decoder.turns import Turns
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
+SHORT_TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 10
 FOLLOWER_URGENCY_SAMPLES: Final = 5 * SAMPLE_RATE_HZ  # a source that only waits for its turn is less urgent
 DROPPED_URGENCY_SAMPLES: Final = -1  # what is to end goes first: it works no more and gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
-Report: TypeAlias = Want | Opened | Failed | Decoded
+Report: TypeAlias = Want | Opened | Failed | Decoded | Titled
 
 # Made beforehand: where it is needed there is little memory to make it.
 _OUT_OF_MEMORY: Final = PlayFailure(
@@ -59,6 +61,7 @@ class SourceThread:
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_follower = True
+        self._titles = StreamTitles() if order.is_live else None
         self.store = PcmStore(order.start_sample)
         self.has_failed = False
         self._reader: DescriptorReader | WantingReader
@@ -86,9 +89,12 @@ class SourceThread:
         self._reader.drop()
         self._more.set()
 
-    def deliver(self, message: Data | DataFailed) -> None:
-        """Hands on what the node sent for a `Want`."""
-        if isinstance(self._reader, WantingReader):
+    def deliver(self, message: Data | DataFailed | TitleAt) -> None:
+        """Hands on what the node sent for a `Want`, or tells beside it."""
+        if isinstance(message, TitleAt):
+            if self._titles is not None:
+                self._titles.expect(message.offset, message.title)
+        elif isinstance(self._reader, WantingReader):
             if isinstance(message, Data):
                 self._reader.deliver(message.offset, message.data)
             else:
@@ -145,6 +151,14 @@ class SourceThread:
                 return
             self._gate = self._turns
             self._decode_to_end(media)
+            self._take_turn()
+            while self._reader.begin_next_part():
+                # Another encoding or other timestamps: nothing of what the demuxer knows holds any more.
+                media.close()
+                media = self._open_media()
+                self._give_up_turn()
+                self._decode_to_end(media)
+                self._take_turn()
         finally:
             try:
                 if media is not None:
@@ -154,16 +168,20 @@ class SourceThread:
                 self._give_up_turn()
 
     def _open(self) -> Media:
+        media = self._open_media()
+        self._post(Opened(self._order.session, self._order.source, media.facts))
+        return media
+
+    def _open_media(self) -> Media:
         order = self._order
-        media = open_media(
+        return open_media(
             self._reader,
             name=order.name,
             content_type=order.content_type,
             size_bytes=order.size_bytes,
             is_live=order.is_live,
+            titles=self._titles,
         )
-        self._post(Opened(order.session, order.source, media.facts))
-        return media
 
     def _go_to_start(self, media: Media) -> None:
         """Skips what was heard before. Reads it again where the source cannot jump."""
@@ -201,8 +219,9 @@ class SourceThread:
             self._take_turn()
             if self._is_dropped:
                 raise Dropped
-            pcm = media.decode(TURN_SAMPLES)
+            pcm = media.decode(self._turn_samples())
             self._give_up_turn()
+            self._tell_titles()
             if not pcm:
                 break
             self._append(pcm)
@@ -212,6 +231,15 @@ class SourceThread:
                     FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
                 )
             )
+
+    def _turn_samples(self) -> int:
+        """What is heard next shall not wait for more than it needs, least of all when it comes at its own pace."""
+        return TURN_SAMPLES if self.store.end - self._used_up_to >= TURN_SAMPLES else SHORT_TURN_SAMPLES
+
+    def _tell_titles(self) -> None:
+        order = self._order
+        for heard in self._titles.take_heard() if self._titles is not None else ():
+            self._post(Titled(order.session, order.source, order.start_sample + heard.sample, heard.title))
 
     def _append(self, pcm: bytes) -> None:
         self.store.append(pcm)

@@ -33,6 +33,8 @@ from tonearm.decoder.messages import (
     Plan,
     Pong,
     Ready,
+    TitleAt,
+    Titled,
     Want,
     pack,
 )
@@ -136,7 +138,7 @@ class Worker:
                 self._close(item.session)
             case Ping():
                 self._send(Pong(item.number, max(self._turns.busy_s(), self._openings.busy_s())))
-            case Want() | Opened():
+            case Want() | Opened() | Titled():
                 self._send(item)
         return 0
 
@@ -238,7 +240,7 @@ class Worker:
         while data := descriptors.receive(self._node, RECEIVE_BYTES):
             for message in splitter.feed(data):
                 match message:
-                    case Data() | DataFailed():
+                    case Data() | DataFailed() | TitleAt():
                         source = self._deliveries.get((message.session, message.source))
                         if source is not None:
                             source.deliver(message)
