@@ -51,6 +51,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": ("decoder",),
     "aiohttp": ("sources", "server", "listen"),
     "pydantic": ("server", *CONFIG),
+    "m3u8": ("sources",),
     "re2": ("patterns",),
     "uvloop": ("serve",),
     "numpy": ("decoder", "listen"),

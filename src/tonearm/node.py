@@ -30,6 +30,7 @@ from tonearm.core.errors import (
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.playlist import Playlist
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import initial_track_info, parse_source_uri
 from tonearm.core.track import Track
@@ -241,7 +242,7 @@ class _QuarantinedOpener:
     def strike(self, uri: str) -> None:
         self._quarantine.strike(_normalised(uri), time.monotonic())
 
-    async def open(self, uri: str) -> LocalFile | ByteSource:
+    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
         if self._quarantine.is_quarantined(_normalised(uri), time.monotonic()):
             raise PlayError(
                 PlayFailure(

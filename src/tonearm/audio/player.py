@@ -10,6 +10,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.event_log import EventLog
 from tonearm.audio.player_log import log_event
+from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
 from tonearm.audio.source_opening import Opener
@@ -22,6 +23,7 @@ from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.outcome import Open, Outcome, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.player_event import PlayerState
+from tonearm.core.playlist import Playlist
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.core.track_queue import LoopMode
@@ -100,9 +102,9 @@ class Player:
     def skip(self) -> None:
         self._perform(self._playback.skip())
 
-    def enqueue(self, track: Track) -> None:
-        """Raises `LimitReached`."""
-        self._perform(self._playback.enqueue(track))
+    def enqueue(self, *tracks: Track) -> None:
+        """Raises `LimitReached` when not all of them may wait."""
+        self._perform(self._playback.enqueue(*tracks))
 
     def set_loop(self, mode: LoopMode) -> None:
         self._perform(self._playback.set_loop(mode))
@@ -264,6 +266,11 @@ class Player:
             self._late_failure = (source, failure)
             return
         outcome = self._playback.failed(source, failure)
+        self._drop(source)
+        self._perform(outcome)
+
+    def source_expanded(self, source: SourceId, playlist: Playlist) -> None:
+        outcome = self._playback.expanded(source, playlist_tracks(playlist, {}))
         self._drop(source)
         self._perform(outcome)
 

@@ -11,11 +11,14 @@ from typing import Final, Protocol
 
 from tonearm.audio.decoder_pool import DecoderPool, PoolSession
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
-from tonearm.audio.source_opening import Opener, SourceOpening
+from tonearm.audio.source_opening import Opener
+from tonearm.audio.source_openings import SourceOpenings
+from tonearm.audio.title_schedule import TitleSchedule
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outcome import SourceId
+from tonearm.core.playlist import Playlist
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
@@ -28,6 +31,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSession,
     Plan,
+    Titled,
     Want,
 )
 
@@ -45,6 +49,10 @@ class SoundOwner(Protocol):
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
         """It cannot be opened, or gave nothing."""
+        ...
+
+    def source_expanded(self, source: SourceId, playlist: Playlist) -> None:
+        """It is a list of other sources."""
         ...
 
     def source_decoded(self, source: SourceId) -> None:
@@ -68,11 +76,9 @@ class Sound:
     def __init__(self, owner: SoundOwner, pool: DecoderPool, opener: Opener, until_tick_s: Callable[[], float]) -> None:
         self._owner = owner
         self._pool = pool
-        self._opener = opener
         self._until_tick_s = until_tick_s
         self._uris: dict[SourceId, str] = {}
-        self._openings: dict[SourceId, SourceOpening] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._openings = SourceOpenings(owner, opener)
         self._decoded: set[SourceId] = set()
         self._break_offs: dict[SourceId, PlayFailure] = {}
         self._sounding: SourceId = 0
@@ -88,9 +94,11 @@ class Sound:
         self._has_newer_filters = False
         self._has_flushed = False
         self._is_heard = True
+        self._is_resting = False
         self._last_place: tuple[SourceId, int] = (0, 0)
         self.late_plans_total = 0
         self.buffer = FrameBuffer()
+        self.titles = TitleSchedule()
         self._session: PoolSession | None = None
         self._open_session()
 
@@ -110,6 +118,11 @@ class Sound:
         """Whether a source is decoded to its end."""
         return source in self._decoded
 
+    @property
+    def waiting_for(self) -> str:
+        """What the sounding source is waiting for when it gives nothing, in a few words."""
+        return self._openings.waiting_for(self._sounding)
+
     def take_break_off(self, source: SourceId) -> PlayFailure | None:
         """Why a source that gave audio gives no more, once its last frame was sent."""
         return self._break_offs.pop(source, None)
@@ -117,6 +130,7 @@ class Sound:
     # Orders of the player
 
     def open(self, source: SourceId, uri: str, delay_s: float) -> None:
+        self.wake()
         self._uris[source] = uri
         self._start_opening(source, uri, delay_s, start_sample=0)
 
@@ -124,9 +138,8 @@ class Sound:
         self._uris.pop(source, None)
         self._decoded.discard(source)
         self._break_offs.pop(source, None)
-        opening = self._openings.pop(source, None)
-        if opening is not None:
-            self._keep_until_done(opening.drop())
+        self._openings.drop(source)
+        self.titles.forget(source)
 
     def play(self, sounding: SourceId | None, following: SourceId | None, filters: Filters) -> None:
         """Makes these the plan, from the earliest frame on that is possible; nothing happens when they are.
@@ -178,6 +191,25 @@ class Sound:
             if self._session is not None:
                 self._session.send(Flush(self._session.id))
 
+    def rest(self) -> None:
+        """Gives everything up, also what is here to be sent. `wake` goes on; a live source is then where it is then."""
+        self._is_resting = True
+        self._pool.forget(self)
+        self._openings.drop_all()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self._decoded.clear()
+        self._break_offs.clear()
+        self.buffer.void_from(self.buffer.next_frame)
+
+    def wake(self) -> None:
+        """Ends a rest."""
+        if self._is_resting:
+            self._is_resting = False
+            self._open_session()
+            self._resume()
+
     async def close(self) -> None:
         self._pool.forget(self)
         for source in tuple(self._openings):
@@ -200,9 +232,7 @@ class Sound:
         """Goes on in another process, after the frames that are still here."""
         if guilty_sources:
             self._owner.sources_guilty(guilty_sources)
-        for source, opening in tuple(self._openings.items()):
-            del self._openings[source]
-            self._keep_until_done(opening.drop())
+        self._openings.drop_all()
         self._decoded.clear()
         self._open_session()
         self._resume()
@@ -287,13 +317,7 @@ class Sound:
 
     def _start_opening(self, source: SourceId, uri: str, delay_s: float, start_sample: int) -> None:
         if self._session is not None:
-            self._openings[source] = SourceOpening(
-                source, uri, delay_s, start_sample, self._opener, self._session, self._opening_failed
-            )
-
-    def _keep_until_done(self, task: asyncio.Task[None]) -> None:
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+            self._openings.start(source, uri, delay_s, start_sample, self._session)
 
     def _send_plan(self, at_frame: int) -> None:
         if self._session is None:
@@ -331,20 +355,16 @@ class Sound:
             case Audio():
                 self._take_audio(message)
             case Want():
-                opening = self._openings.get(message.source)
-                if opening is not None:
-                    opening.want(message)
-            case Opened() | Failed() | Decoded():
+                self._openings.want(message)
+            case Opened() | Failed() | Decoded() | Titled():
                 if message.source in self._uris:  # else it was dropped meanwhile
                     self._take_report(message)
 
-    def _take_report(self, report: Opened | Failed | Decoded) -> None:
+    def _take_report(self, report: Opened | Failed | Decoded | Titled) -> None:
         source = report.source
         match report:
             case Opened():
-                opening = self._openings.get(source)
-                facts = report.facts if opening is None else opening.completed(report.facts)
-                self._owner.source_opened(source, facts)
+                self._owner.source_opened(source, self._openings.completed(source, report.facts))
             case Failed(gave_audio=True):
                 self._break_offs[source] = report.failure
                 self._decoded.add(source)
@@ -354,13 +374,8 @@ class Sound:
             case Decoded():
                 self._decoded.add(source)
                 self._owner.source_decoded(source)
-
-    def _opening_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        try:
-            self._owner.source_failed(source, failure)
-        except Exception:
-            log.exception("the failure of a source could not be taken in")
-            self._owner.went_wrong()
+            case Titled():
+                self.titles.add(source, report.sample, report.title)
 
     def _take_audio(self, audio: Audio) -> None:
         if audio.epoch != self._epoch:

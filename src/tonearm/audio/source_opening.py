@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from tonearm.audio.source_feed import SourceFeed
-from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
+from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, SourceFromPage
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
+from tonearm.core.playlist import Playlist
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
@@ -19,7 +21,7 @@ log = logging.getLogger(__name__)
 class Opener(Protocol):
     """Turns a URI into something that can be read."""
 
-    async def open(self, uri: str) -> LocalFile | ByteSource:
+    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
         """What comes back belongs to the caller. Raises `PlayError`."""
         ...
 
@@ -36,8 +38,9 @@ class SessionLink(Protocol):
 class SourceOpening:
     """One source on its way into one session: being opened, then fed until it is dropped.
 
-    `failed` is called when the URI cannot be opened. A re-opened source starts at `start_sample` where that is
-    possible; a live one starts where it is now. A probe is only opened, to see what it is.
+    `failed` is called when the URI cannot be opened, `expanded` when it is a list of others. A re-opened source starts
+    at `start_sample` where that is possible; a live one starts where it is now. A probe is only opened, to see what it
+    is.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SourceOpening:
         opener: Opener,
         link: SessionLink,
         failed: Callable[[SourceId, PlayFailure], None],
+        expanded: Callable[[SourceId, Playlist], None],
         *,
         is_probe: bool = False,
     ) -> None:
@@ -58,8 +62,10 @@ class SourceOpening:
         self._is_probe = is_probe
         self._link = link
         self._failed = failed
+        self._expanded = expanded
         self._feed: SourceFeed | None = None
         self._page: PageFacts | None = None
+        self._length_ms = 0
         self._closing: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
 
@@ -68,7 +74,9 @@ class SourceOpening:
             self._feed.want(order)
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
-        """What the decoder found, and what the page that led to the source told beyond it."""
+        """What the decoder found, and what the source and the page that led to it told beyond it."""
+        if self._length_ms and not facts.is_stream:
+            facts = replace(facts, length_ms=self._length_ms)
         return facts if self._page is None else facts.completed_by(self._page)
 
     def drop(self) -> asyncio.Task[None]:
@@ -104,7 +112,10 @@ class SourceOpening:
                 ),
             )
         else:
-            self._begin(opened)
+            if isinstance(opened, Playlist):
+                self._expanded(self._source, opened)
+            else:
+                self._begin(opened)
 
     def _begin(self, opened: LocalFile | ByteSource) -> None:
         if isinstance(opened, LocalFile):
@@ -124,6 +135,9 @@ class SourceOpening:
             return
         if isinstance(opened, SourceFromPage):
             self._page = opened.page
+        source = opened.source if isinstance(opened, SourceFromPage) else opened
+        if isinstance(source, MeasuredSource):
+            self._length_ms = source.length_ms
         order = OpenSource(
             session=self._link.id,
             source=self._source,

@@ -13,7 +13,8 @@ from tonearm.audio.source_opening import Opener, SourceOpening
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.outcome import SourceId
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.playlist import Playlist
+from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Want
 
 LOAD_DEADLINE_S: Final = 15.0
@@ -21,7 +22,14 @@ LOADS_AT_ONCE: Final = 8
 
 _SOURCE: Final[SourceId] = 1  # the only one of its session
 
-_Outcome: TypeAlias = "SourceFacts | PlayFailure"
+_Outcome: TypeAlias = SourceFacts | PlayFailure
+
+_NOTHING_PLAYABLE: Final = PlayFailure(
+    FailureCode.EMPTY,
+    Stage.READ,
+    "No entry of the playlist can be played: those that open are playlists themselves.",
+    "Give one of the inner playlists.",
+)
 
 
 class TrackLoader:
@@ -58,16 +66,33 @@ class TrackLoader:
     async def _load(self, uri: str) -> SourceFacts:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
-                load = _Load(uri, pool, self._opener, self._suspects)
-                try:
-                    outcome = await load.outcome
-                finally:
-                    await load.close()
+                outcome = await self._open(uri, pool)
+                if isinstance(outcome, Playlist):
+                    outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
             raise PlayError(_took_too_long(self._deadline_s)) from error
         if isinstance(outcome, PlayFailure):
             raise PlayError(outcome)
         return outcome
+
+    async def _open(self, uri: str, pool: DecoderPool) -> "_Outcome | Playlist":
+        load = _Load(uri, pool, self._opener, self._suspects)
+        try:
+            return await load.outcome
+        finally:
+            await load.close()
+
+    async def _open_first_of(self, playlist: Playlist, pool: DecoderPool) -> _Outcome:
+        """What the first entry that can be played tells; without one, why the last one cannot."""
+        failure = _NOTHING_PLAYABLE
+        for entry in playlist.entries:
+            outcome = await self._open(entry.uri, pool)
+            match outcome:
+                case SourceFacts():
+                    return outcome.completed_by(PageFacts(outcome.opened_uri or entry.uri, title=entry.title))
+                case PlayFailure():
+                    failure = outcome
+        return failure
 
 
 class _Load:
@@ -81,7 +106,7 @@ class _Load:
         self._session: PoolSession | None = None
         self._opening: SourceOpening | None = None
         self._closing: list[asyncio.Task[None]] = []
-        self.outcome: asyncio.Future[_Outcome] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[_Outcome | Playlist] = asyncio.get_running_loop().create_future()
         self._begin()
 
     def receive(self, message: FromDecoder) -> None:
@@ -116,7 +141,15 @@ class _Load:
             return  # `process_lost` comes when there is a process again
         self._session.send(OpenSession(self._session.id, epoch=1, first_frame=0, filters=Filters()))
         self._opening = SourceOpening(
-            _SOURCE, self._uri, 0.0, 0, self._opener, self._session, self._open_failed, is_probe=True
+            _SOURCE,
+            self._uri,
+            0.0,
+            0,
+            self._opener,
+            self._session,
+            self._open_failed,
+            self._open_expanded,
+            is_probe=True,
         )
 
     def _drop(self) -> None:
@@ -127,7 +160,10 @@ class _Load:
     def _open_failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._settle(failure)
 
-    def _settle(self, outcome: _Outcome) -> None:
+    def _open_expanded(self, source: SourceId, playlist: Playlist) -> None:
+        self._settle(playlist)
+
+    def _settle(self, outcome: _Outcome | Playlist) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 

@@ -20,6 +20,9 @@ class ByteSource(Protocol):
 
     Reading on where the last read ended is always possible. Another offset is possible when `is_seekable`;
     a source that is not answers a jump with a `PlayError`.
+
+    One that is neither seekable nor of known size may come in parts, each a whole file for a demuxer: asked again after
+    the end of one it gives the next.
     """
 
     @property
@@ -40,10 +43,21 @@ class ByteSource(Protocol):
     def content_type(self) -> str | None: ...
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
-        """Up to `max_bytes` from `offset`, at least one; `b""` at the end. Raises `PlayError`."""
+        """Up to `max_bytes` from `offset`, at least one; `b""` at the end, and once at that of each part.
+
+        Raises `PlayError`.
+        """
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class MeasuredSource(Protocol):
+    """A `ByteSource` whose length is known although its bytes do not tell it; 0 when it is not after all."""
+
+    @property
+    def length_ms(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)

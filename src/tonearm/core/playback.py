@@ -131,7 +131,8 @@ class Playback:
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
-        """The source is a playlist of these tracks, one at least. They take its place; it was no track itself.
+        """The source is a playlist of these tracks, one at least. They take its place; it was no track itself. What the
+        client said of it, its metadata, is theirs.
 
         The first one is opened where the playlist was; the others go to the front of what waits. The last ones are left
         out when too many would wait.
@@ -146,7 +147,8 @@ class Playback:
         was_waiting = self._lineup.waiting
         # The playlist gives its own place to the first of them.
         room = max(self._max_waiting_tracks - len(was_waiting), 0) + 1
-        entries = tuple(Entry(track) for track in tracks[:room])
+        metadata = attempt.entry.track.metadata
+        entries = tuple(Entry(replace(track, metadata=metadata)) for track in tracks[:room])
         if attempt is self._lineup.sounding:
             self.position_ms = 0
             self._lineup.replace_current(entries)

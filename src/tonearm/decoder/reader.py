@@ -56,6 +56,9 @@ class DescriptorReader:
     def seekable(self) -> bool:
         return True
 
+    def begin_next_part(self) -> bool:
+        return False
+
     def drop(self) -> None:
         self._dropped = True
 
@@ -87,6 +90,7 @@ class WantingReader:
         self._offset = 0
         self._chunk = b""
         self._chunk_offset = 0
+        self._part_offset = 0
         self._end_offset: int | None = None
         self._wanted_offset: int | None = None
         self._arrived: bytes | None = None
@@ -112,15 +116,27 @@ class WantingReader:
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_END and self._size_bytes is None:
             raise OSError("the size is unknown")
-        target = _target(offset, whence, self._offset, self._size_bytes or 0)
-        self._offset = target
+        target = _target(offset, whence, self.tell(), self._size_bytes or 0)
+        self._offset = self._part_offset + target
         return target
 
     def tell(self) -> int:
-        return self._offset
+        return self._offset - self._part_offset
 
     def seekable(self) -> bool:
         return self._is_seekable
+
+    def begin_next_part(self) -> bool:
+        """After the end: False when it was the end of the whole. Else positions count from the part's beginning.
+
+        Only a source that cannot jump and whose size nobody knows can have parts. Raises `PlayError`.
+        """
+        if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
+            return False
+        self._offset = self._part_offset = self._end_offset
+        self._end_offset = None
+        self._next_chunk()
+        return bool(self._chunk)
 
     def deliver(self, offset: int, data: bytes) -> None:
         with self._changed:

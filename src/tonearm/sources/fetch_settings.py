@@ -21,3 +21,7 @@ class FetchSettings:
     resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
     # The same for an endless stream. The last try comes before a listener is told that the track has failed.
     live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)
+    # A live playlist is not read again sooner than this, whatever it says.
+    live_refresh_at_least_s: float = 0.5
+    # How long a client's request may wait for a playlist that it names.
+    playlist_limit_s: float = 5.0

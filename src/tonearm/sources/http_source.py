@@ -53,6 +53,11 @@ class HttpSource:
         return self._file.name
 
     @property
+    def final_uri(self) -> str:
+        """Where the redirects ended."""
+        return self._file.final_uri
+
+    @property
     def content_type(self) -> str | None:
         return self._file.content_type
 

@@ -1,10 +1,13 @@
 """From a URI to something that can be read."""
 
+import asyncio
 import os
 from collections.abc import Iterable
 
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import RequestError, SourceRefused
+from tonearm.core.failure import PlayError
+from tonearm.core.playlist import Playlist
 from tonearm.core.source_policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
@@ -12,8 +15,11 @@ from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http_client import HttpClient
 from tonearm.sources.http_errors import admission_error
 from tonearm.sources.http_opening import open_http
+from tonearm.sources.http_source import HttpSource
 from tonearm.sources.link_headers import LinkHeaders
+from tonearm.sources.linked_files import LinkedFiles
 from tonearm.sources.local_file import FileOpener, FileRefusedError
+from tonearm.sources.playlist_opening import PlaylistOpening
 from tonearm.sources.resolver.page_opening import PageOpening
 from tonearm.sources.resolver.page_resolver import PageResolver
 from tonearm.sources.resolver.settings import ResolverSettings
@@ -41,6 +47,7 @@ class SourceOpener:
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
         self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
         self._client = HttpClient(self._guard, self._admit, self._settings)
+        self._playlists = PlaylistOpening(self._link, self.check, self._settings)
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None
         if resolver is not None:
@@ -73,17 +80,31 @@ class SourceOpener:
         except FileRefusedError as error:
             raise SourceRefused(error.message) from error
 
-    async def open(self, uri: str) -> LocalFile | ByteSource:
+    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
         """Opens `uri`; what comes back belongs to the caller, who closes it. Raises `PlayError`."""
         try:
             source_uri = self._admit(uri)
         except RequestError as error:
             raise admission_error(error) from error
         if source_uri.kind == "file":
-            return await self._files.open(source_uri.path)
+            file = await self._files.open(source_uri.path)
+            return await self._playlists.look_into_file(file, source_uri)
         if self._pages is not None:
             return await self._pages.open(source_uri)
         return await self._fetch(source_uri)
+
+    async def playlist(self, uri: str) -> Playlist | None:
+        """The entries of the playlist at `uri`; None when it is none, or cannot be had in `playlist_limit_s`."""
+        try:
+            async with asyncio.timeout(self._settings.playlist_limit_s):
+                opened = await self.open(uri)
+        except (PlayError, TimeoutError):
+            return None
+        if isinstance(opened, LocalFile):
+            os.close(opened.descriptor)
+        elif not isinstance(opened, Playlist):
+            await opened.close()
+        return opened if isinstance(opened, Playlist) else None
 
     @property
     def resolves_pages(self) -> bool:
@@ -108,8 +129,12 @@ class SourceOpener:
             await self._resolver.close()
         await self._client.close()
 
-    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> ByteSource:
-        return await open_http(self._client, uri.normalised, self._settings, link_headers)
+    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> ByteSource | Playlist:
+        source = await open_http(self._client, uri.normalised, self._settings, link_headers)
+        return await self._playlists.look_into(source, link_headers) if isinstance(source, HttpSource) else source
+
+    def _link(self, link_headers: LinkHeaders | None) -> LinkedFiles:
+        return LinkedFiles(self._client, self._files, self._admit, self._settings, link_headers)
 
     def _admit(self, uri: str) -> SourceUri:
         source_uri = parse_source_uri(uri).absolute(os.getcwd())

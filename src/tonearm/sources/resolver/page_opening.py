@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 from tonearm.core.byte_source import ByteSource, SourceFromPage
+from tonearm.core.playlist import Playlist
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.link_headers import LinkHeaders
 from tonearm.sources.resolver.page_resolver import PageResolver
 
-Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[ByteSource]]
+Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[ByteSource | Playlist]]
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -21,13 +22,14 @@ class PageOpening:
         self._resolver = resolver
         self._fetch = fetch
 
-    async def open(self, uri: SourceUri) -> ByteSource:
+    async def open(self, uri: SourceUri) -> ByteSource | Playlist:
         """Raises `PlayError`."""
         source = await self._direct_source(uri)
         if source is not None:
             return source
         page = await self._resolver.resolve(uri)
-        return SourceFromPage(await self._fetch(page.link, page.headers), page.facts)
+        fetched = await self._fetch(page.link, page.headers)
+        return fetched if isinstance(fetched, Playlist) else SourceFromPage(fetched, page.facts)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
         """`uri` itself when it is no page. Raises `PlayError`."""
@@ -35,15 +37,18 @@ class PageOpening:
             return uri  # nothing that a look at the source could change
         source = await self._direct_source(uri)
         if source is not None:
-            await source.close()
+            if not isinstance(source, Playlist):
+                await source.close()
             return uri
         return (await self._resolver.resolve(uri)).link
 
-    async def _direct_source(self, uri: SourceUri) -> ByteSource | None:
+    async def _direct_source(self, uri: SourceUri) -> ByteSource | Playlist | None:
         """None for a page."""
         if await self._resolver.is_page(uri):
             return None
         source = await self._fetch(uri, None)
+        if isinstance(source, Playlist):
+            return source
         if self._resolver.resolves_any_page and _is_html(source.content_type):
             await source.close()
             return None
