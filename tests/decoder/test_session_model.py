@@ -147,7 +147,7 @@ class SessionMachine(RuleBasedStateMachine):
                 if mark.kind is MarkKind.BEGIN and mark.source not in (following, wanted):
                     self.void_from(mark.frame)
                     break
-            at_frame += ahead
+            at_frame = min(self.sent + ahead, self.end_frame)
         self.sounding, self.following = wanted, following
         self.followers[wanted] = following
         self.epoch += 1
@@ -212,10 +212,13 @@ class SessionMachine(RuleBasedStateMachine):
         self.sent += 1
 
     def tell_ends(self) -> None:
-        """Tells an end that is complete, as nothing joins there."""
-        if self.marks and self.marks[0].frame <= self.sent == self.end_frame and len(self.marks) == 1:
-            for mark in self.marks_now():
-                assert self.tell(mark) == b""
+        """Tells an end that is complete, as nothing joins there. What should have followed is cut to."""
+        if len(self.marks) == 1 and self.marks[0].kind is not MarkKind.BEGIN and self.marks[0].frame <= self.sent:
+            assert self.sent == self.end_frame, "frames of nothing"
+            assert self.tell(self.marks.pop()) == b""
+            following, self.sounding, self.following = self.following, 0, None
+            if following:
+                self.plan(following, None, ahead=0)
 
     def marks_now(self) -> list[Mark]:
         now = [mark for mark in self.marks if mark.frame == self.sent]
@@ -237,15 +240,11 @@ class SessionMachine(RuleBasedStateMachine):
         assert store.is_finished
         assert mark.kind is (MarkKind.BROKE if store.is_broken else MarkKind.END)
         if self.place is None:
-            assert number == self.cut_to or number == self.ended
-            assert number == self.ended or store.end == 0
+            assert number == self.ended or (number == self.cut_to and store.end == 0)
             self.place = number, store.end
         source, sample = self.place
         assert source == number
         self.place, self.ended, self.cut_to = None, number, None
-        if self.sounding == number and not self.must_switch:
-            joins = bool(self.marks) or self.following is not None
-            self.sounding = self.sounding if joins else 0
         return self.sources[number].pcm(sample, store.end - sample)
 
 

@@ -34,7 +34,7 @@ from tonearm.decoder.messages import (
 )
 
 # Far beyond what anything takes, also on a machine that has much else to do.
-PATIENCE_S: Final = 30.0
+PATIENCE_S: Final = 20.0
 
 Feed: TypeAlias = Callable[[Want], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
@@ -47,6 +47,7 @@ class DecoderDriver:
         self.feeds: dict[tuple[int, int], Feed] = {}
         self.received: list[FromDecoder] = []
         self._splitter = MessageSplitter()
+        self._stderr = ""
         self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         culprits = os.memfd_create("culprits", os.MFD_CLOEXEC)
         os.ftruncate(culprits, CULPRIT_SLOTS * 8)
@@ -73,14 +74,12 @@ class DecoderDriver:
     # Orders
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        if descriptor is None:
-            self._socket.sendall(pack(message))
-            return
-        data = pack(message)
-        sent = socket.send_fds(self._socket, [data], [descriptor])
-        self._socket.sendall(data[sent:])
+        self.send_bytes(pack(message), descriptor)
 
-    def send_bytes(self, data: bytes) -> None:
+    def send_bytes(self, data: bytes, descriptor: int | None = None) -> None:
+        """With the first byte goes `descriptor`, which stays the caller's."""
+        if descriptor is not None:
+            data = data[socket.send_fds(self._socket, [data], [descriptor]) :]
         self._socket.sendall(data)
 
     def send_with_descriptor_of(self, order: OpenSource, path: Path) -> None:
@@ -122,7 +121,8 @@ class DecoderDriver:
         self._socket.settimeout(PATIENCE_S)
         data = self._socket.recv(1 << 20)
         if not data:
-            raise EOFError("the decoder process has ended")
+            status, stderr = self.wait_for_end()
+            raise EOFError(f"the decoder process has ended with {status}: {stderr}")
         fresh: list[FromDecoder] = []
         for message in self._splitter.feed(data):
             if isinstance(message, Want):
@@ -171,19 +171,20 @@ class DecoderDriver:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def end(self) -> tuple[int, str]:
-        """Closes the socket; the status and the stderr of the process."""
+        """Closes the socket; returns the status and the stderr of the process."""
         self._socket.close()
         return self.wait_for_end()
 
     def wait_for_end(self) -> tuple[int, str]:
-        _, stderr = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, stderr.decode()
+        if self.process.stderr is not None and not self.process.stderr.closed:
+            self._stderr = self.process.communicate(timeout=PATIENCE_S)[1].decode()
+        return self.process.returncode, self._stderr
 
     def close(self) -> None:
         self._socket.close()
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.wait_for_end()
         self._culprits.close()
 
 
@@ -228,9 +229,7 @@ def open_order(
     is_seekable: bool = True,
     is_live: bool = False,
 ) -> OpenSource:
-    return OpenSource(
-        session, source, "sound", size_bytes, is_seekable, is_live, None, start_sample, has_descriptor
-    )
+    return OpenSource(session, source, "sound", size_bytes, is_seekable, is_live, None, start_sample, has_descriptor)
 
 
 def feed_of(data: bytes) -> Feed:

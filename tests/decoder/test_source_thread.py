@@ -1,0 +1,97 @@
+"""A source's thread without a process around it: what it reports when things go wrong inside."""
+
+import queue
+from dataclasses import replace
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.decoder_driver import PATIENCE_S, open_order
+from tonearm.core.failure import FailureCode
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.decoder.messages import Data, Decoded, Failed, Opened, OpenSource, Want
+from tonearm.decoder.source_thread import AHEAD_SAMPLES, TURN_SAMPLES, Report, SourceThread
+from tonearm.decoder.turns import Turns
+
+
+class Bench:
+    """A source with its node, which answers every want."""
+
+    def __init__(self, data: bytes, order: OpenSource | None = None) -> None:
+        self._data = data
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self.noted: dict[int, int] = {}
+        turns, openings = Turns(range(1), self._note), Turns(range(1, 3), self._note)
+        order = order or open_order(7, 3, len(data))
+        self.source = SourceThread(order, None, turns, openings, self._reports.put, lambda session: None)
+        self.source.start()
+
+    def next_report(self) -> Report:
+        """The next one that is no want."""
+        while True:
+            report = self._reports.get(timeout=PATIENCE_S)
+            if not isinstance(report, Want):
+                return report
+            self._answer(report)
+
+    def answer_wants(self) -> None:
+        """Answers what is wanted now, or in a moment."""
+        try:
+            report = self._reports.get(timeout=0.01)
+        except queue.Empty:
+            return
+        if isinstance(report, Want):
+            self._answer(report)
+
+    def _answer(self, want: Want) -> None:
+        part = self._data[want.offset : want.offset + want.length]
+        self.source.deliver(Data(7, 3, want.offset, part))
+
+    def _note(self, slot: int, culprit: int) -> None:
+        self.noted[slot] = culprit
+
+
+def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    no_text: str = 5  # type: ignore[assignment]
+    bench = Bench(b"no audio at all", replace(open_order(7, 3, 15), content_type=no_text))
+    failed = bench.next_report()
+    assert isinstance(failed, Failed)
+    assert failed.failure.code is FailureCode.CORRUPT
+    assert "AttributeError" in failed.failure.message
+    assert not failed.gave_audio
+    assert "Traceback" in capfd.readouterr().err
+    assert set(bench.noted.values()) == {0}
+
+
+def test_the_end_is_known_when_the_report_was_taken_back() -> None:
+    bench = Bench(wav(music(0.5)))
+    assert isinstance(bench.next_report(), Opened)
+    report = bench.next_report()
+    assert isinstance(report, Decoded)
+    assert not bench.source.store.is_finished
+    bench.source.settle(report)
+    assert bench.source.store.is_finished
+    assert not bench.source.store.is_broken
+
+
+def test_a_failure_is_known_when_the_report_was_taken_back() -> None:
+    bench = Bench(b"no audio at all")
+    report = bench.next_report()
+    assert isinstance(report, Failed)
+    assert not bench.source.has_failed
+    bench.source.settle(report)
+    assert bench.source.has_failed
+
+
+def test_no_more_is_decoded_than_lies_ahead() -> None:
+    bench = Bench(wav(music(6.0)))
+    store = bench.source.store
+    bench.next_report()
+    used = 0
+    while used < 3 * SAMPLE_RATE_HZ:
+        while store.end < used + AHEAD_SAMPLES - TURN_SAMPLES:
+            bench.answer_wants()
+        assert store.end <= used + AHEAD_SAMPLES + TURN_SAMPLES
+        used += SAMPLE_RATE_HZ // 2
+        bench.source.used(used, is_follower=False)
+    bench.source.drop()
