@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
@@ -56,3 +57,21 @@ async def test_result_that_nobody_waits_for_any_more_is_discarded() -> None:
     gate.set()
     await threads.run(lambda: None)  # its place is free only after the first call came back
     assert discarded == ["late"]
+
+
+async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded() -> None:
+    threads, loop = DetachedThreads(1), asyncio.get_running_loop()
+    discarded: list[str] = []
+
+    def hold_the_loop_then_cancel() -> None:
+        time.sleep(0.1)  # meanwhile the thread hands in its result, which the loop finds before the cancellation
+        loop.call_soon(calling.cancel)
+
+    def call() -> str:
+        loop.call_soon_threadsafe(hold_the_loop_then_cancel)
+        return "in time"
+
+    calling = asyncio.create_task(threads.run(call, discard=discarded.append))
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert discarded == ["in time"]

@@ -46,4 +46,10 @@ class DetachedThreads:
                 loop.call_soon_threadsafe(settle, result, error)
 
         threading.Thread(target=work, name="blocking-call", daemon=True).start()
-        return await answer
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            # Cancelled after the result had come, but before it was taken.
+            if discard is not None and answer.done() and not answer.cancelled() and answer.exception() is None:
+                discard(answer.result())
+            raise
