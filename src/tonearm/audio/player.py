@@ -9,11 +9,14 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.event_log import EventLog
+from tonearm.audio.live_pause import LIVE_PAUSE_S, LivePause
 from tonearm.audio.player_log import log_event
 from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
 from tonearm.audio.source_opening import Opener
+from tonearm.audio.stall_watch import STUCK_AFTER_S, StallWatch
+from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.errors import LimitReached
 from tonearm.core.event import Event
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -22,6 +25,7 @@ from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.outcome import Open, Outcome, SourceId
 from tonearm.core.playback import Playback
+from tonearm.core.playback_failures import SILENT_FOR_TOO_LONG
 from tonearm.core.player_event import PlayerState
 from tonearm.core.playlist import Playlist
 from tonearm.core.track import Track
@@ -43,10 +47,6 @@ _NODE_ERROR: Final = PlayFailure(
 log = logging.getLogger(__name__)
 
 
-class Cancellable(Protocol):
-    def cancel(self) -> object: ...
-
-
 class Suspects(Protocol):
     """Remembers which sources ended decoder processes."""
 
@@ -62,10 +62,11 @@ class PlayerServices:
     suspects: Suspects
     clock: Clock
     wall_ms: Callable[[], int]
-    call_later: Callable[[float, Callable[[], None]], Cancellable]
+    call_later: CallLater
     first_listener_wait_ms: int
     max_waiting_tracks: int
     max_listeners: int
+    live_pause_s: float = LIVE_PAUSE_S
 
 
 class Player:
@@ -85,6 +86,10 @@ class Player:
         self._times_dry = 0
         self._is_deleted = False
         self._sound = Sound(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
+        self._stalls = StallWatch(
+            services.call_later, self._tell_stuck, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
+        )
+        self._live_pause = LivePause(services.call_later, self._sound.rest, services.live_pause_s)
         self._first_wait: Cancellable | None = services.call_later(
             services.first_listener_wait_ms / 1000, self._start_clock
         )
@@ -120,6 +125,8 @@ class Player:
         """Tells the end and closes all connections at once; returns when everything is given back."""
         self._is_deleted = True
         self._cancel_first_wait()
+        self._stalls.follow(None, is_paused=False)
+        self._live_pause.follow(is_paused_live=False)
         self._services.clock.leave(self)
         self._tell_events(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
@@ -219,6 +226,9 @@ class Player:
         if frame.source == self._playback.sounding:
             self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
         self._tell_complete_ends()
+        title = self._sound.titles.due(frame.source, frame.position_samples + FRAME_SAMPLES)
+        if title is not None:
+            self._perform(self._playback.retitled(frame.source, title))
         self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(self._playback.update())
@@ -320,7 +330,12 @@ class Player:
             else:
                 self._drop(action.source)
         playback = self._playback
+        if not playback.paused:
+            self._sound.wake()
         self._sound.play(playback.sounding, playback.following, playback.filters)
+        self._stalls.follow(playback.stalled, is_paused=playback.paused)
+        is_live = playback.sounding is not None and playback.current.info.is_stream
+        self._live_pause.follow(is_paused_live=playback.paused and is_live)
         self._update_ticking()
 
     def _tell_events(self, events: tuple[Event, ...]) -> None:
@@ -331,6 +346,9 @@ class Player:
     def _drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)
         self._sound.drop(source)
+
+    def _tell_stuck(self, source: SourceId) -> None:
+        self._perform(self._playback.stuck(source, int(STUCK_AFTER_S * 1000), self._sound.waiting_for))
 
     def _open_next_in_time(self) -> None:
         """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""

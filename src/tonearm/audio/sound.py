@@ -4,7 +4,6 @@ The decoder renders what is granted; this side keeps up to ten frames, so a busy
 (another source, other filters) voids frames that were not sent yet and has them rendered anew.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -212,12 +211,10 @@ class Sound:
 
     async def close(self) -> None:
         self._pool.forget(self)
-        for source in tuple(self._openings):
-            self.drop(source)
+        self._openings.drop_all()
         if self._session is not None:
             self._session.close()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        await self._openings.close()
 
     # Messages of the decoder
 

@@ -5,12 +5,14 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from tonearm.core.byte_source import ByteSource
+from tonearm.core.byte_source import ByteSource, SourceFromPage, Station
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.text_for_logs import text_for_logs
-from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DataFailed, Want
+from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DataFailed, TitleAt, Want
 
-Send: TypeAlias = "Callable[[Data | DataFailed], None]"
+DECODER_BUSY: Final = "the decoder is busy"
+
+Send: TypeAlias = "Callable[[Data | DataFailed | TitleAt], None]"
 
 _LENGTH_LIMIT: Final = DATA_CHUNK_BYTES
 
@@ -23,7 +25,18 @@ class SourceFeed:
     def __init__(self, source: ByteSource, send: Send) -> None:
         self._source = source
         self._send = send
+        inner = source.source if isinstance(source, SourceFromPage) else source
+        self._station = inner if isinstance(inner, Station) else None
         self._answering: asyncio.Task[None] | None = None
+
+    @property
+    def waiting_for(self) -> str:
+        """What is waited for when the source gives nothing, in a few words."""
+        if self._answering is None or self._answering.done():
+            return DECODER_BUSY
+        if self._station is not None and self._station.is_connecting:
+            return "the connection is being made again"
+        return "the source sends nothing"
 
     def want(self, order: Want) -> None:
         before = self._answering
@@ -55,4 +68,6 @@ class SourceFeed:
             )
             self._send(DataFailed(order.session, order.source, failure))
         else:
+            for title in self._station.take_titles(order.offset + len(data)) if self._station is not None else ():
+                self._send(TitleAt(order.session, order.source, title.offset, title.title))
             self._send(Data(order.session, order.source, order.offset, data))

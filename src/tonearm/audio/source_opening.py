@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from tonearm.audio.source_feed import SourceFeed
-from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, SourceFromPage
+from tonearm.audio.source_feed import DECODER_BUSY, SourceFeed
+from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, SourceFromPage, Station
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
 from tonearm.core.playlist import Playlist
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track_info import PageFacts, SourceFacts
-from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, Want
+from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, TitleAt, Want
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,9 @@ class SessionLink(Protocol):
     @property
     def id(self) -> int: ...
 
-    def send(self, message: OpenSource | DropSource | Data | DataFailed, descriptor: int | None = None) -> None: ...
+    def send(
+        self, message: OpenSource | DropSource | Data | DataFailed | TitleAt, descriptor: int | None = None
+    ) -> None: ...
 
 
 class SourceOpening:
@@ -66,6 +68,7 @@ class SourceOpening:
         self._feed: SourceFeed | None = None
         self._page: PageFacts | None = None
         self._length_ms = 0
+        self._station_name: str | None = None
         self._closing: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
 
@@ -73,10 +76,19 @@ class SourceOpening:
         if self._feed is not None:
             self._feed.want(order)
 
+    @property
+    def waiting_for(self) -> str:
+        """What the source is waiting for when it gives nothing, in a few words."""
+        if not self._opening.done():
+            return "the source is being opened"
+        return DECODER_BUSY if self._feed is None else self._feed.waiting_for
+
     def completed(self, facts: SourceFacts) -> SourceFacts:
         """What the decoder found, and what the source and the page that led to it told beyond it."""
         if self._length_ms and not facts.is_stream:
             facts = replace(facts, length_ms=self._length_ms)
+        if self._station_name is not None:
+            facts = facts.of_station(self._station_name)
         return facts if self._page is None else facts.completed_by(self._page)
 
     def drop(self) -> asyncio.Task[None]:
@@ -138,6 +150,8 @@ class SourceOpening:
         source = opened.source if isinstance(opened, SourceFromPage) else opened
         if isinstance(source, MeasuredSource):
             self._length_ms = source.length_ms
+        if isinstance(source, Station):
+            self._station_name = source.station_name
         order = OpenSource(
             session=self._link.id,
             source=self._source,

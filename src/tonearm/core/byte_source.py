@@ -69,7 +69,7 @@ class StreamTitle:
 
 
 @runtime_checkable
-class Broadcast(Protocol):
+class Station(Protocol):
     """What a radio station tells beside its bytes. A `ByteSource` may be one, too."""
 
     @property

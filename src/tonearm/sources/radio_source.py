@@ -25,7 +25,7 @@ _FINAL_CODES: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_
 
 
 class RadioSource:
-    """A live `ByteSource` and `Broadcast`, for one reader that reads in order.
+    """A live `ByteSource` and `Station`, for one reader that reads in order.
 
     Offsets count the bytes of sound over all connections. A stream that ends has broken off, for radio has no end: it
     is taken up again where it is then, as often as `live_resume_delays_s` allows.
