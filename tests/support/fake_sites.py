@@ -85,7 +85,7 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         return {"id": "1", "title": "x" * 1_000_000, "url": "http://127.0.0.1:1/x"}
 
     def _bug(self, url: str, port: int) -> Any:
-        return {}["no such key"]
+        return [][port]
 
     def _gone(self, url: str, port: int) -> Any:
         raise ExtractorError("\x1b[0;31mThis video\x1b[0m is\nprivate")

@@ -1,0 +1,123 @@
+"""Pages against a whole node: played, loaded, resolved, and what clients read when that fails."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import mp3, tone, wav
+from tests.support.command import run_tonearm
+from tests.support.http_client import BINARY, TEXT, Connection, websocket
+from tests.support.media_files import loudest_hz, samples_of
+from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
+from tests.support.resolving import html
+from tests.support.running_node import RunningNode, running_node
+
+GENERIC = '[resolver]\nenabled = true\nsites = ["generic"]\ntimeout_ms = 60000\n'
+
+
+async def hear(connection: Connection, frames: int) -> bytes:
+    pcm: list[bytes] = []
+    while len(pcm) < frames:
+        frame = await connection.read_frame()
+        if frame.opcode == BINARY:
+            pcm.append(frame.payload)
+    return b"".join(pcm)
+
+
+async def next_event(connection: Connection, op: str) -> Any:
+    while True:
+        frame = await connection.read_frame()
+        if frame.opcode == TEXT:
+            event = json.loads(frame.payload)
+            if event["op"] == op:
+                return event
+
+
+async def resolve(node: RunningNode, url: str, accept: str = "*/*") -> Any:
+    return await node.request("GET", f"/v0/resolve?url={quote(url, safe='')}", headers=(("Accept", accept),))
+
+
+async def test_a_page_plays_again_and_again_though_its_link_expires(tmp_path: Path) -> None:
+    async with MediaServer() as server, running_node(tmp_path, GENERIC) as node:
+        low, high = wav(tone(440, 1.0)), wav(tone(880, 60.0))
+        first = server.serve("/first", media(low, content_type="audio/wav"))
+        server.serve("/second", media(high, content_type="audio/wav"))
+        head = '<title>A page</title><meta property="og:image" content="http://a.example/a.png">'
+        pages = [html(head, f'<audio src="{name}" type="audio/wav"></audio>') for name in ("/first", "/second")]
+        # One fetch sees that it is HTML, another is yt-dlp's.
+        page = server.serve("/page", in_turn(pages[0], pages[0], pages[1]))
+        created = await node.request("POST", "/v0/players", {"id": "p", "uri": page})
+        assert created.status == 201
+        await node.request("PATCH", "/v0/players/p/loop", {"mode": "track"})
+        events = websocket(node.port, "/v0/players/p/events?since=0")
+        async with websocket(node.port, "/v0/players/p/ws") as audio, events as told:
+            started = await next_event(told, "TrackStart")
+            info = started["track"]["info"]
+            assert (info["identifier"], info["uri"], info["title"]) == (page, first, "A page")
+            assert (info["length"], info["artworkUrl"]) == (1000, "http://a.example/a.png")
+            assert loudest_hz(samples_of(await hear(audio, 45))) == pytest.approx(440, abs=3)
+            server.serve("/first", status(403))
+            heard = b""
+            while not heard or abs(loudest_hz(samples_of(heard)) - 880) > 3:
+                heard = await hear(audio, 25)
+            assert np.abs(samples_of(heard)).max() > 1000
+        info = (await node.request("GET", "/v0/players/p")).json()["track"]["info"]
+        assert (info["identifier"], info["uri"]) == (page, server.url("/second"))
+
+
+async def test_what_loadtracks_and_resolve_tell(tmp_path: Path) -> None:
+    async with (
+        MediaServer() as server,
+        Canary() as canary,
+        running_node(tmp_path, GENERIC + '[sources]\nblocked = ["secret"]\n') as node,
+    ):
+        song = server.serve("/song.mp3", media(mp3(tone(440, 2.0, 44_100), tags={"artist": "A band"})))
+        page = server.serve("/page", html("<title>A page</title>", '<audio src="song.mp3"></audio>'))
+        empty = server.serve("/empty", html("<title>Nothing</title>"))
+        loaded = (await node.request("GET", f"/v0/loadtracks?identifier={quote(page, safe='')}")).json()["data"]["info"]
+        assert (loaded["identifier"], loaded["uri"]) == (page, song)
+        assert (loaded["title"], loaded["author"]) == ("A page", "A band")
+
+        answer = await resolve(node, page)
+        assert (answer.status, answer.body.decode()) == (200, song)
+        assert (await resolve(node, page, "application/json")).json() == {"url": song}
+        assert (await resolve(node, song)).body.decode() == song
+        assert (await resolve(node, str(tmp_path / "a.mp3"))).body.decode() == str(tmp_path / "a.mp3")
+
+        failed = await resolve(node, empty)
+        assert (failed.status, failed.json()["code"]) == (400, "resolve_failed")
+        assert "Unsupported URL" in failed.json()["message"]
+        for url, code in (
+            (server.url("/secret"), "source_blocked"),
+            (server.serve("/to-secret", redirect("/secret")), "source_blocked"),
+            (server.serve("/to-node", redirect(f"{node.url}/v0/players")), "source_refused"),
+        ):
+            refused = await resolve(node, url)
+            assert (refused.status, refused.json()["code"]) == (403, code), url
+        for target in ("/v0/resolve", "/v0/resolve?url=ytsearch%3Ax"):
+            bad = await node.request("GET", target)
+            assert (bad.status, bad.json()["code"]) == (400, "bad_request")
+        assert canary.connections == 0
+
+
+async def test_a_page_without_sound_fails_with_its_reason(tmp_path: Path) -> None:
+    async with MediaServer() as server, running_node(tmp_path, GENERIC) as node:
+        page = server.serve("/page", html("<title>Nothing</title>"))
+        await node.request("POST", "/v0/players", {"id": "p", "uri": page})
+        async with websocket(node.port, "/v0/players/p/events?since=0") as events:
+            told = await asyncio.wait_for(next_event(events, "TrackException"), 60)
+        assert (told["error"]["code"], told["error"]["stage"]) == ("resolve_failed", "resolve")
+        assert "Unsupported URL" in told["error"]["message"]
+
+
+def test_a_site_that_is_none_keeps_the_node_from_starting(tmp_path: Path) -> None:
+    (tmp_path / "tonearm.toml").write_text('[resolver]\nenabled = true\nsites = ["yuotube"]\n')
+    ended = run_tonearm("serve", "--port", "0", folder=tmp_path)
+    assert ended.returncode == 2
+    assert "tonearm.toml: resolver.sites: yt-dlp has no extractor named 'yuotube'" in ended.stderr
+    assert "Traceback" not in ended.stderr
