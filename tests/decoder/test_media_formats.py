@@ -185,3 +185,14 @@ def test_a_chained_ogg_stream_plays_all_its_links() -> None:
     assert len(got) / 48_000 == pytest.approx(2.0, abs=0.05)
     assert loudest_hz(got[4800:43_200]) == pytest.approx(500, abs=3)
     assert loudest_hz(got[-43_200:-4800]) == pytest.approx(800, abs=3)
+
+
+@pytest.mark.parametrize("movflags", ["frag_keyframe+empty_moov+default_base_moof", "cmaf+dash+delay_moov"])
+@pytest.mark.parametrize("is_live", [False, True])
+def test_mp4_in_fragments_is_read_in_order_to_its_end(movflags: str, is_live: bool) -> None:
+    """libav takes the first fragment's length for the whole's, as long as it cannot jump to the others."""
+    options = {"movflags": movflags, "frag_duration": "500000"}
+    file = encoded("mp4", "aac", tone(440, 2.0), options=options)
+    media = open_bytes(file, reader=UnseekableReader(file), is_live=is_live)
+    assert media.facts.length_ms == 0
+    assert len(decode_rest(media)) == pytest.approx(96_000, abs=2100)

@@ -21,7 +21,11 @@ def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: b
 
     `sound_bytes` is the size of the file without a tag at its beginning, when it is known.
     """
-    length_s = Fraction(0) if is_live else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
+    length_s = (
+        Fraction(0)
+        if is_live or not opened.tells_length
+        else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
+    )
     length_ms = round(length_s * 1000)
     tags = read_tags(opened.container.metadata, opened.stream.metadata)
     return SourceFacts(
@@ -42,7 +46,8 @@ def heard_source_samples(opened: OpenedAudio) -> int | None:
     In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within AAC's last packet. libav cuts the
     beginning by it, not the end. Lossless codecs have a short last packet, and edit lists tell whole milliseconds only.
     """
-    if probe_name(opened.container.format.name) != "mp4" or opened.stream.codec_context.name != "aac":
+    is_cut_short = probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name == "aac"
+    if not is_cut_short or not opened.tells_length:
         return None
     duration_s = _stream_duration_s(opened)
     return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)

@@ -85,6 +85,19 @@ def is_transport_stream(first: bytes) -> bool:
     return first[0:1] == first[188:189] == b"G"
 
 
+def is_fragmented_mp4(first: bytes) -> bool:
+    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), of which each one tells its own length only."""
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"moof" or (kind == b"moov" and b"mvex" in first[position : position + size]):
+            return True
+        if kind not in (b"ftyp", b"styp", b"moov", b"sidx", b"free") or size < 8:
+            return False
+        position += size
+    return False
+
+
 def has_mp4_index_at_end(first: bytes) -> bool:
     """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
     if first[4:8] != b"ftyp":

@@ -14,6 +14,7 @@ from tonearm.decoder.first_bytes import (
     RewoundReader,
     has_mp4_index_at_end,
     id3_tag_bytes,
+    is_fragmented_mp4,
     is_transport_stream,
     pcm_container,
     read_first_bytes,
@@ -68,6 +69,8 @@ def open_media(
         # Streams of whole segments, with the video of which the sound is a part, do not come drop by drop.
         is_slow=is_live and not is_transport_stream(first),
     )
+    # Of fragments read in order libav knows the first one only, and takes that for the whole.
+    opened.tells_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
     facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)

@@ -29,12 +29,13 @@ _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
 @dataclass(slots=True)
 class OpenedAudio:
-    """A container whose first audio frames are decoded already."""
+    """A container whose first audio frames are decoded already. `tells_length`: what it says of its length is true."""
 
     container: InputContainer
     stream: AudioStream
     decoder: PacketDecoder
     first_frames: list[AudioFrame]
+    tells_length: bool = True
 
 
 def open_audio(
