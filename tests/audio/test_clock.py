@@ -126,7 +126,7 @@ def test_members_that_join_at_once_are_spread(clock: Clock, time: HandTime) -> N
     for member in members:
         clock.join(member)
     time.forward(FRAME_S)
-    assert max(Counter(member.ticks_s[-1] for member in members).values()) == len(members) // 2
+    assert max(Counter(member.ticks_s[-1] for member in members).values()) <= len(members) // 2
 
 
 def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:

@@ -28,7 +28,7 @@ async def running_node(settings: NodeSettings | None = None, fetching: FetchSett
         assert not any(map(exists, processes))
         assert not [task for task in asyncio.all_tasks() - tasks if _is_of_the_node(task)]
     left = {number: what for number, what in open_descriptors().items() if number not in descriptors}
-    assert not left
+    assert not left, left
 
 
 def _is_of_the_node(task: asyncio.Task[Any]) -> bool:
