@@ -4,7 +4,6 @@ import os
 import resource
 import signal
 import struct
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -358,9 +357,7 @@ def test_it_ends_when_the_node_closes_its_socket(driver: DecoderDriver, song_wav
     driver.open_file(song_wav)
     driver.open_bytes(b"", source=2, feed=never)
     driver.wait_for(Want, source=2)
-    started_s = time.monotonic()
     assert driver.end() == (0, "")
-    assert time.monotonic() - started_s < 10
 
 
 def test_signals_are_left_to_the_node(driver: DecoderDriver) -> None:
@@ -483,8 +480,8 @@ def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: Decode
         for player in players:
             player.play(frames)
     assert all(player.frames >= 250 for player in players)
-    # By the processor's clock, as others may use the machine as well.
-    assert cpu_seconds(driver) - cpu_before_s < 60 * 5.0 / 2
+    # By the processor's clock, as others may use the machine as well; all of them sound for five seconds.
+    assert cpu_seconds(driver) - cpu_before_s < 5.0
 
 
 def cpu_seconds(driver: DecoderDriver) -> float:

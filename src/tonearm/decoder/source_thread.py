@@ -192,6 +192,9 @@ class SourceThread:
         deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
         passed = 0
         while passed < start:
+            # A turn for each piece, so that other openings get in between and none counts as hanging.
+            self._give_up_turn()
+            self._take_turn()
             pcm = media.decode(TURN_SAMPLES)
             if not pcm:
                 return
