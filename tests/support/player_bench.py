@@ -27,6 +27,7 @@ from tonearm.decoder.messages import (
     OpenSession,
     OpenSource,
     Plan,
+    Titled,
 )
 
 BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
@@ -174,6 +175,14 @@ class PlayerBench:
     def opened(self, source: int, length_ms: int = 60_000) -> None:
         self._say(Opened(self.session.id, source, SourceFacts(length_ms=length_ms, is_seekable=True)))
 
+    def opened_live(self, source: int, station: str = "Test FM") -> None:
+        facts = SourceFacts(is_stream=True).of_station(station)
+        self._say(Opened(self.session.id, source, facts))
+
+    def titled(self, source: int, frame: int, title: str) -> None:
+        """The source has this title from the beginning of a frame on, as long as it began in frame 0."""
+        self._say(Titled(self.session.id, source, frame * FRAME_SAMPLES, title))
+
     def decoded(self, source: int) -> None:
         self._say(Decoded(self.session.id, source))
 
@@ -211,7 +220,7 @@ class PlayerBench:
         self.opened(1)
         self.audio(0, frames, marks=[(BEGIN, 0, 1)])
 
-    def _say(self, message: Opened | Decoded | Failed | Audio) -> None:
+    def _say(self, message: Opened | Decoded | Failed | Titled | Audio) -> None:
         owner = self.pool.owners.get(self.session.id)
         if owner is not None:
             owner.receive(message)

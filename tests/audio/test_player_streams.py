@@ -1,0 +1,230 @@
+"""A player with streams, in time that is turned by hand: titles, sound that stays away, long pauses."""
+
+from typing import Any
+
+from tests.support.player_bench import BEGIN, PlayerBench, frame
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoder.messages import DropSource, Plan
+
+
+def live_player(*names: str) -> PlayerBench:
+    """Plays a live stream of which ten frames are here."""
+    bench = PlayerBench(*(names or ("a",)))
+    bench.listen()
+    bench.opened_live(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    return bench
+
+
+def dry_player(*names: str) -> PlayerBench:
+    """The sound of its track broke off a moment ago."""
+    bench = PlayerBench(*(names or ("a",)))
+    bench.start(10)
+    bench.tick(12)
+    assert bench.player.state()["state"] == "loading"
+    return bench
+
+
+def shown(bench: PlayerBench) -> Any:
+    track: Any = bench.player.state()["track"]
+    return track["info"]
+
+
+def told(bench: PlayerBench, *ops: str) -> list[str]:
+    return [op for op in bench.events.ops if op in ops]
+
+
+# Titles
+
+
+async def test_a_title_is_told_with_the_frame_that_it_begins_in() -> None:
+    bench = live_player()
+    bench.titled(1, 4, "One")
+    bench.titled(1, 7, "Two")
+    bench.tick(4)
+    assert len(bench.listener) == 4
+    assert bench.events.named("StreamTitle") == []
+    bench.tick(1)
+    assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One"]
+    assert (shown(bench)["title"], shown(bench)["author"]) == ("One", "Test FM")
+    bench.tick(4)
+    assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One", "Two"]
+
+
+async def test_titles_of_a_source_that_was_left_are_not_told() -> None:
+    bench = live_player("a", "b")
+    bench.titled(1, 4, "One")
+    bench.player.skip()
+    bench.opened(2)
+    bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
+    bench.tick(10)
+    assert bench.events.named("StreamTitle") == []
+
+
+# Sound that stays away
+
+
+async def test_a_stall_is_told_after_10_s_and_once() -> None:
+    bench = dry_player()
+    bench.time.forward(9.7)
+    assert bench.events.named("TrackStuck") == []
+    bench.time.forward(0.4)
+    (event,) = bench.events.named("TrackStuck")
+    assert event["thresholdMs"] == 10_000
+    assert event["track"]["info"]["title"] == "a"
+    assert event["cause"]
+    bench.time.forward(10)
+    assert len(bench.events.named("TrackStuck")) == 1
+
+
+async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> None:
+    bench = dry_player("a", "b")
+    bench.time.forward(29)
+    assert bench.events.named("TrackException") == []
+    bench.time.forward(2)
+    (failure,) = bench.events.named("TrackException")
+    assert (failure["error"]["code"], failure["error"]["stage"]) == ("timeout", "read")
+    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"]
+    assert DropSource(bench.session.id, 1) in bench.session.orders
+    bench.opened(2)
+    bench.audio(10, 10, source=2, position=0, marks=[(BEGIN, 10, 2)], voice=2)
+    bench.tick(5)
+    assert bench.listener.messages[10:12] == [frame(10, 2), frame(11, 2)]
+    assert bench.player.state()["state"] == "playing"
+    assert told(bench, "TrackStuck") == ["TrackStuck"]
+
+
+async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_told_again() -> None:
+    bench = dry_player()
+    bench.time.forward(15)
+    bench.audio(10, 10)
+    bench.tick(12)
+    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    bench.time.forward(9)
+    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    bench.time.forward(2)
+    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackStuck"]
+
+
+async def test_a_pause_stops_the_time() -> None:
+    bench = dry_player()
+    bench.time.forward(8)
+    bench.player.pause()
+    bench.time.forward(100)
+    assert told(bench, "TrackStuck", "TrackException") == []
+    bench.player.play()
+    bench.time.forward(9)
+    assert told(bench, "TrackStuck") == []
+    bench.time.forward(2)
+    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    bench.player.pause()
+    bench.time.forward(100)
+    bench.player.play()
+    bench.time.forward(19)
+    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck"]
+    bench.time.forward(2)
+    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackException"]
+
+
+async def test_nothing_is_told_after_delete() -> None:
+    bench = dry_player()
+    await bench.player.delete()
+    bench.time.forward(100)
+    assert bench.events.ops[-1] == "PlayerDelete"
+
+
+async def test_a_track_that_never_sounded_is_not_stuck() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.time.forward(100)
+    assert told(bench, "TrackStuck", "TrackException") == []
+
+
+# Pauses of live streams
+
+
+async def test_a_short_pause_goes_on_with_what_is_here() -> None:
+    bench = live_player()
+    bench.tick(3)
+    bench.player.pause()
+    bench.time.forward(9.5)
+    bench.player.play()
+    bench.tick(4)
+    assert bench.listener.messages[:7] == [frame(number) for number in range(7)]
+    assert len(bench.pool.sessions) == 1
+    bench.time.forward(1)
+    assert DropSource(1, 1) not in bench.session.orders
+
+
+async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -> None:
+    bench = live_player()
+    await bench.settle()
+    bench.tick(3)
+    bench.titled(1, 2, "One")
+    bench.tick(1)
+    bench.player.pause()
+    bench.time.forward(10.5)
+    assert bench.pool.owners == {}, "the session is closed"
+    assert bench.player.state()["position"] == 80
+    bench.player.play()
+    await bench.settle()
+    assert len(bench.pool.sessions) == 2
+    assert bench.started_at == {1: 4 * FRAME_SAMPLES}
+    assert bench.orders(Plan)[-1].switch_to == 1
+    bench.tick(2)
+    bench.opened_live(1)
+    first = bench.plan.at_frame
+    bench.audio(first, 10, position=4 * FRAME_SAMPLES, marks=[(BEGIN, first, 1)], voice=9)
+    bench.tick(4)
+    assert bench.listener.messages[4] == frame(first, 9), "nothing of before the pause is heard"
+    assert bench.player.state()["position"] in range(120, 181, 20)
+    assert told(bench, "TrackStart", "TrackEnd") == ["TrackStart"]
+    assert shown(bench)["title"] == "One"
+
+
+async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
+    bench = live_player("a", "b")
+    await bench.settle()
+    bench.player.pause()
+    bench.time.forward(11)
+    bench.player.skip()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    bench.opened(2)
+    bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
+    bench.player.play()
+    bench.tick(5)
+    assert shown(bench)["title"] == "b"
+    assert len(bench.listener) > 0
+
+
+async def test_a_file_may_be_paused_for_long() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.player.pause()
+    bench.time.forward(1000)
+    bench.player.play()
+    bench.tick(5)
+    assert len(bench.pool.sessions) == 1
+    assert len(bench.listener) > 0
+
+
+async def test_a_process_that_dies_in_a_long_pause_changes_nothing() -> None:
+    bench = live_player()
+    await bench.settle()
+    bench.player.pause()
+    bench.time.forward(11)
+    bench.pool.lose()
+    assert len(bench.pool.sessions) == 1
+    bench.player.play()
+    assert len(bench.pool.sessions) == 2
+
+
+async def test_delete_in_a_long_pause() -> None:
+    bench = live_player()
+    await bench.settle()
+    bench.player.pause()
+    bench.time.forward(11)
+    await bench.player.delete()
+    assert bench.events.ops[-1] == "PlayerDelete"
+    assert bench.time.waiting_timers == 0
