@@ -55,6 +55,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "re2": ("patterns",),
     "uvloop": ("serve",),
     "numpy": ("decoder", "listen"),
+    "yt_dlp": ("sources.resolver.extraction",),
 }
 
 # Rules are decided from what is given: no input and output, no clock, no chance, nothing that waits.

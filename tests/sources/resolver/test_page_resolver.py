@@ -194,7 +194,7 @@ class TestWhatAnExtractorCannotDo:
             for what, words in (
                 ("crash", "ended without an answer"),
                 ("long", "resolved"),
-                ("bug", "not resolved: An extractor error has occurred."),
+                ("bug", "IndexError: list index out of range"),
                 ("gone", "not resolved: This video is private."),
                 ("local", "not at an http or https address"),
             ):
