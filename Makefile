@@ -1,5 +1,6 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
+## make bench  measurements       make fuzz    damaged media files by the thousand
 ## Another Python:  make run PYTHON=python3.12
 
 PYTHON ?=
@@ -8,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test check format clip clean
+.PHONY: help run install dev test check fuzz bench format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -28,6 +29,14 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+# Two thousand damaged media files instead of the two hundred of `make test`.
+fuzz: $(VENV)/.dev
+	MUTATIONS=$${MUTATIONS:-2000} $(BIN)/python -m pytest -q -s --timeout 3600 tests/decoder/test_mutated_media.py $(ARGS)
+
+# Needs the ffmpeg program, for what it is compared with.
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench $(ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
