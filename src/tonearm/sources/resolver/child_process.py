@@ -49,7 +49,8 @@ class ChildProcess:
 
     @property
     def has_ended(self) -> bool:
-        return self._process.returncode is not None
+        output = self._process.stdout  # its end is seen before the process is reaped
+        return self._process.returncode is not None or (output is not None and output.at_eof())
 
     async def ask(self, request: JsonObject) -> JsonObject:
         """Raises `ChildBroken`."""
