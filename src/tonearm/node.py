@@ -6,7 +6,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.on_demand_pool import OnDemandPool
 from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.byte_source import ByteSource, LocalFile
@@ -32,7 +33,7 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.playlist import Playlist
 from tonearm.core.quarantine import Quarantine
-from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.source_uri import has_playlist_ending, initial_track_info, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_codec import is_encoded_track
 from tonearm.core.track_queue import LoopMode
@@ -63,6 +64,7 @@ class Node:
         self._opener = opener
         self._settings = settings
         self._players: dict[str, Player] = {}
+        self._reserved_ids: set[str] = set()  # of players that are being created
         self._pool = DecoderPool(settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb)
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
@@ -113,12 +115,18 @@ class Node:
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
-        if player_id in self._players:
+        if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
-        if len(self._players) >= self._settings.max_players:
+        if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
             raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
-        track = self._new_track(uri, {})
-        self._players[player_id] = Player(player_id, track, metadata, self._started())
+        self._reserved_ids.add(player_id)
+        try:
+            first, *others = await self._tracks(uri, {})
+            player = Player(player_id, first, metadata, self._started())
+        finally:
+            self._reserved_ids.discard(player_id)
+        self._players[player_id] = player
+        player.enqueue(*others[: self._settings.max_waiting_tracks])
         log.info("player %s created", player_id)
 
     async def delete_player(self, player_id: str) -> None:
@@ -148,11 +156,14 @@ class Node:
     def skip(self, player_id: str) -> None:
         self._player(player_id).skip()
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
+    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> Sequence[str]:
+        """The ids of the new tracks: several when `uri` is a playlist by its ending, and can be had at once."""
         player = self._player(player_id)
-        track = self._new_track(uri, metadata)
-        player.enqueue(track)
-        return track.id
+        tracks = await self._tracks(uri, metadata)
+        if self._player(player_id) is not player:
+            raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
+        player.enqueue(*tracks)
+        return [track.id for track in tracks]
 
     def waiting(self, player_id: str) -> list[JsonObject]:
         return [
@@ -214,6 +225,17 @@ class Node:
     def _new_track(self, uri: str, metadata: Json) -> Track:
         self._opener.check(uri)
         return Track.create(str(uuid.uuid4()), initial_track_info(parse_source_uri(uri)), metadata)
+
+    async def _tracks(self, uri: str, metadata: Json) -> Sequence[Track]:
+        """One, or the entries of a playlist. One that cannot be had is a track, which tells why when it is opened."""
+        track = self._new_track(uri, metadata)
+        if not has_playlist_ending(uri):
+            return (track,)
+        playlist = await self._opener.playlist(uri)
+        if playlist is None:
+            return (track,)
+        # In a thread: what is made for hundreds of tracks takes some ms.
+        return await asyncio.to_thread(playlist_tracks, playlist, metadata)
 
     def _started(self) -> PlayerServices:
         assert self._services is not None, "the node was not started"

@@ -33,6 +33,7 @@ class FakeNode:
         self.players: dict[str, FakePlayer] = {}
         self.refusal: Exception | None = None
         self.answers_enqueue = True
+        self.more_tracks: list[str] = []  # what a playlist adds
         self.unanswered = 0  # requests to enqueue that will never get an answer
         self.resolved: str | None = None
         self.loadable: dict[str, JsonObject] = {}
@@ -81,13 +82,13 @@ class FakeNode:
     def skip(self, player_id: str) -> None:
         self._change(player_id, "skip")
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
+    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> list[str]:
         self._refuse()
         if not self.answers_enqueue:
             self.unanswered += 1
             await asyncio.Event().wait()
         self._player(player_id).waiting.append({"id": "track-1", "uri": uri, "metadata": metadata})
-        return "track-1"
+        return ["track-1", *self.more_tracks]
 
     def waiting(self, player_id: str) -> list[JsonObject]:
         return self._player(player_id).waiting

@@ -7,6 +7,7 @@ from typing import Final
 
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.failure import PlayError
+from tonearm.core.playlist import Playlist
 from tonearm.core.source_policy import Pattern, SourcePolicy
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
@@ -52,7 +53,7 @@ async def opened(uri: str, settings: FetchSettings = QUICK) -> AsyncIterator[Byt
     """A source over HTTP, closed at the end together with its client."""
     async with opener(settings=settings) as source_opener:
         source = await source_opener.open(uri)
-        assert not isinstance(source, LocalFile)
+        assert not isinstance(source, (LocalFile, Playlist))
         try:
             yield source
         finally:

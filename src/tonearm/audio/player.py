@@ -11,7 +11,6 @@ from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.event_log import EventLog
 from tonearm.audio.live_pause import LIVE_PAUSE_S, LivePause
 from tonearm.audio.player_log import log_event
-from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
 from tonearm.audio.source_opening import Opener
@@ -27,7 +26,6 @@ from tonearm.core.outcome import Open, Outcome, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.playback_failures import SILENT_FOR_TOO_LONG
 from tonearm.core.player_event import PlayerState
-from tonearm.core.playlist import Playlist
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.core.track_queue import LoopMode
@@ -279,8 +277,8 @@ class Player:
         self._drop(source)
         self._perform(outcome)
 
-    def source_expanded(self, source: SourceId, playlist: Playlist) -> None:
-        outcome = self._playback.expanded(source, playlist_tracks(playlist, {}))
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        outcome = self._playback.expanded(source, tracks)
         self._drop(source)
         self._perform(outcome)
 

@@ -17,7 +17,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outcome import SourceId
-from tonearm.core.playlist import Playlist
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
@@ -50,8 +50,8 @@ class SoundOwner(Protocol):
         """It cannot be opened, or gave nothing."""
         ...
 
-    def source_expanded(self, source: SourceId, playlist: Playlist) -> None:
-        """It is a list of other sources."""
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        """It is a list of other sources, which these tracks stand for."""
         ...
 
     def source_decoded(self, source: SourceId) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.source_feed import DECODER_BUSY, SourceFeed
 from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, SourceFromPage, Station
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
 from tonearm.core.playlist import Playlist
 from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Data, DataFailed, DropSource, OpenSource, TitleAt, Want
 
@@ -54,7 +56,7 @@ class SourceOpening:
         opener: Opener,
         link: SessionLink,
         failed: Callable[[SourceId, PlayFailure], None],
-        expanded: Callable[[SourceId, Playlist], None],
+        expanded: Callable[[SourceId, tuple[Track, ...]], None],
         *,
         is_probe: bool = False,
     ) -> None:
@@ -125,7 +127,8 @@ class SourceOpening:
             )
         else:
             if isinstance(opened, Playlist):
-                self._expanded(self._source, opened)
+                # In a thread: what is made for hundreds of tracks takes some ms.
+                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
             else:
                 self._begin(opened)
 

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from tonearm.audio.source_opening import Opener, SessionLink, SourceOpening
 from tonearm.core.failure import PlayFailure
 from tonearm.core.outcome import SourceId
-from tonearm.core.playlist import Playlist
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import Want
 
@@ -21,7 +21,7 @@ class OpeningsOwner(Protocol):
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
 
-    def source_expanded(self, source: SourceId, playlist: Playlist) -> None: ...
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None: ...
 
     def went_wrong(self) -> None: ...
 
@@ -78,9 +78,9 @@ class SourceOpenings:
             log.exception("the failure of a source could not be taken in")
             self._owner.went_wrong()
 
-    def _expanded(self, source: SourceId, playlist: Playlist) -> None:
+    def _expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         try:
-            self._owner.source_expanded(source, playlist)
+            self._owner.source_expanded(source, tracks)
         except Exception:
             log.exception("the entries of a playlist could not be taken in")
             self._owner.went_wrong()

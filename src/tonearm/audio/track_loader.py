@@ -13,7 +13,7 @@ from tonearm.audio.source_opening import Opener, SourceOpening
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.outcome import SourceId
-from tonearm.core.playlist import Playlist
+from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Want
 
@@ -23,6 +23,7 @@ LOADS_AT_ONCE: Final = 8
 _SOURCE: Final[SourceId] = 1  # the only one of its session
 
 _Outcome: TypeAlias = SourceFacts | PlayFailure
+_Entries: TypeAlias = tuple[Track, ...]  # of a playlist
 
 _NOTHING_PLAYABLE: Final = PlayFailure(
     FailureCode.EMPTY,
@@ -67,7 +68,7 @@ class TrackLoader:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
                 outcome = await self._open(uri, pool)
-                if isinstance(outcome, Playlist):
+                if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
             raise PlayError(_took_too_long(self._deadline_s)) from error
@@ -75,21 +76,21 @@ class TrackLoader:
             raise PlayError(outcome)
         return outcome
 
-    async def _open(self, uri: str, pool: DecoderPool) -> "_Outcome | Playlist":
+    async def _open(self, uri: str, pool: DecoderPool) -> _Outcome | _Entries:
         load = _Load(uri, pool, self._opener, self._suspects)
         try:
             return await load.outcome
         finally:
             await load.close()
 
-    async def _open_first_of(self, playlist: Playlist, pool: DecoderPool) -> _Outcome:
+    async def _open_first_of(self, entries: _Entries, pool: DecoderPool) -> _Outcome:
         """What the first entry that can be played tells; without one, why the last one cannot."""
         failure = _NOTHING_PLAYABLE
-        for entry in playlist.entries:
-            outcome = await self._open(entry.uri, pool)
+        for entry in entries:
+            outcome = await self._open(entry.info.identifier, pool)
             match outcome:
                 case SourceFacts():
-                    return outcome.completed_by(PageFacts(outcome.opened_uri or entry.uri, title=entry.title))
+                    return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))
                 case PlayFailure():
                     failure = outcome
         return failure
@@ -106,7 +107,7 @@ class _Load:
         self._session: PoolSession | None = None
         self._opening: SourceOpening | None = None
         self._closing: list[asyncio.Task[None]] = []
-        self.outcome: asyncio.Future[_Outcome | Playlist] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[_Outcome | _Entries] = asyncio.get_running_loop().create_future()
         self._begin()
 
     def receive(self, message: FromDecoder) -> None:
@@ -160,10 +161,10 @@ class _Load:
     def _open_failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._settle(failure)
 
-    def _open_expanded(self, source: SourceId, playlist: Playlist) -> None:
-        self._settle(playlist)
+    def _open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        self._settle(tracks)
 
-    def _settle(self, outcome: _Outcome | Playlist) -> None:
+    def _settle(self, outcome: _Outcome | _Entries) -> None:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 

@@ -17,6 +17,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
+_PLAYLIST_ENDINGS: Final = (".m3u", ".pls", ".xspf")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
@@ -92,6 +93,11 @@ def title_from_uri(uri: SourceUri) -> str:
     name = "".join(character for character in name if unicodedata.category(character) not in _REFUSED_CATEGORIES)
     title = (_ENDING.sub("", name) or name).strip()
     return title or uri.given
+
+
+def has_playlist_ending(text: str) -> bool:
+    """Whether a URI or path ends as lists of sources do. `.m3u8` does not count: it is a stream mostly."""
+    return parse_source_uri(text).path.lower().endswith(_PLAYLIST_ENDINGS)
 
 
 def initial_track_info(uri: SourceUri) -> TrackInfo:

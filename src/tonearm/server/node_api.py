@@ -1,6 +1,6 @@
 """What the edge asks of the node."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from tonearm.audio.sinks import EventSink, FrameSink
@@ -32,8 +32,8 @@ class NodeApi(Protocol):
 
     def skip(self, player_id: str) -> None: ...
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> str:
-        """Returns the new track's id."""
+    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> Sequence[str]:
+        """Returns the new tracks' ids: those of a playlist's entries, else one."""
         ...
 
     def waiting(self, player_id: str) -> list[JsonObject]:

@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from tonearm.core.json_value import JsonObject
 from tonearm.server.body import read_body
 from tonearm.server.node_api import NodeApi
 from tonearm.server.replies import json_list_reply, json_reply, no_content
@@ -51,8 +52,11 @@ class PlayerRoutes:
 
     async def _enqueue(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewTrack)
-        track_id = await self._node.enqueue(call.player_id, body.uri, body.metadata)
-        return json_reply({"trackId": track_id}, HTTPStatus.CREATED)
+        track_ids = await self._node.enqueue(call.player_id, body.uri, body.metadata)
+        reply: JsonObject = {"trackId": track_ids[0]}
+        if len(track_ids) > 1:
+            reply["trackIds"] = list(track_ids)
+        return json_reply(reply, HTTPStatus.CREATED)
 
     async def _waiting(self, call: Call) -> web.Response:
         return await json_list_reply(self._node.waiting(call.player_id))
