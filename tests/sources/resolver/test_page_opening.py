@@ -8,6 +8,7 @@ from tests.support.resolving import fake_sites, html, told
 from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.playlist import Playlist
 from tonearm.patterns import compile_pattern
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.settings import ResolverSettings
@@ -18,7 +19,7 @@ GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 
 async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, ByteSource]:
     source = await source_opener.open(uri)
-    assert not isinstance(source, LocalFile)
+    assert not isinstance(source, LocalFile | Playlist)
     try:
         return await read_all(source), source
     finally:
