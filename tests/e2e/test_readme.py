@@ -1,0 +1,177 @@
+"""What README.md promises, done as its readers do it. Only the node's address is another one."""
+
+import asyncio
+import json
+import re
+import shlex
+import shutil
+import sys
+import wave
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import PATIENCE_S, environment
+from tests.support.config_table import config_table
+from tests.support.eventually import eventually
+from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
+from tests.support.running_node import RunningNode, running_node
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
+
+ADDRESS = "http://127.0.0.1:2333"
+CLIP = "src/tonearm/clips/welcome.opus"
+DOCUMENTS = sorted(
+    path for pattern in ("*.md", "docs/*.md", "bench/*.md") for path in REPOSITORY.glob(pattern) if path.is_file()
+)
+
+TOUR = blocks("sh")
+# One for each curl of the tour.
+TOUR_STATUSES = [201, 200, 204, 204, 201, 200, 204, 204, 204, 204, 204]
+LISTENER, EVENTS, DISCORD_SOURCE = blocks("python")
+
+# Also prints each answer's status, on stderr.
+CURL = 'curl() { command curl -sS -w "%{stderr}%{http_code}\\n" "$@"; }\n'
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made of curl commands")
+
+
+@asynccontextmanager
+async def node_of_the_tour(folder: Path) -> AsyncIterator[RunningNode]:
+    """A node whose working folder looks like the repository."""
+    (folder / "src").symlink_to(REPOSITORY / "src")
+    async with running_node(folder) as node:
+        yield node
+
+
+@asynccontextmanager
+async def started(*arguments: str, folder: Path) -> AsyncIterator[Process]:
+    """This Python with `arguments`, killed at the end if it did not end before."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, cwd=folder, env=environment(), stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def output_of(process: Process) -> str:
+    """What is printed up to the end, which must come and be a good one."""
+    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert (process.returncode, errors.decode()) == (0, "")
+    return output.decode()
+
+
+async def line_with(word: str, process: Process) -> None:
+    """Returns when `process` has printed `word`."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE_S):
+        while word.encode() not in (line := await process.stdout.readline()):
+            assert line, f"it ended without a word of {word}"
+
+
+def variables_before(block: int) -> str:
+    """What the earlier blocks of the tour left in the reader's shell."""
+    return "\n".join(re.findall(r"^[A-Z]+=.*$", "\n".join(TOUR[:block]), re.MULTILINE)) + "\n"
+
+
+async def paste(block: int, node: RunningNode, folder: Path) -> tuple[list[int], str]:
+    """Runs one block of the tour. Returns the statuses of its requests, and what it printed."""
+    script = CURL + variables_before(block) + TOUR[block]
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-euo", "pipefail", "-c", script.replace(ADDRESS, node.url)),
+        cwd=folder,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 0, errors
+    return [int(line) for line in errors.decode().split()], output.decode()
+
+
+@needs_curl
+async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
+    (listen_command,) = (shlex.split(block) for block in blocks("") if " listen " in block)
+    raw = tmp_path / "tour.raw"
+    async with node_of_the_tour(tmp_path) as node, AsyncExitStack() as programs:
+        pasted = [await paste(0, node, tmp_path)]
+        listener = await programs.enter_async_context(
+            started("-c", LISTENER.replace(ADDRESS, node.url), folder=tmp_path)
+        )
+        events = await programs.enter_async_context(
+            started("-u", "-c", EVENTS.replace(ADDRESS, node.url), folder=tmp_path)
+        )
+        terminal = await programs.enter_async_context(
+            started("-m", "tonearm", *listen_command[1:], "--url", node.url, folder=tmp_path)
+        )
+        assert events.stdout is not None
+        snapshot = json.loads(await events.stdout.readline())
+        await eventually(
+            lambda: raw.exists() and raw.stat().st_size >= FRAMES_PER_SECOND * FRAME_BYTES, "a second of sound"
+        )
+        await line_with("Welcome", terminal)
+
+        pasted += [await paste(block, node, tmp_path) for block in range(1, len(TOUR))]
+        assert [status for statuses, _ in pasted for status in statuses] == TOUR_STATUSES
+        assert json.loads(pasted[0][1]) == {"id": "tour"}
+        assert json.loads(pasted[1][1])["state"] == "playing"
+
+        assert await output_of(listener) == ""
+        assert "deleted" in await output_of(terminal)
+        told = [json.loads(line) for line in (await output_of(events)).splitlines()]
+
+    sound = raw.read_bytes()
+    assert len(sound) % FRAME_BYTES == 0
+    assert any(sound)
+    with wave.open(str(tmp_path / "tour.wav")) as file:
+        assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (48_000, 2, 2)
+    assert snapshot["op"] == "PlayerState"
+    kinds = [event["op"] for event in told]
+    assert kinds[-1] == "PlayerDelete"
+    assert {"LoopModeChange", "FiltersChange", "QueueUpdate", "MetadataChange", "PlayerPause", "PlayerResume"} < set(
+        kinds
+    )
+    assert "skipped" in [event["reason"] for event in told if event["op"] == "TrackEnd"]
+
+
+async def test_the_discord_source_gives_whole_frames_of_sound(tmp_path: Path) -> None:
+    # All that the source needs of discord.py is the class that it derives from.
+    (tmp_path / "discord.py").write_text("class AudioSource:\n    pass\n", encoding="utf-8")
+    use = f"""
+source = TonearmSource("tour", node={ADDRESS!r})
+frames = [source.read() for _ in range(100)]
+source.cleanup()
+print(sorted(set(map(len, frames))), any(map(any, frames)))
+"""
+    async with node_of_the_tour(tmp_path) as node:
+        assert (await node.request("POST", "/v0/players", {"id": "tour", "uri": CLIP})).status == 201
+        program = (DISCORD_SOURCE + use).replace(ADDRESS, node.url)
+        async with started("-c", program, folder=tmp_path) as process:
+            assert await output_of(process) == f"[{FRAME_BYTES}] True\n"
+
+
+async def test_the_error_is_the_one_shown(tmp_path: Path) -> None:
+    (shown,) = map(json.loads, blocks("json"))
+    async with running_node(tmp_path) as node:
+        answer = await node.request("GET", shown["path"])
+    assert answer.status == shown["status"]
+    assert {**answer.json(), "timestamp": 0} == {**shown, "timestamp": 0}
+
+
+def test_the_configuration_is_the_one_of_the_code() -> None:
+    assert config_table() in README, f"put this table into README.md:\n{config_table()}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in relative_links(document):
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path) if path else document
+        assert target.exists(), f"{link} leads nowhere"
+        assert not anchor or anchor in anchors(target), f"{link}: there is no such heading"
