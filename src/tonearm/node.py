@@ -12,6 +12,7 @@ from typing import Final
 
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
+from tonearm.audio.live_pause import LIVE_PAUSE_S
 from tonearm.audio.on_demand_pool import OnDemandPool
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.audio.playlist_tracks import playlist_tracks
@@ -47,7 +48,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What the node needs of the configuration. `decoder_processes` 0 means one for each core."""
+    """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
+
+    `live_pause_s`: how long a live stream is held while its player is paused.
+    """
 
     decoder_processes: int = 0
     decoder_memory_limit_mb: int = 1024
@@ -55,6 +59,7 @@ class NodeSettings:
     max_players: int = 10_000
     max_waiting_tracks: int = 10_000
     max_listeners: int = 1_000
+    live_pause_s: float = LIVE_PAUSE_S
 
 
 class Node:
@@ -90,6 +95,7 @@ class Node:
             first_listener_wait_ms=self._settings.first_listener_wait_ms,
             max_waiting_tracks=self._settings.max_waiting_tracks,
             max_listeners=self._settings.max_listeners,
+            live_pause_s=self._settings.live_pause_s,
         )
         self._loader = TrackLoader(suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb))
         await self._pool.start()
