@@ -16,7 +16,7 @@ from tonearm.decoder.equalizer import Equalizer, Modes, Samples
 RAMP_SAMPLES: Final = samples_of_ms(10)
 
 # The slowest band, 25 Hz at +24 dB, swings in with a time constant of 109 ms: it lacks 1 % after these 500 ms.
-_HISTORY_FRAMES: Final = 25
+HISTORY_FRAMES: Final = 25
 
 _LOWEST: Final = -32768.0
 _HIGHEST: Final = 32767.0
@@ -141,7 +141,7 @@ def _as_pcm(sound: Sound) -> bytes:
 
 def _history(pcm: bytes) -> Samples | None:
     """The last of `pcm` as whole frames, after silence where it is short; None when there is none."""
-    pcm = pcm[-_HISTORY_FRAMES * FRAME_BYTES :]
+    pcm = pcm[-HISTORY_FRAMES * FRAME_BYTES :]
     if not pcm:
         return None
     silence = bytes(-len(pcm) % FRAME_BYTES)

@@ -5,16 +5,12 @@ from typing import Final, Protocol
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoder.filter_chain import ChainState, process
+from tonearm.decoder.filter_chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.timeline import FROM_START, Block, Place, Segment, Stand, Timeline
 
 BLOCK_FRAMES: Final = 5  # filters cost a third per sample on blocks of five frames of what they cost on single ones
-# Kept behind what was sent, to warm new filters up: the slowest band needs 500 ms to swing in. No plan reaches as far
-# back, for it begins at a frame that was not sent yet.
-HISTORY_FRAMES: Final = 25
-
 _NOWHERE: Final = Place(0, 0, has_begun=False)
 
 
@@ -92,6 +88,7 @@ class Session:
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
         for timeline in self._timelines.values():
+            # No plan reaches back beyond what was sent; new filters are warmed up on what came before it.
             timeline.forget_before(self._sent - HISTORY_FRAMES)
         self._release()
 
