@@ -4,9 +4,8 @@ import pytest
 from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoder.filter_chain import ChainState, process
+from tonearm.decoder.filter_chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoder.messages import GRANT_FRAMES, Grant, Mark, MarkKind, Plan
-from tonearm.decoder.session import HISTORY_FRAMES
 
 QUIET = Filters(volume=0.25)
 QUIETER = Filters(volume=0.125)
