@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.support.player_bench import BEGIN, PlayerBench, frame
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.track_queue import LoopMode
 from tonearm.decoder.messages import DropSource, Plan
 
 
@@ -196,6 +197,23 @@ async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
     bench.tick(5)
     assert shown(bench)["title"] == "b"
     assert len(bench.listener) > 0
+
+
+async def test_the_station_after_a_skip_is_let_go_as_well() -> None:
+    """Its track knows from the last time that it is live."""
+    bench = live_player("a", "b")
+    bench.player.set_loop(LoopMode.QUEUE)
+    bench.player.skip()
+    bench.opened(2)
+    await bench.settle()
+    bench.player.pause()
+    bench.player.skip()
+    await bench.settle()
+    assert bench.started_at[3] == 0
+    bench.time.forward(9)
+    assert bench.pool.owners
+    bench.time.forward(2)
+    assert not bench.pool.owners
 
 
 async def test_a_file_may_be_paused_for_long() -> None:

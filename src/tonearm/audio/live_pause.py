@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonearm.audio.timers import CallLater, Cancellable
+from tonearm.core.outcome import SourceId
 
 LIVE_PAUSE_S: Final = 10.0
 
@@ -16,15 +17,15 @@ class LivePause:
         self._rest = rest
         self._after_s = after_s
         self._timer: Cancellable | None = None
-        self._is_paused = False
+        self._source: SourceId | None = None
 
-    def follow(self, *, is_paused_live: bool) -> None:
-        """To be called with every change: whether what sounds is live and paused."""
-        if is_paused_live == self._is_paused:
+    def follow(self, source: SourceId | None) -> None:
+        """To be called with every change: the live source that is paused, None when none is."""
+        if source == self._source:
             return
-        self._is_paused = is_paused_live
-        if is_paused_live:
-            self._timer = self._call_later(self._after_s, self._rest)
-        elif self._timer is not None:
+        self._source = source
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if source is not None:
+            self._timer = self._call_later(self._after_s, self._rest)

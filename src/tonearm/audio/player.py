@@ -124,7 +124,7 @@ class Player:
         self._is_deleted = True
         self._cancel_first_wait()
         self._stalls.follow(None, is_paused=False)
-        self._live_pause.follow(is_paused_live=False)
+        self._live_pause.follow(None)
         self._services.clock.leave(self)
         self._tell_events(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
@@ -332,8 +332,8 @@ class Player:
             self._sound.wake()
         self._sound.play(playback.sounding, playback.following, playback.filters)
         self._stalls.follow(playback.stalled, is_paused=playback.paused)
-        is_live = playback.sounding is not None and playback.current.info.is_stream
-        self._live_pause.follow(is_paused_live=playback.paused and is_live)
+        is_held_live = playback.paused and playback.current.info.is_stream
+        self._live_pause.follow(playback.sounding if is_held_live else None)
         self._update_ticking()
 
     def _tell_events(self, events: tuple[Event, ...]) -> None:
