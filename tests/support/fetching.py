@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.failure import PlayError
@@ -22,6 +22,7 @@ QUICK: Final = FetchSettings(
     open_retry_delays_s=(0.0, 0.0),
     resume_delays_s=(0.0, 0.0, 0.0, 0.0, 0.0),
     live_resume_delays_s=(0.0, 0.0, 0.0, 0.0, 0.0),
+    live_refresh_at_least_s=0.02,
 )
 # For the tests in which a server says nothing: the time that each of them takes.
 IMPATIENT: Final = dataclasses.replace(QUICK, connect_timeout_s=0.15, headers_timeout_s=0.15, stall_timeout_s=0.3)
@@ -49,9 +50,9 @@ async def opener(
 
 
 @contextlib.asynccontextmanager
-async def opened(uri: str, settings: FetchSettings = QUICK) -> AsyncIterator[ByteSource]:
-    """A source over HTTP, closed at the end together with its client."""
-    async with opener(settings=settings) as source_opener:
+async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> AsyncIterator[ByteSource]:
+    """A source that is fetched, closed at the end together with its client. `options` are those of `opener`."""
+    async with opener(settings=settings, **options) as source_opener:
         source = await source_opener.open(uri)
         assert not isinstance(source, (LocalFile, Playlist))
         try:

@@ -45,7 +45,7 @@ class SegmentFollower:
         self._uri = file.uri
         self._version: Version = file.version
         self._playlist = playlist
-        self._retries = RetryBudget(files.settings.resume_delays_s)
+        self._retries = RetryBudget(files.settings.live_resume_delays_s)
         self._read_at_s = asyncio.get_running_loop().time()
         self.base = file.uri  # what the references of the segment given last are relative to
 
