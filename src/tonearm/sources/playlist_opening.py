@@ -31,6 +31,7 @@ from tonearm.sources.playlist_text import (
 )
 
 _READ_BYTES: Final = 64 * 1024
+_LOGGED_CHARACTERS: Final = 200
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,8 @@ class PlaylistOpening:
                 entries.append(self._entry(playlist, listed))
             except (RequestError, PlayError) as error:
                 reason = error.message if isinstance(error, RequestError) else error.failure.message
-                log.warning("an entry of a playlist is left out: %s: %s", text_for_logs(listed.reference), reason)
+                entry = text_for_logs(listed.reference)[:_LOGGED_CHARACTERS]
+                log.warning("an entry of a playlist is left out: %s: %s", entry, text_for_logs(reason))
         if listing.count > MAX_ENTRIES:
             log.warning("only the first %d of a playlist's %d entries are taken", MAX_ENTRIES, listing.count)
         if not entries:

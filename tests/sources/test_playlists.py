@@ -1,0 +1,335 @@
+"""M3U, PLS and XSPF: what is read from them, where their entries lead, and which of them are let through."""
+
+import logging
+import os
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fetching import IMPATIENT, QUICK, opener
+from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
+from tonearm.core.byte_source import LocalFile
+from tonearm.core.errors import BadRequest
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.core.playlist import Playlist
+from tonearm.core.source_uri import has_playlist_ending, parse_source_uri
+from tonearm.patterns import compile_pattern
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.playlist_formats import Listed, parse_listing
+from tonearm.sources.playlist_links import linked_uri
+from tonearm.sources.playlist_text import looks_like_playlist, may_be_playlist
+
+SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'
+
+
+def xspf(*tracks: str, before: str = "") -> bytes:
+    body = "".join(f"<track>{track}</track>" for track in tracks)
+    head = f'<?xml version="1.0" encoding="UTF-8"?>{before}'
+    return f"{head}<playlist {SPACES}><trackList>{body}</trackList></playlist>".encode()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MediaServer]:
+    async with MediaServer() as server:
+        yield server
+
+
+async def entries_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> list[tuple[str, str | None]]:
+    async with opener(settings=settings, **options) as source_opener:
+        opened = await source_opener.open(uri)
+        assert isinstance(opened, Playlist)
+        return [(entry.uri, entry.title) for entry in opened.entries]
+
+
+async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
+    with pytest.raises(PlayError) as caught:
+        await entries_of(uri, settings, **options)
+    return caught.value.failure
+
+
+class TestFormats:
+    @pytest.mark.parametrize(
+        ("data", "entries"),
+        [
+            (b"a.mp3\nb.mp3", [("a.mp3", None), ("b.mp3", None)]),
+            (b"#EXTM3U\r\n#EXTINF:12,A - B\r\na.mp3\r\n\r\n# c\r\nb.mp3\r\n", [("a.mp3", "A - B"), ("b.mp3", None)]),
+            (b"#EXTM3U\r#EXTINF:-1 , T \ra b.mp3\r", [("a b.mp3", "T")]),
+            (b'#EXTINF:-1 tvg-name="One, two" group="x",Three, four\nhttp://a/', [("http://a/", "Three, four")]),
+            (b'#EXTINF:1 a="b,Title\nx', [("x", "Title")]),
+            (b"#EXTINF:1\nx", [("x", None)]),
+            (b"#EXTINF:1,first\n#EXTINF:1,second\nx\ny", [("x", "second"), ("y", None)]),
+            ("\ufeff#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode(), [("ö.mp3", "Ä")]),
+            ("#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode("latin-1"), [("ö.mp3", "Ä")]),
+            ("a\x85b\u2028c.mp3".encode(), [("a\x85b\u2028c.mp3", None)]),
+            (b"#EXTM3U\n#EXTINF:1,a\x00b\x1b[2J\nx", [("x", "a b [2J")]),
+            (b"", []),
+        ],
+    )
+    def test_m3u(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
+        assert list(parse_listing(data).entries) == [Listed(*entry) for entry in entries]
+
+    @pytest.mark.parametrize(
+        ("data", "entries"),
+        [
+            (b"[playlist]\nFile1=a\nTitle1=One\nLength1=5\nFile2=b\nNumberOfEntries=2\n", [("a", "One"), ("b", None)]),
+            (b"[Playlist]\r\nTITLE10=T\r\nfile10=j\r\nFile9 = i\r\n", [("i", None), ("j", "T")]),
+            ("\ufeff[playlist]\nFile1=ö\n".encode(), [("ö", None)]),
+            (b"[playlist]\nFile1=a=b?c=d\nFile1=again\nFile2=\nFilex=y\nFile99999999999=z\n", [("a=b?c=d", None)]),
+            (b"[playlist]\n", []),
+        ],
+    )
+    def test_pls(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
+        assert list(parse_listing(data).entries) == [Listed(*entry) for entry in entries]
+
+    @pytest.mark.parametrize(
+        ("data", "entries"),
+        [
+            (xspf("<location>a%20b.mp3</location><title>A &amp; B</title>"), [("a%20b.mp3", "A & B")]),
+            (xspf("<title>only</title>", "<location> x\n</location><location>y</location>"), [("x", None)]),
+            (xspf("<location></location><location>y</location>"), [("y", None)]),
+            (xspf("<extension><location>no</location></extension><location>yes</location>"), [("yes", None)]),
+            (b"<playlist><trackList><track><location>x</location></track></trackList></playlist>", [("x", None)]),
+            (xspf("<location>?</location>").replace(b"UTF-8", b"ISO-8859-1").replace(b">?<", b">\xf6<"), [("ö", None)]),
+            (xspf(), []),
+        ],
+    )  # fmt: skip
+    def test_xspf(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
+        assert list(parse_listing(data).entries) == [Listed(*entry, is_uri=True) for entry in entries]
+
+    @pytest.mark.parametrize(
+        "before",
+        [
+            '<!DOCTYPE playlist [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>',
+            '<!DOCTYPE playlist SYSTEM "http://127.0.0.1/x.dtd">',
+            '<!DOCTYPE playlist [<!ENTITY x SYSTEM "file:///etc/passwd">]>',
+        ],
+    )
+    def test_xml_that_declares_something_is_refused(self, before: str) -> None:
+        with pytest.raises(PlayError, match="document type"):
+            parse_listing(xspf("<location>x</location>", before=before))
+
+    @pytest.mark.parametrize(
+        "data", [b"<playlist", b"<playlist></x>", b'<?xml version="1.0" encoding="x"?><playlist/>']
+    )
+    def test_damaged_xml_is_refused(self, data: bytes) -> None:
+        with pytest.raises(PlayError, match="XML"):
+            parse_listing(data)
+
+    def test_a_long_or_deep_one_takes_no_time_to_speak_of(self) -> None:
+        begun_s = time.process_time()
+        assert parse_listing(b"a\n" * 500_000).count == 500_000
+        assert len(parse_listing(b"a\n" * 500_000).entries) == 500
+        with pytest.raises(PlayError):
+            parse_listing(b"<playlist>" + b"<a>" * 300_000)
+        parse_listing(b"#EXTINF:" + b'"' * 1_000_000 + b"\nx")
+        parse_listing(b"[playlist]\n" + b"".join(b"File%d=x\n" % number for number in range(80_000)))
+        assert time.process_time() - begun_s < 10
+
+
+class TestLinks:
+    @pytest.mark.parametrize(
+        ("playlist", "reference", "is_uri", "expected"),
+        [
+            ("http://a.example/x/list.m3u?k=v", "b.mp3", False, "http://a.example/x/b.mp3"),
+            ("http://a.example/x/list.m3u", "../b c.mp3?q=1", False, "http://a.example/b c.mp3?q=1"),
+            ("http://a.example/x/list.m3u", "/b.mp3", False, "http://a.example/b.mp3"),
+            ("https://a.example/list.m3u", "//c.example/b.mp3", False, "https://c.example/b.mp3"),
+            ("https://a.example/list.m3u", " HTTP://c.example/b.mp3 ", False, "HTTP://c.example/b.mp3"),
+            ("/music/list.m3u", "sub/b#1 50%.mp3", False, "/music/sub/b#1 50%.mp3"),
+            ("/music/list.xspf", "sub/b%231.mp3", True, "/music/sub/b#1.mp3"),
+            ("/music/list.m3u", "/other/b.mp3", False, "/other/b.mp3"),
+            ("file:///music/list.m3u", "b.mp3", False, "/music/b.mp3"),
+            ("/music/list.m3u", "http://a.example/b.mp3", False, "http://a.example/b.mp3"),
+            ("/music/list.xspf", "file:///other/b.mp3", True, "file:///other/b.mp3"),
+        ],
+    )
+    def test_where_entries_lead(self, playlist: str, reference: str, is_uri: bool, expected: str) -> None:
+        assert linked_uri(parse_source_uri(playlist), reference, is_uri=is_uri) == expected
+
+    @pytest.mark.parametrize(
+        "reference",
+        ["file:///etc/passwd", "FILE:/etc/passwd", "file:x", "C:\\music\\a.mp3", "ftp://a/b", "data:,x", "concat:a|b"],
+    )
+    def test_from_the_network_nothing_leads_to_files(self, reference: str) -> None:
+        with pytest.raises(PlayError) as caught:
+            linked_uri(parse_source_uri("http://a.example/list.m3u"), reference, is_uri=False)
+        assert caught.value.failure.code == FailureCode.SOURCE_REFUSED
+
+    def test_what_is_no_uri(self) -> None:
+        with pytest.raises(BadRequest):
+            linked_uri(parse_source_uri("http://a.example/list.m3u"), "//[x/", is_uri=False)
+
+
+class TestRecognition:
+    @pytest.mark.parametrize(
+        ("head", "name", "content_type", "expected"),
+        [
+            (b"#EXTM3U\n", "listen", "text/plain", True),
+            (b"\xef\xbb\xbf#EXTM3U\n", "listen", None, True),
+            (b"[playlist]\n", "listen", "application/octet-stream", True),
+            (b'<?xml version="1.0"?>\n<playlist xmlns="x">', "listen", "text/xml", True),
+            (b"a.mp3\n", "list.M3U", "text/plain", True),
+            (b"a.mp3\n", "list", "audio/x-mpegurl; charset=utf-8", True),
+            (b"a.mp3\n", "list", "text/plain", False),
+            (b"<html>", "list.m3u", "text/html", False),
+            (b"", "list.m3u", None, False),
+            (b"\xff\xfb\x90\x44\x00\x00", "list.m3u", "audio/x-mpegurl", False),
+            (b"ID3\x04\x00", "song.mp3", None, False),
+        ],
+    )
+    def test_by_content_then_by_name_or_type(
+        self, head: bytes, name: str, content_type: str | None, expected: bool
+    ) -> None:
+        assert looks_like_playlist(head, name, content_type) is expected
+
+    @pytest.mark.parametrize(
+        ("name", "content_type", "expected"),
+        [
+            ("song.mp3", "audio/mpeg", False),
+            ("film", "video/mp4", False),
+            ("song", "application/ogg", False),
+            ("listen", "audio/x-scpls", True),
+            ("listen.pls", "audio/mpeg", True),
+            ("listen", None, True),
+            ("listen", "application/octet-stream", True),
+        ],
+    )
+    def test_sound_is_not_looked_into(self, name: str, content_type: str | None, expected: bool) -> None:
+        assert may_be_playlist(name, content_type) is expected
+
+    @pytest.mark.parametrize(
+        ("uri", "expected"),
+        [
+            ("http://a.example/x.m3u", True),
+            ("http://a.example/x.PLS?y=z#w", True),
+            ("/music/x.xspf", True),
+            ("http://a.example/x.m3u8", False),
+            ("http://a.example/x?file=y.m3u", False),
+            ("http://a.example/m3u", False),
+        ],
+    )
+    def test_what_is_fetched_before_a_request_is_answered(self, uri: str, expected: bool) -> None:
+        assert has_playlist_ending(uri) is expected
+
+
+class TestOpening:
+    async def test_over_http_after_a_redirect(self, server: MediaServer) -> None:
+        server.serve("/deep/list", media(b"#EXTM3U\n#EXTINF:1,One\na.mp3\n../b.mp3\n", content_type="text/plain"))
+        assert await entries_of(server.serve("/go", redirect("/deep/list"))) == [
+            (server.url("/deep/a.mp3"), "One"),
+            (server.url("/b.mp3"), None),
+        ]
+
+    async def test_local_ones_lead_to_files_and_to_the_network(self, tmp_path: Path) -> None:
+        (tmp_path / "list.pls").write_text("[playlist]\nFile1=a.ogg\nFile2=http://a.example/b\nFile3=file:///c.ogg\n")
+        assert await entries_of(str(tmp_path / "list.pls")) == [
+            (f"{tmp_path}/a.ogg", None),
+            ("http://a.example/b", None),
+            ("file:///c.ogg", None),
+        ]
+
+    async def test_a_file_that_is_only_called_so(self, tmp_path: Path) -> None:
+        (tmp_path / "song.m3u").write_bytes(b"\xff\xfb\x90\0" * 100)
+        async with opener() as source_opener:
+            opened = await source_opener.open(str(tmp_path / "song.m3u"))
+            assert isinstance(opened, LocalFile)
+            assert len(os.read(opened.descriptor, 1000)) == 400
+            os.close(opened.descriptor)
+
+    async def test_a_source_that_is_none_is_read_from_its_start(self, server: MediaServer) -> None:
+        body = bytes(range(256)) * 40
+        async with opener() as source_opener:
+            for name, kind in (("/a.m3u", "audio/x-mpegurl"), ("/b", "application/octet-stream"), ("/c", "text/html")):
+                opened = await source_opener.open(server.serve(name, media(body, content_type=kind, ranges=False)))
+                assert not isinstance(opened, (LocalFile, Playlist))
+                assert await opened.read_at(0, 100) == body[:100]
+                await opened.close()
+        assert len(server.requests) == 3
+
+    async def test_refused_entries_are_left_out_and_named(
+        self, server: MediaServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        lines = [
+            "a.mp3",
+            "x" * 50_000,
+            "file:///etc/passwd",
+            "http://bad.example/b?token=secret",
+            "http://[",
+            "ytsearch:x",
+            "c.mp3",
+        ]
+        uri = server.serve("/list.m3u", media("\n".join(lines).encode()))
+        with caplog.at_level(logging.WARNING):
+            entries = await entries_of(uri, blocked=[compile_pattern("bad")])
+        assert [entry[0] for entry in entries] == [server.url("/a.mp3"), server.url("/c.mp3")]
+        for word in ("file:///etc/passwd", "http://bad.example/b", "http://[", "ytsearch:x"):
+            assert word in caplog.text
+        assert "secret" not in caplog.text
+        assert len(caplog.text) < 5000
+
+    async def test_private_addresses_and_the_node_itself(self, server: MediaServer) -> None:
+        async with Canary() as canary:
+            own = f"http://127.0.0.1:{canary.port}/a.mp3"
+            uri = server.serve("/list.m3u", media(f"{own}\nhttp://localhost:{canary.port}/\nb.mp3".encode()))
+            entries = await entries_of(uri, own_addresses=[("127.0.0.1", canary.port)])
+            assert [entry[0] for entry in entries] == [server.url("/b.mp3")]
+            assert canary.connections == 0
+
+    async def test_files_when_they_are_not_allowed(self, tmp_path: Path) -> None:
+        inside = tmp_path / "in"
+        inside.mkdir()
+        (inside / "list.m3u").write_text("a.mp3\n../b.mp3\nsub/../c.mp3\n/etc/passwd\n")
+        entries = await entries_of(str(inside / "list.m3u"), files=(str(inside),))
+        assert [entry[0] for entry in entries] == [f"{inside}/a.mp3", f"{inside}/sub/../c.mp3"]
+
+    async def test_at_most_five_hundred(self, server: MediaServer, caplog: pytest.LogCaptureFixture) -> None:
+        body = b"".join(b"%d.mp3\n" % number for number in range(100_000))
+        assert len(await entries_of(server.serve("/list.m3u", media(body)))) == 500
+        assert "100000" in caplog.text
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            (b"#EXTM3U\n", FailureCode.EMPTY),
+            (b"#EXTM3U\nfile:///a\nC:\\b.mp3\n", FailureCode.EMPTY),
+            (xspf("<location>x</location>", before='<!DOCTYPE playlist [<!ENTITY a "a">]>'), FailureCode.CORRUPT),
+            (b"#EXTM3U\n" + b"a.mp3\n" * 8_000_000, FailureCode.LIMIT_EXCEEDED),
+        ],
+    )
+    async def test_what_gives_nothing(self, server: MediaServer, body: bytes, code: FailureCode) -> None:
+        assert (await failure_of(server.serve("/list.m3u", media(body)))).code == code
+        assert server.replies[0].sent_bytes < 12_000_000
+
+    async def test_one_that_comes_drop_by_drop(self, server: MediaServer) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: audio/x-scpls\r\n\r\n[playlist]\n" + b"\n" * 1100
+
+        async def answer(request: Any, reply: Any) -> None:
+            await reply.send(head)
+            await drip(b"File1=a\n" * 1000, 0.02)(request, reply)
+
+        told = await failure_of(server.serve("/list.pls", answer), IMPATIENT)
+        assert (told.code, "did not arrive" in told.message) == (FailureCode.TIMEOUT, True)
+
+
+class TestBeforeTheAnswer:
+    async def test_entries_or_nothing(self, server: MediaServer, tmp_path: Path) -> None:
+        hls = b"#EXTM3U\n#EXT-X-ENDLIST\n#EXTINF:1,\na.ts\n"
+        (tmp_path / "song.pls").write_bytes(b"\xff\xfb\x90\0" * 100)
+        settings = FetchSettings(playlist_limit_s=0.2)
+        async with opener(settings=settings) as source_opener:
+            found = await source_opener.playlist(server.serve("/list.m3u", media(b"a.mp3")))
+            assert found is not None
+            assert [entry.uri for entry in found.entries] == [server.url("/a.mp3")]
+            for uri in (
+                server.serve("/gone.m3u", status(404)),
+                server.serve("/slow.m3u", stall()),
+                server.serve("/sound.m3u", media(b"\xff\xfb\x90\0" * 100)),
+                server.serve("/hls.m3u", media(hls)),
+                str(tmp_path / "song.pls"),
+                str(tmp_path / "missing.pls"),
+            ):
+                assert await source_opener.playlist(uri) is None
+        await server.all_gone()
