@@ -74,11 +74,13 @@ class PacketDecoder:
             try:
                 packet = next(self._packets, None)
             except (av.FFmpegError, MemoryError) as error:
-                self._guard.raise_failure()
+                self._guard.raise_cause()
                 self._raise_if_out_of_memory(error)
                 self._packets = self._container.demux(self._stream)
                 continue
             self._guard.raise_failure()
+            if packet is None:
+                self._guard.raise_cause()
             return packet
         raise play_errors.corrupt(self._name, "its data cannot be followed any further")
 

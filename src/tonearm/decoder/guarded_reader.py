@@ -8,6 +8,7 @@ from typing import Final
 from tonearm.core.failure import PlayError
 from tonearm.decoder import play_errors
 from tonearm.decoder.media_reader import MediaReader
+from tonearm.decoder.reader import Dropped
 
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
 OPENING_DEADLINE_S: Final = 15.0
@@ -22,7 +23,8 @@ class GuardedReader:
     It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
 
     The first error is kept in `failure`, because libav may swallow what a callback raises or turn it into the end of
-    the file. After it every read answers the end, so that libav comes back soon.
+    the file. After it every read answers the end, so that libav comes back soon. A source whose bytes break off is
+    kept in `break_off`: for libav it has ended, so that all that came before is still heard.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class GuardedReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
+        self.break_off: PlayError | None = None
         self.bytes_read = 0
         self._reader = reader
         self._name = name
@@ -59,19 +62,25 @@ class GuardedReader:
         self._budget_left = self._budget_bytes
 
     def raise_failure(self) -> None:
-        """Raise the error that ended reading, if there was one."""
+        """Raise the error after which nothing can be used any more, if there was one."""
         if self.failure is not None:
             raise self.failure
+
+    def raise_cause(self) -> None:
+        """At the end, and where libav can make nothing of what it got: raise why no more came, if that is known."""
+        self.raise_failure()
+        if self.break_off is not None:
+            raise self.break_off
 
     # What PyAV calls. An error must be an `Exception`: a `BaseException` is dropped there and decoding goes on.
 
     def read(self, n: int) -> bytes:
-        if self.failure is not None:
+        if self.failure is not None or self.break_off is not None:
             return b""
         try:
             self._check_limits()
             # Cut and copied, because libav has room for n bytes only and takes the object for `bytes` unchecked.
-            data = bytes(self._reader.read(n)[:n])
+            data = bytes(self._read_source(n)[:n])
         except OSError as error:
             self.failure = play_errors.unreadable(self._name, error)
             raise self.failure from error
@@ -82,6 +91,15 @@ class GuardedReader:
         self._budget_left -= len(data)
         self._position += len(data)
         return data
+
+    def _read_source(self, n: int) -> bytes:
+        try:
+            return self._reader.read(n)
+        except Dropped:
+            raise
+        except PlayError as error:
+            self.break_off = error
+            return b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if self.failure is not None:

@@ -58,6 +58,7 @@ def open_audio(
         first_frames = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
     except BaseException:
         container.close()
+        guard.raise_cause()
         raise
     return OpenedAudio(container, stream, decoder, first_frames)
 
@@ -87,7 +88,7 @@ def _open_container(
     except PlayError:
         raise
     except (av.FFmpegError, MemoryError, ValueError) as error:
-        guard.raise_failure()
+        guard.raise_cause()
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
         raise play_errors.not_audio(name, content_type) from error
