@@ -19,7 +19,7 @@ def audio(
     *,
     source: int = 1,
     position: int | None = None,
-    marks: Sequence[tuple[MarkKind, int, int]] = (),
+    marks: Sequence[tuple[MarkKind, int, int] | tuple[MarkKind, int, int, int]] = (),
     tone: int = 0,
 ) -> Audio:
     """Frames that can be told apart by their number and `tone`. Without `position`, the source began in frame 0."""
@@ -96,22 +96,14 @@ def test_an_end_at_which_another_source_joins_is_not_complete() -> None:
 def test_a_join_in_mid_block_changes_the_source_there() -> None:
     buffer = filled(
         audio(0, 5, marks=[(BEGIN, 0, 1)]),
-        audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)]),
+        audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 860)]),
         audio(10, 5, source=2, position=2 * FRAME_SAMPLES + 100),
     )
     sent = pop(buffer, 15)
     assert pcm(sent) == [frame(number) for number in range(15)]
     assert [part.source for part in sent] == [1] * 7 + [2] * 8
     assert [part.position_samples for part in sent[:7]] == [number * FRAME_SAMPLES for number in range(7)]
-    # The frame of the join begins 860 samples before the second source does; that is known once more of it is here.
-    assert [part.position_samples for part in sent[7:]] == [
-        (number - 10) * FRAME_SAMPLES + 2 * FRAME_SAMPLES + 100 for number in range(7, 15)
-    ]
-
-
-def test_a_join_whose_place_is_not_known_yet_counts_from_its_frame() -> None:
-    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2)]))
-    assert [part.position_samples for part in pop(buffer, 5)[3:]] == [0, FRAME_SAMPLES]
+    assert [part.position_samples for part in sent[7:]] == [n * FRAME_SAMPLES - 860 for n in range(8)]
 
 
 def test_a_join_at_the_start_of_a_block() -> None:
@@ -243,24 +235,7 @@ def test_where_it_ends() -> None:
 
 
 def test_where_it_ends_after_a_join() -> None:
-    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2)]), audio(5, 5, source=2, position=FRAME_SAMPLES + 77))
-    assert buffer.end_place() == (2, 6 * FRAME_SAMPLES + 77)
-
-
-def test_an_end_in_a_join_of_unknown_place_can_be_voided() -> None:
-    """Where the second source stands at the end is not known to the sample, so that join can be asked for anew."""
-    join = audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)])
-    buffer = filled(audio(0, 5), join)
-    buffer.void_unknown_end()
-    assert buffer.end_frame == 7
-    assert buffer.end_place() == (1, 7 * FRAME_SAMPLES)
-    assert buffer.joining() is None
-
-    known = filled(audio(0, 5), join, audio(10, 5, source=2, position=3000))
-    known.void_unknown_end()
-    assert known.end_frame == 15
-
-    begun = filled(audio(0, 5), join)
-    pop(begun, 8)
-    begun.void_unknown_end()
-    assert begun.end_frame == 10
+    buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2, 500)]))
+    assert buffer.end_place() == (2, 2 * FRAME_SAMPLES - 500)
+    pop(buffer, 4)
+    assert buffer.end_place() == (2, 2 * FRAME_SAMPLES - 500)

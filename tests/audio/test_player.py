@@ -403,17 +403,18 @@ async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_a
     assert len(bench.events.named("TrackStart")) == 2
 
 
-async def test_a_join_that_is_not_known_to_the_sample_is_made_anew() -> None:
+async def test_a_source_that_has_just_joined_goes_on_to_the_sample() -> None:
     bench = PlayerBench("a", "b")
     bench.start(10)
     bench.decoded(1)
     bench.opened(2)
     bench.audio(0, 5, marks=[(BEGIN, 0, 1)])
-    bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)])
+    bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)])
+    bench.tick(20)
     bench.pool.lose()
     await bench.settle()
-    assert bench.started_at == {1: 7 * FRAME_SAMPLES, 2: 0}
-    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (1, 1, 2, 7)
+    assert bench.started_at[2] == 3 * FRAME_SAMPLES - 500
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
 
 
 async def test_another_next_track_right_after_a_death_in_a_join() -> None:

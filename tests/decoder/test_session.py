@@ -13,8 +13,8 @@ BASS = Filters(gains_db=(0.0, 12.0, *(0.0,) * (BAND_COUNT - 2)))
 SECOND = 48_000
 
 
-def begin(frame: int, source: int) -> Mark:
-    return Mark(MarkKind.BEGIN, frame, source)
+def begin(frame: int, source: int, offset_samples: int = 0) -> Mark:
+    return Mark(MarkKind.BEGIN, frame, source, offset_samples)
 
 
 def end(frame: int, source: int) -> Mark:
@@ -179,7 +179,7 @@ def test_sources_join_sample_for_sample(lengths: tuple[int, ...]) -> None:
     expected: list[Mark] = []
     start = 0
     for number, length in zip(numbers, lengths, strict=True):
-        expected.append(begin(start // FRAME_SAMPLES, number))
+        expected.append(begin(start // FRAME_SAMPLES, number, start % FRAME_SAMPLES))
         start += length
         is_last = number == len(lengths)
         expected.append(end(frame_count(start) if is_last else start // FRAME_SAMPLES, number))
@@ -201,7 +201,7 @@ def test_the_last_frame_waits_for_a_follower_that_is_being_opened() -> None:
     follower.append(SECOND)
     follower.store.finish(is_broken=False)
     assert bench.run() == padded(whole(bench, 1, 2))
-    assert bench.marks == [begin(0, 1), end(2, 1), begin(2, 2), end(frame_count(SECOND + 400) + 2, 2)]
+    assert bench.marks == [begin(0, 1), end(2, 1), begin(2, 2, 300), end(frame_count(SECOND + 400) + 2, 2)]
 
 
 def test_a_follower_is_waited_for_at_the_end_of_a_frame_too() -> None:
@@ -264,7 +264,7 @@ def test_the_samples_of_a_source_that_broke_off_are_joined_too() -> None:
     bench.sources[1].store.is_broken = True
     bench.play(1, following=2)
     assert bench.run() == padded(whole(bench, 1, 2))
-    assert bench.marks == [begin(0, 1), Mark(MarkKind.BROKE, 0, 1), begin(0, 2), end(2, 2)]
+    assert bench.marks == [begin(0, 1), Mark(MarkKind.BROKE, 0, 1), begin(0, 2, 300), end(2, 2)]
 
 
 def test_a_source_that_follows_itself_does_not_hang() -> None:
@@ -372,10 +372,10 @@ def test_a_plan_before_a_join_can_choose_another_follower() -> None:
     bench.play(1, following=2)
     bench.run(2)
     bench.render()
-    assert begin(5, 2) in bench.marks
+    assert begin(5, 2, 100) in bench.marks
     bench.plan(2, after=1, following=3)
     assert bench.run() == padded(whole(bench, 1, 3))
-    assert bench.marks == [begin(0, 1), end(5, 1), begin(5, 3), end(56, 3)]
+    assert bench.marks == [begin(0, 1), end(5, 1), begin(5, 3, 100), end(56, 3)]
 
 
 def test_a_plan_before_a_join_can_have_no_follower() -> None:

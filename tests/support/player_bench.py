@@ -196,7 +196,7 @@ class PlayerBench:
         source: int = 1,
         *,
         position: int | None = None,
-        marks: Sequence[tuple[MarkKind, int, int]] = (),
+        marks: Sequence[tuple[MarkKind, int, int] | tuple[MarkKind, int, int, int]] = (),
         epoch: int | None = None,
         voice: int = 0,
     ) -> None:

@@ -11,16 +11,12 @@ from tonearm.decoder.messages import Audio, Mark, MarkKind
 
 @dataclass(slots=True)
 class _Block:
-    """Frames of one source. `position_samples` is where the first one stands in it.
-
-    Where a source joins in mid-frame that is not known to the sample until more frames of it come.
-    """
+    """Frames of one source. `position_samples` is where the first one stands in it: before 0 where it joins later."""
 
     first_frame: int
     end_frame: int
     source: SourceId
     position_samples: int
-    is_position_known: bool
     pcm: bytes
 
 
@@ -58,8 +54,7 @@ class FrameBuffer:
             return
         if not self._blocks:
             self.next_frame = max(self.next_frame, audio.first_frame)
-        block = _Block(audio.first_frame, end_frame, audio.source, audio.position_samples, True, audio.pcm)
-        self._settle_position(block)
+        block = _Block(audio.first_frame, end_frame, audio.source, audio.position_samples, audio.pcm)
         for mark in audio.marks:
             if mark.kind is MarkKind.BEGIN:
                 block = self._split(block, mark)
@@ -83,11 +78,6 @@ class FrameBuffer:
             if mark.kind is MarkKind.BEGIN and mark.source not in sources and mark.frame >= self.next_frame:
                 self.void_from(mark.frame)
                 return
-
-    def void_unknown_end(self) -> None:
-        """Forgets a join at the end from which it is not known yet where its source stands, if it can be had anew."""
-        if self._blocks and not self._blocks[-1].is_position_known and self._blocks[-1].first_frame >= self.next_frame:
-            self.void_from(self._blocks[-1].first_frame)
 
     def next_mark(self) -> Mark | None:
         """Takes a mark of the frame that is to be sent next, or one of an end before it."""
@@ -132,14 +122,6 @@ class FrameBuffer:
         block = self._blocks[-1]
         return block.source, block.position_samples + (block.end_frame - block.first_frame) * FRAME_SAMPLES
 
-    def _settle_position(self, after: _Block) -> None:
-        """Corrects the position of the last block by that of the one `after` it."""
-        if self._blocks:
-            last = self._blocks[-1]
-            if last.source == after.source and last.end_frame == after.first_frame and not last.is_position_known:
-                last.position_samples = after.position_samples - (last.end_frame - last.first_frame) * FRAME_SAMPLES
-                last.is_position_known = True
-
     def _split(self, block: _Block, begin: Mark) -> _Block:
         """Puts the part of a block before a source's begin away, and returns the part that is the source's."""
         frames = begin.frame - block.first_frame
@@ -147,4 +129,5 @@ class FrameBuffer:
             return block
         if begin.frame > max(block.first_frame, self.next_frame):
             self._blocks.append(replace(block, end_frame=begin.frame, pcm=block.pcm[: frames * FRAME_BYTES]))
-        return _Block(begin.frame, block.end_frame, begin.source, 0, False, block.pcm[frames * FRAME_BYTES :])
+        pcm = block.pcm[frames * FRAME_BYTES :]
+        return _Block(begin.frame, block.end_frame, begin.source, -begin.offset_samples, pcm)

@@ -286,7 +286,6 @@ class Sound:
         self._epoch += 1
         self._played_epoch = self._epoch
         self._plan_ramps = self._must_switch = self._has_newer_filters = False
-        self.buffer.void_unknown_end()
         first_frame = self.buffer.end_frame
         self._granted_at = first_frame
         self._session.send(OpenSession(self._session.id, self._epoch, first_frame, self._filters))

@@ -147,7 +147,8 @@ class Session:
             taken = min(samples - have, store.end - place.sample)
             if taken > 0:
                 if not place.has_begun:
-                    marks.append(Mark(MarkKind.BEGIN, first_frame + have // FRAME_SAMPLES, place.source))
+                    frames, offset_samples = divmod(have, FRAME_SAMPLES)
+                    marks.append(Mark(MarkKind.BEGIN, first_frame + frames, place.source, offset_samples))
                 pieces.append(store.read(place.sample, taken))
                 segments.append(Segment(have, place.source, place.sample, taken))
                 have += taken

@@ -45,7 +45,7 @@ Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
 _AUDIO: Final = struct.Struct("<IQIQHH")
-_MARK: Final = struct.Struct("<BQI")
+_MARK: Final = struct.Struct("<BQIH")
 _DATA: Final = struct.Struct("<IQ")
 
 _T = TypeVar("_T")
@@ -166,7 +166,11 @@ def _audio_body(audio: Audio) -> tuple[bytes, ...]:
     head = _AUDIO.pack(
         audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
     )
-    return (head, *(_MARK.pack(mark.kind, mark.frame, mark.source) for mark in audio.marks), audio.pcm)
+    return (
+        head,
+        *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
+        audio.pcm,
+    )
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
@@ -175,8 +179,8 @@ def _read_audio(session: int, body: memoryview) -> Audio:
     if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
     marks = tuple(
-        Mark(MarkKind(kind), frame, mark_source)
-        for kind, frame, mark_source in _MARK.iter_unpack(bytes(body[_AUDIO.size : pcm_start]))
+        Mark(MarkKind(kind), frame, mark_source, offset_samples)
+        for kind, frame, mark_source, offset_samples in _MARK.iter_unpack(bytes(body[_AUDIO.size : pcm_start]))
     )
     return Audio(session, epoch, first_frame, frames, source, position_samples, marks, bytes(body[pcm_start:]))
 

@@ -68,9 +68,12 @@ class Titled:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
+    """`offset_samples`: how many samples of the frame come before the first one of a source that begins in it."""
+
     kind: MarkKind
     frame: int
     source: int
+    offset_samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,36 @@
+"""A real node, a web server and a shelf of songs for each test."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.media_server import MediaServer
+from tests.support.node_in_process import running_node
+from tests.support.shelf import Shelf
+from tonearm.node import Node
+
+
+@pytest_asyncio.fixture
+async def node() -> AsyncIterator[Node]:
+    async with running_node() as node:
+        yield node
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[MediaServer]:
+    async with MediaServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def no_faults(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever happens, the node must not meet an error of its own."""
+    yield
+    assert not [record.getMessage() for record in caplog.records if record.exc_info]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path)

@@ -1,0 +1,108 @@
+"""Decoder processes die, and the sound goes on with the right sample."""
+
+import asyncio
+import signal
+
+from tests.support.audio_files import flac, music, pcm_of, wav
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import listening, padded, running_node
+from tests.support.shelf import Shelf
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.node import Node, NodeSettings
+
+
+async def test_after_a_kill_the_sound_goes_on_with_the_right_sample(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    signals = [music(1.3, seed=seed) for seed in range(4)]
+    uris = [
+        shelf.put("song.wav", wav(signals[0])),
+        shelf.put("song.flac", flac(signals[1])),
+        server.serve("/ranges.wav", media(wav(signals[2]))),
+        server.serve("/none.wav", media(wav(signals[3]), ranges=False)),
+    ]
+    players = [await listening(node, f"p{number}", uri) for number, uri in enumerate(uris)]
+    await asyncio.gather(*(player.listener.wait_frames(15) for player in players))
+    killed = players[0].kill_decoder()
+    await asyncio.gather(*(player.wait_state("idle") for player in players))
+    for player, signal_heard in zip(players, signals, strict=True):
+        assert player.listener.pcm == padded(pcm_of(signal_heard))
+        assert [reason for _, reason in player.ends] == ["finished"]
+        assert len(player.starts) == 1
+        assert player.failures == []
+        assert player.quality["decoderProcess"] != killed
+
+
+async def test_a_kill_at_any_time_of_a_queue_loses_and_doubles_no_sample(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(seconds) for seconds in (0.431, 0.367, 0.41, 0.389)]
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    for frames in (19, 26, 48):
+        await player.listener.wait_frames(frames)
+        killed = player.kill_decoder()
+        await player.rehoused(killed)
+    await player.wait_state("idle")
+    assert player.ends == [(f"song{number}", "finished") for number in range(1, 5)]
+    heard = player.listener.pcm
+    at = 0
+    for _, pcm in songs:  # a join may be missed when its process died: then silence fills the last frame
+        found = heard.find(pcm, at)
+        assert found - at in range(FRAME_BYTES)
+        assert not any(heard[at:found])
+        at = found + len(pcm)
+    assert not any(heard[at:])
+
+
+async def test_a_kill_is_not_heard_in_the_other_process(shelf: Shelf) -> None:
+    songs = [shelf.song(0.9) for _ in range(6)]
+    async with running_node(NodeSettings(decoder_processes=2)) as node:
+        players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
+        killed = players[0].quality["decoderProcess"]
+        spared = [player for player in players if player.quality["decoderProcess"] != killed]
+        assert 1 <= len(spared) < len(players)
+        await players[0].listener.wait_frames(12)
+        players[0].kill_decoder()
+        await asyncio.gather(*(player.wait_state("idle") for player in players))
+        for player, (_, pcm) in zip(players, songs, strict=True):
+            assert player.listener.pcm == padded(pcm)
+        assert [player.quality["timesRunDry"] for player in spared] == [0] * len(spared)
+
+
+async def test_a_source_that_crashes_the_decoder_twice_is_not_tried_again(node: Node, shelf: Shelf) -> None:
+    uri = shelf.put("bad.flac", flac(music(20.0)))
+    failures: set[str] = set()
+    for round_number in range(10):
+        # So many that the process is at work on it for a while.
+        players = [await listening(node, f"p{round_number}.{number}", uri) for number in range(20)]
+        await eventually(lambda: any(player.is_opened or player.failures for player in players), "it is opened")  # noqa: B023
+        failures.update(code for player in players for code in player.failures)
+        if failures:
+            break
+        await players[0].rehoused(players[0].kill_decoder(signal.SIGSEGV))
+        for player in players:
+            await node.delete_player(player.id)
+    assert failures == {"quarantined"}
+    last = await listening(node, "last", uri)
+    await last.wait_state("failed")
+    assert last.failures == ["quarantined"]
+
+
+async def test_orders_while_the_decoder_is_replaced(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(0.5) for _ in range(3)]
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    gone = await listening(node, "gone", songs[0][0])
+    await player.listener.wait_frames(5)
+    player.kill_decoder()
+    await asyncio.sleep(0.01)
+    node.skip("p")
+    node.pause("p")
+    await node.delete_player("gone")
+    node.change_filters("p", FilterChange(volume=0.5))
+    node.change_filters("p", FilterChange(volume=1.0))
+    node.skip("p")
+    node.play("p")
+    await player.wait_state("idle")
+    assert player.ends == [("song1", "skipped"), ("song2", "skipped"), ("song3", "finished")]
+    assert player.listener.pcm.endswith(padded(songs[2][1]))
+    assert gone.events.ops[-1] == "PlayerDelete"

@@ -1,0 +1,92 @@
+"""Players are deleted and nodes stopped at any moment, and nothing is left."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.media_server import MediaServer, media, stall
+from tests.support.node_in_process import Listening, listening, padded, running_node
+from tests.support.shelf import Shelf
+from tonearm.core.filters import FilterChange
+from tonearm.node import Node, NodeSettings
+
+
+async def _at_once(player: Listening) -> None: ...
+
+
+async def _opening(player: Listening) -> None:
+    await asyncio.sleep(0.02)
+
+
+async def _playing(player: Listening) -> None:
+    await player.listener.wait_frames(3)
+
+
+async def _paused(player: Listening) -> None:
+    await player.listener.wait_frames(3)
+    player.node.pause(player.id)
+
+
+async def _idle(player: Listening) -> None:
+    player.node.skip(player.id)
+
+
+async def _decoder_killed(player: Listening) -> None:
+    await player.listener.wait_frames(3)
+    player.kill_decoder()
+    await asyncio.sleep(0.005)
+
+
+async def _filters_changing(player: Listening) -> None:
+    await player.listener.wait_frames(3)
+    player.node.change_filters(player.id, FilterChange(volume=0.3))
+
+
+async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(0.3)
+
+    async def create_and_delete(player_id: str, moment: Callable[[Listening], Awaitable[None]]) -> None:
+        player = await listening(node, player_id, uri)
+        await moment(player)
+        await node.delete_player(player_id)
+        assert player.events.ops[-1] == "PlayerDelete"
+        assert [code for code, _ in player.events.closed] == [code for code, _ in player.listener.closed] == [1000]
+        if moment is not _idle:
+            assert player.ends[-1] == ("song1", "stopped")
+        assert not node.has_player(player_id)
+
+    moments = (_at_once, _opening, _playing, _paused, _idle, _filters_changing)
+    await asyncio.gather(*(create_and_delete(moment.__name__, moment) for moment in moments))
+    await create_and_delete("p", _decoder_killed)
+    again = await listening(node, "p", uri)
+    await again.wait_state("idle")
+    assert again.listener.pcm == padded(pcm)
+    assert again.events.seqs[0] == 1
+
+
+@pytest.mark.parametrize("moment", [_at_once, _playing, _decoder_killed])
+async def test_stopping_at_any_moment_leaves_nothing(
+    moment: Callable[[Listening], Awaitable[None]], shelf: Shelf, server: MediaServer
+) -> None:
+    """`running_node` looks for what is left."""
+    song, never = shelf.song(0.5)[0], server.serve("/never.mp3", stall())
+    half = server.serve("/half.wav", media(wav(music(10.0)), stall_after=200_000))
+    async with running_node(NodeSettings(decoder_processes=2)) as node:
+        players = [await listening(node, f"p{number}", song, half, never) for number in range(5)]
+        others = [await listening(node, f"q{number}", uri) for number, uri in enumerate((never, half))]
+        node.pause("p1")
+        node.skip("p2")
+        await moment(players[0])
+    for player in (*players, *others):
+        assert [code for code, _ in player.listener.closed] == [code for code, _ in player.events.closed] == [1001]
+    await server.all_gone()
+
+
+async def test_a_node_that_was_stopped_or_not_started_may_be_stopped(shelf: Shelf) -> None:
+    async with running_node() as node:
+        await node.create_player("p", shelf.song(0.1)[0], {})
+        await node.stop()
+        await node.stop()
+        assert not node.has_player("p")

@@ -1,0 +1,77 @@
+"""Tracks one after the other: joined sample for sample, in loops, after an idle time."""
+
+from tests.support.audio_files import flac, music, pcm_of, wav
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import listening, padded
+from tests.support.shelf import Shelf
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.track_queue import LoopMode
+from tonearm.node import Node
+
+
+async def test_three_tracks_join_sample_for_sample(node: Node, shelf: Shelf, server: MediaServer) -> None:
+    songs = [shelf.song(seconds) for seconds in (0.333, 0.2501, 0.1777, 0.29, 0.0031, 0.2)]
+    ranged, unranged = music(0.234, seed=91), music(0.213, seed=92)
+    songs[1] = server.serve("/ranged.wav", media(wav(ranged))), pcm_of(ranged)
+    songs[3] = server.serve("/unranged.flac", media(flac(unranged), ranges=False)), pcm_of(unranged)
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    await player.wait_state("idle")
+    heard, expected = player.listener.pcm, padded(*(pcm for _, pcm in songs))
+    assert heard[: len(expected) - FRAME_BYTES * 12] == expected[: len(expected) - FRAME_BYTES * 12]
+    assert [reason for _, reason in player.ends] == ["finished"] * 6
+    assert len(player.starts) == 6
+    assert heard == expected
+    assert player.quality["timesRunDry"] == 0
+
+
+async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(0.237)
+    player = await listening(node, "p", uri)
+    node.set_loop("p", LoopMode.TRACK)
+    await player.events.wait_for("TrackStart", 4)
+    node.set_loop("p", LoopMode.NONE)
+    await player.wait_state("idle")
+    rounds = len(player.starts)
+    assert rounds in (4, 5)
+    assert player.listener.pcm == padded(*[pcm] * rounds)
+    assert {event["track"]["info"]["title"] for event in player.events.named("TrackStart")} == {"song1"}
+
+
+async def test_a_queue_in_a_loop_goes_round_with_ids_and_metadata(node: Node, shelf: Shelf) -> None:
+    (first, first_pcm), (second, second_pcm) = shelf.song(0.15), shelf.song(0.17)
+    player = await listening(node, "p", first)
+    [track_id] = await node.enqueue("p", second, {"mine": 2})
+    node.set_loop("p", LoopMode.QUEUE)
+    await player.events.wait_for("TrackStart", 5)
+    assert player.starts == ["song1", "song2", "song1", "song2", "song1"]
+    assert node.waiting("p") == [{"id": track_id, "uri": second, "metadata": {"mine": 2}}]
+    expected = padded(first_pcm, second_pcm, first_pcm, second_pcm)
+    whole = len(expected) // FRAME_BYTES - 1
+    assert await player.listener.wait_frames(whole) == expected[: whole * FRAME_BYTES]
+
+
+async def test_a_change_of_the_queue_in_the_last_moment_is_heard(node: Node, shelf: Shelf) -> None:
+    """The next track is joined in what was rendered already when another one is to come next."""
+    (first, first_pcm), (second, _) = shelf.song(0.5), shelf.song(0.3)
+    player = await listening(node, "p", first, second)
+    await player.listener.wait_frames(19)
+    node.set_loop("p", LoopMode.TRACK)
+    await player.events.wait_for("TrackStart", 2)
+    node.set_loop("p", LoopMode.NONE)
+    assert player.starts == ["song1", "song1"]
+    expected = padded(first_pcm, first_pcm)
+    assert await player.listener.wait_frames(40) == expected[: 40 * FRAME_BYTES]
+
+
+async def test_an_idle_player_plays_again_and_what_is_queued(node: Node, shelf: Shelf) -> None:
+    (first, first_pcm), (second, second_pcm) = shelf.song(0.11), shelf.song(0.13)
+    player = await listening(node, "p", first)
+    await player.wait_state("idle")
+    assert player.state["track"]["info"]["title"] == "song1"
+    node.play("p")
+    await player.events.wait_for("TrackEnd", 2)
+    await player.wait_state("idle")
+    await player.enqueue(second)
+    await player.events.wait_for("TrackEnd", 3)
+    assert player.listener.pcm == padded(first_pcm) * 2 + padded(second_pcm)
+    assert player.events.seqs == list(range(1, len(player.events.seqs) + 1))

@@ -1,0 +1,126 @@
+"""Whatever clients do, a player keeps its promises."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryListener
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.track_queue import LoopMode
+from tonearm.node import NodeSettings
+
+
+class Chaos:
+    """Does to a player whatever comes to its mind, and looks whether the player keeps its promises."""
+
+    def __init__(self, player: Listening, uris: list[str], seed: int) -> None:
+        self._player = player
+        self._uris = uris
+        self._random = random.Random(seed)
+
+    async def go_on_for(self, steps: int) -> None:
+        for _ in range(steps):
+            await self._do_something()
+            await asyncio.sleep(self._random.choice((0, 0, 0.001, 0.01, 0.03)))
+
+    async def _do_something(self) -> None:
+        node, player_id = self._player.node, self._player.id
+        match self._random.choice(("play", "play", "pause", "skip", "loop", "queue", "queue", "filters", "listen")):
+            case "play":
+                node.play(player_id)
+            case "pause":
+                node.pause(player_id)
+            case "skip":
+                node.skip(player_id)
+            case "loop":
+                node.set_loop(player_id, self._random.choice(list(LoopMode)))
+            case "queue":
+                await node.enqueue(player_id, self._random.choice(self._uris), {})
+            case "filters":
+                gains = ((self._random.randrange(15), self._random.uniform(-24, 24)),)
+                node.change_filters(player_id, FilterChange(self._random.uniform(0, 2), gains))
+            case "listen":
+                node.attach_listener(player_id, MemoryListener())()
+
+    async def plays_as_ever(self, uri: str, pcm: bytes) -> None:
+        """After all that: everything is taken away, and a song is heard to the sample."""
+        node, player = self._player.node, self._player
+        node.set_loop(player.id, LoopMode.NONE)
+        node.change_filters(player.id, FilterChange(1.0, ()))
+        while player.state["queueLength"] or player.state["state"] != "idle":
+            node.skip(player.id)
+            await asyncio.sleep(0)
+        heard_before = len(player.listener)
+        node.play(player.id)
+        node.skip(player.id)
+        await node.enqueue(player.id, uri, {})
+        await player.wait_state("idle")
+        # In the first frame the sound still glides from the filters of before.
+        heard = player.listener.messages[heard_before:]
+        assert b"".join(heard[1:]) == padded(pcm)[FRAME_BYTES:]
+        assert len(heard[0]) == FRAME_BYTES
+
+    def kept_its_promises(self) -> None:
+        events = self._player.events
+        assert events.seqs == list(range(1, len(events.seqs) + 1))
+        sounding: str | None = None
+        for event in events.events:
+            if event["op"] == "TrackStart":
+                assert sounding is None, "a track started before the other had ended"
+                sounding = event["track"]["info"]["title"]
+            elif event["op"] == "TrackEnd":
+                assert sounding in (None, event["track"]["info"]["title"])
+                sounding = None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_whatever_clients_do(
+    seed: int, shelf: Shelf, server: MediaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    uris = [shelf.song(seconds)[0] for seconds in (0.05, 0.21, 0.37, 1.5)]
+    uris.append(server.serve("/web.wav", media(wav(music(0.3)), ranges=False)))
+    uris.append(server.serve("/half.wav", media(wav(music(2.0)), stall_after=100_000)))
+    uris.append(server.url("/nothing.mp3"))
+    uris.append("/missing.mp3")
+    last_uri, last_pcm = shelf.song(0.31)
+    async with running_node(NodeSettings(decoder_processes=2)) as node:
+        players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
+        chaos = [Chaos(player, uris, seed * 100 + number) for number, player in enumerate(players)]
+        await asyncio.gather(*(one.go_on_for(200) for one in chaos))
+        await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
+        for one in chaos:
+            one.kept_its_promises()
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_whatever_clients_do_while_decoders_die(shelf: Shelf, server: MediaServer) -> None:
+    uris = [shelf.song(seconds)[0] for seconds in (0.05, 0.37, 1.5)]
+    uris.append(server.serve("/web.wav", media(wav(music(0.6)))))
+    last_uri, last_pcm = shelf.song(0.31)
+    async with running_node(NodeSettings(decoder_processes=2)) as node:
+        players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
+        chaos = [Chaos(player, uris, number) for number, player in enumerate(players)]
+
+        async def kill_now_and_then() -> None:
+            for _ in range(4):
+                await asyncio.sleep(0.4)
+                process_id = as_any(next(iter(node.list_players())))["quality"]["decoderProcess"]
+                if process_id is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process_id, signal.SIGKILL)
+
+        await asyncio.gather(kill_now_and_then(), *(one.go_on_for(200) for one in chaos))
+        await asyncio.sleep(1.5)  # the last one that was killed is replaced
+        await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
+        for one in chaos:
+            one.kept_its_promises()

@@ -1,0 +1,157 @@
+"""What clients see of players, and what they may ask for."""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.audio_files import mp3, music
+from tests.support.media_server import MediaServer, in_turn, media, stall
+from tests.support.node_in_process import Listening, as_any, listening, running_node
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
+from tonearm.core.track_queue import LoopMode
+from tonearm.node import Node, NodeSettings, is_player_id
+
+
+async def test_positions_follow_what_is_sent(node: Node, shelf: Shelf) -> None:
+    uri, _ = shelf.song(5.3)
+    player = await listening(node, "p", uri)
+    await player.events.wait_for("TrackStart")
+    for frames in (1, 7, 30):
+        await player.listener.wait_frames(frames)
+        assert player.state["position"] == 20 * len(player.listener)
+    assert player.state["track"]["info"]["position"] == player.state["position"]
+    update = await player.events.wait_for("PlayerUpdate", 2, state="playing", paused=False)
+    assert update["position"] == 5000
+    assert len(player.listener) == 250
+
+
+async def test_the_whole_state(node: Node, shelf: Shelf) -> None:
+    (uri, _), (other, _) = shelf.song(0.5), shelf.song(0.1)
+    await node.create_player("p", uri, {"guild": 1})
+    player = Listening(node, "p")
+    await player.enqueue(other)
+    await player.events.wait_for("TrackStart")
+    state = player.state
+    assert {
+        "id": "p",
+        "state": "playing",
+        "paused": False,
+        "volume": 1.0,
+        "loop": "none",
+        "queueLength": 1,
+        "metadata": {"guild": 1},
+        "listeners": 1,
+        "seq": player.events.seqs[-1],
+    }.items() <= state.items()
+    assert len(state["eq"]) == 15
+    assert set(state["quality"]) >= {"framesSent", "framesLostByListeners", "timesRunDry", "latePlans"}
+    track = state["track"]
+    assert track["userData"] == {"guild": 1}
+    assert (track["info"]["length"], track["info"]["isSeekable"], track["info"]["isStream"]) == (500, True, False)
+    assert track["info"]["sourceName"] == "file"
+    assert [entry["id"] for entry in as_any(list(node.list_players()))] == ["p"]
+
+
+async def test_a_track_before_and_after_it_was_opened(node: Node, shelf: Shelf, server: MediaServer) -> None:
+    uri = server.serve("/song.mp3", in_turn(stall(), media(mp3(music(0.3), tags={"title": "A title"}))))
+    player = await listening(node, "p", uri)
+    info = player.state["track"]["info"]
+    assert (info["title"], info["length"], info["isSeekable"], info["isStream"]) == ("song", 0, False, False)
+    await server.requested(1)
+    node.skip("p")
+    await player.enqueue(uri)
+    start = await player.events.wait_for("TrackStart")
+    assert start["uri"] == uri
+    info = start["track"]["info"]
+    assert info["title"] == "A title"
+    assert info["length"] in range(290, 340)
+    assert info["isSeekable"]
+
+
+async def test_queue_and_metadata(node: Node, shelf: Shelf) -> None:
+    uri, _ = shelf.song(0.5)
+    await node.create_player("p", uri, {})
+    player = Listening(node, "p")
+    [track_id] = await node.enqueue("p", uri, {"a": [1]})
+    assert str(uuid.UUID(track_id)) == track_id
+    assert node.waiting("p") == [{"id": track_id, "uri": uri, "metadata": {"a": [1]}}]
+    node.change_metadata("p", True, {"a": 1, "b": 2})
+    node.change_metadata("p", True, {"a": None, "c": "\ud800"})
+    assert player.state["metadata"] == {"b": 2, "c": "\ud800"}
+    assert player.state["track"]["userData"] == {"b": 2, "c": "\ud800"}
+    assert [event["metadata"] for event in player.events.named("MetadataChange")] == [
+        {"a": 1, "b": 2},
+        {"b": 2, "c": "\ud800"},
+    ]
+
+
+async def test_unknown_players(node: Node) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: node.play("x"),
+        lambda: node.pause("x"),
+        lambda: node.skip("x"),
+        lambda: node.waiting("x"),
+        lambda: node.filters("x"),
+        lambda: node.player_state("x"),
+        lambda: node.set_loop("x", LoopMode.NONE),
+        lambda: node.attach_listener("x", MemoryListener()),
+        lambda: node.subscribe("x", MemoryEventClient(), since=None, snapshot=False),
+    ]
+    for call in calls:
+        with pytest.raises(PlayerNotFound):
+            call()
+    with pytest.raises(PlayerNotFound):
+        await node.delete_player("x")
+    assert not node.has_player("x")
+
+
+@pytest.mark.parametrize("player_id", ["a", "A.b_c~d:e@f+g-h", "...", "0" * 128])
+def test_ids_that_can_be_reached(player_id: str) -> None:
+    assert is_player_id(player_id)
+
+
+async def test_ids_that_cannot(node: Node, shelf: Shelf) -> None:
+    uri, _ = shelf.song(0.1)
+    for player_id in ("", ".", "..", "a/b", "a b", "ä", "a\n", "%41", "0" * 129, "a?b"):
+        with pytest.raises(BadRequest):
+            await node.create_player(player_id, uri, {})
+
+
+async def test_of_many_creates_with_one_id_one_succeeds(node: Node, shelf: Shelf) -> None:
+    uri, _ = shelf.song(0.1)
+    results = await asyncio.gather(*(node.create_player("p", uri, {}) for _ in range(50)), return_exceptions=True)
+    assert results.count(None) == 1
+    assert sum(isinstance(result, PlayerExists) for result in results) == 49
+    await node.delete_player("p")
+    await node.create_player("p", uri, {})
+
+
+async def test_what_cannot_be_played_at_all_creates_nothing(node: Node) -> None:
+    for uri in ("", "ftp://x/a", "http://", "http://u:p@h/a", "/dev/zero", "x" * 5000, "a\x00b"):
+        with pytest.raises((BadRequest, SourceRefused)):
+            await node.create_player("p", uri, {})
+        assert not node.has_player("p")
+
+
+async def test_limits(shelf: Shelf) -> None:
+    uri, _ = shelf.song(0.3)
+    settings = NodeSettings(decoder_processes=1, max_players=2, max_waiting_tracks=2, max_listeners=2)
+    async with running_node(settings) as node:
+        player = await listening(node, "a", uri, uri, uri)
+        with pytest.raises(LimitReached):
+            await node.enqueue("a", uri, {})
+        detach = node.attach_listener("a", MemoryListener())
+        with pytest.raises(LimitReached):
+            node.attach_listener("a", MemoryListener())
+        detach()
+        node.attach_listener("a", MemoryListener())
+        await node.create_player("b", uri, {})
+        with pytest.raises(LimitReached):
+            await node.create_player("c", uri, {})
+        await node.delete_player("b")
+        await node.create_player("c", uri, {})
+        assert player.state["queueLength"] == 2
