@@ -250,9 +250,9 @@ class Media:
         try:
             self._opened.container.seek(timestamp, stream=self._opened.stream)
         except av.FFmpegError:
-            self._guard.raise_failure()
+            self._guard.raise_cause()
             return False
-        self._guard.raise_failure()
+        self._guard.raise_cause()
         self._opened.decoder.restart()
         return True
 
