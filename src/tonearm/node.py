@@ -121,6 +121,7 @@ class Node:
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
+        parse_source_uri(uri)  # what is wrong with the request itself comes before what stands against it
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
