@@ -1,0 +1,173 @@
+"""Playlists through a whole node: asked for by a client, or found out when they are opened."""
+
+import asyncio
+
+import pytest
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, Reply, Request, media, stall, status
+from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.shelf import Shelf
+from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
+from tonearm.core.track_queue import LoopMode
+from tonearm.node import Node, NodeSettings
+
+
+def serve_songs(server: MediaServer, *names: str, seconds: float = 0.2) -> bytes:
+    """Serves `/<name>.wav` for each; returns what is heard of them one after the other."""
+    songs = [music(seconds, seed=number) for number, _ in enumerate(names)]
+    for name, song in zip(names, songs, strict=True):
+        server.serve(f"/{name}.wav", media(wav(song), content_type="audio/wav"))
+    return b"".join(map(pcm_of, songs))
+
+
+def serve_list(server: MediaServer, path: str, *lines: str) -> str:
+    return server.serve(path, media("\n".join(["#EXTM3U", *lines]).encode(), content_type="audio/x-mpegurl"))
+
+
+def waiting(node: Node) -> list[str]:
+    return [str(as_any(track)["uri"]).rpartition("/")[2] for track in node.waiting("p")]
+
+
+async def test_create_with_a_playlist(node: Node, server: MediaServer) -> None:
+    pcm = serve_songs(server, "a", "b", "c")
+    await node.create_player("p", serve_list(server, "/list.m3u", "#EXTINF:3,Song A", "a.wav", "b.wav", "c.wav"), {})
+    assert waiting(node) == ["b.wav", "c.wav"]
+    assert as_any(node.player_state("p"))["track"]["info"]["title"] == "Song A"
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    assert player.starts == ["Song A", "b", "c"]
+    assert player.listener.pcm == padded(pcm)
+
+
+async def test_a_playlist_into_the_queue(node: Node, server: MediaServer, shelf: Shelf) -> None:
+    serve_songs(server, "a", "b")
+    await node.create_player("p", shelf.song(0.3)[0], {})
+    track_ids = await node.enqueue("p", serve_list(server, "/list.m3u", "a.wav", "b.wav"), {"who": "me"})
+    listed = as_any(node.waiting("p"))
+    assert [track["id"] for track in listed] == track_ids
+    assert [track["metadata"] for track in listed] == [{"who": "me"}] * 2
+
+
+async def test_a_playlist_known_only_when_it_is_opened(node: Node, server: MediaServer) -> None:
+    """The entries take its place, and are joined without a gap."""
+    pcm = serve_songs(server, "a", "b", "c", "d")
+    uri = serve_list(server, "/tune-in?of=b", "#EXTINF:1,B", "b.wav", "c.wav")
+    player = await listening(node, "p", server.url("/a.wav"), uri, server.url("/d.wav"))
+    await player.wait_state("idle")
+    assert player.starts == ["a", "B", "c", "d"]
+    assert [reason for _, reason in player.ends] == ["finished"] * 4
+    assert player.listener.pcm == padded(pcm)
+    assert player.failures == []
+
+
+async def test_a_first_track_that_is_found_to_be_a_playlist(node: Node, server: MediaServer) -> None:
+    pcm = serve_songs(server, "a", "b")
+    await node.create_player("p", serve_list(server, "/tune-in", "a.wav", "b.wav"), {"room": 1})
+    player = Listening(node, "p")
+    node.set_loop("p", LoopMode.QUEUE)
+    await player.events.wait_for("TrackStart", 4)
+    assert player.starts[:4] == ["a", "b", "a", "b"]
+    assert (await player.listener.wait_frames(20))[: len(pcm)] == pcm[: 20 * 3840]
+    assert {event["track"]["userData"]["room"] for event in player.events.named("TrackStart")} == {1}
+
+
+async def test_local_playlists(node: Node, shelf: Shelf) -> None:
+    (first, first_pcm), (second, second_pcm) = shelf.song(0.2), shelf.song(0.25)
+    names = [uri.rpartition("/")[2] for uri in (first, second)]
+    path = first.rpartition("/")[0] + "/list.xspf"
+    tracks = "".join(f"<track><location>{name}</location><title>T {name}</title></track>" for name in names)
+    with open(path, "w") as file:  # noqa: ASYNC230 - a handful of bytes
+        file.write(f"<playlist><trackList>{tracks}</trackList></playlist>")
+    player = await listening(node, "p", path)
+    await player.wait_state("idle")
+    assert player.listener.pcm == padded(first_pcm, second_pcm)
+    assert player.starts == [f"T {name}" for name in names]
+
+
+@pytest.mark.parametrize("ending", ["", ".m3u"])
+async def test_a_playlist_within_itself_ends(node: Node, server: MediaServer, ending: str) -> None:
+    serve_songs(server, "a")
+    name = f"self{ending}"
+    player = await listening(node, "p", serve_list(server, f"/{name}", name, "a.wav", name))
+    await player.wait_state("failed")
+    assert player.starts == ["a"]
+    assert player.failures == ["limit_exceeded"] * 2
+
+
+async def test_failures_are_told_when_it_is_opened(node: Node, server: MediaServer, shelf: Shelf) -> None:
+    song, _ = shelf.song(0.2)
+    gone = server.serve("/gone.m3u", status(404))
+    empty = serve_list(server, "/empty.pls")
+    player = await listening(node, "p", gone, empty, "/missing/list.xspf", song)
+    await player.wait_state("idle")
+    assert player.failures == ["http_status", "empty", "file_missing"]
+    assert player.starts == ["song1"]
+
+
+async def test_skip_while_a_playlist_is_being_opened(node: Node, server: MediaServer) -> None:
+    serve_songs(server, "a")
+    uri = server.serve("/tune-in", stall())
+    await node.create_player("p", uri, {})
+    player = Listening(node, "p")
+    await player.enqueue(server.url("/a.wav"))
+    await server.requested(1)
+    node.skip("p")
+    await player.wait_state("idle")
+    assert player.ends == [("tune-in", "skipped"), ("a", "finished")]
+
+
+async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: MediaServer) -> None:
+    uri = server.serve("/list.m3u", stall())
+    creating = asyncio.create_task(node.create_player("p", uri, {}))
+    await server.requested(1)
+    with pytest.raises(PlayerExists):
+        await node.create_player("p", server.url("/other.wav"), {})
+    with pytest.raises(PlayerNotFound):
+        node.player_state("p")
+    creating.cancel()
+    await asyncio.wait([creating])
+    await node.create_player("p", server.url("/other.wav"), {})
+
+
+async def test_a_player_deleted_while_a_playlist_is_fetched_for_it(node: Node, server: MediaServer) -> None:
+    await node.create_player("p", server.url("/a.wav"), {})
+    answers = asyncio.Event()
+
+    async def late(request: Request, reply: Reply) -> None:
+        await answers.wait()
+        await media(b"#EXTM3U\na.wav\nb.wav")(request, reply)
+
+    enqueuing = asyncio.create_task(node.enqueue("p", server.serve("/list.m3u", late), {}))
+    await eventually(lambda: "/list.m3u" in [request.path for request in server.requests], "the playlist is asked for")
+    await node.delete_player("p")
+    await node.create_player("p", server.url("/a.wav"), {})
+    answers.set()
+    with pytest.raises(PlayerNotFound):
+        await enqueuing
+    assert node.waiting("p") == []
+
+
+async def test_no_more_wait_than_may(server: MediaServer) -> None:
+    uri = serve_list(server, "/list.m3u", *(f"{number}.wav" for number in range(9)))
+    hidden = serve_list(server, "/tune-in", *(f"{number}.wav" for number in range(9)))
+    async with running_node(NodeSettings(decoder_processes=1, max_waiting_tracks=4)) as node:
+        await node.create_player("p", uri, {})
+        assert len(node.waiting("p")) == 4
+        with pytest.raises(LimitReached):
+            await node.enqueue("p", uri, {})
+        await node.create_player("q", hidden, {})
+        player = Listening(node, "q")
+        await player.events.wait_for("QueueUpdate", length=4)
+
+
+async def test_loadtracks_answers_the_first_entry_that_can_be_played(node: Node, server: MediaServer) -> None:
+    serve_songs(server, "a", "b")
+    uri = serve_list(server, "/list.m3u", "missing.wav", "list.m3u", "#EXTINF:1,Song A", "a.wav", "b.wav")
+    track = as_any(await node.load_track(uri))
+    assert track["info"]["title"] == "Song A"
+    assert (track["info"]["identifier"], track["info"]["uri"]) == (uri, server.url("/a.wav"))
+    assert track["info"]["length"] == 200
+    for nothing in (("missing.wav",), ("list2.m3u",)):
+        assert await node.load_track(serve_list(server, "/list2.m3u", *nothing)) is None
