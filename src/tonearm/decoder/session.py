@@ -43,6 +43,7 @@ class Session:
         self._followers: dict[int, int | None] = {}
         self._must_flush = False
         self._is_heard = True
+        self._goes_on = order.first_frame > 0  # with what was heard of another session, until it has rendered itself
 
     def follows(self, source: int) -> bool:
         """True when `source` does not sound now: it waits behind another one, or is over."""
@@ -76,7 +77,9 @@ class Session:
         self._followers[order.after] = order.following
         self._forget_followers(order.after)
         self._must_flush = False
-        self._timeline.end = Stand(before.frame, self._place, self._with_filters(order.filters))
+        # A glide from the filters before is for a sound that goes on, not for one that begins.
+        begins = before.frame == 0 or (order.switch_to is not None and not self._goes_on)
+        self._timeline.end = Stand(before.frame, self._place, self._with_filters(order.filters, is_gliding=not begins))
 
     def grant(self, order: Grant) -> None:
         """Takes up how far frames were sent and may be rendered, and forgets what is not needed any more."""
@@ -125,6 +128,7 @@ class Session:
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters))
+            self._goes_on = False
         elif not marks:
             return None
         first = segments[0] if segments else Segment(0, start.place.source, max(start.place.sample, 0), 0)
@@ -177,10 +181,12 @@ class Session:
         known = self._sources.get(source)
         return not self._must_flush and (known is None or not (known.has_failed or known.store.is_finished))
 
-    def _with_filters(self, filters: Filters) -> ChainState:
+    def _with_filters(self, filters: Filters, *, is_gliding: bool) -> ChainState:
         state = self._timeline.end.filters
         if filters == state.filters:
             return state
+        if not is_gliding:
+            return ChainState.steady(filters)
         return state.changed(filters, self._history())
 
     def _warm_filters_up(self) -> None:
