@@ -55,9 +55,9 @@ def hummed(note: int, length_s: float) -> Samples:
     """A soft bass with slow edges."""
     time_s = np.arange(int(length_s * RATE_HZ)) / RATE_HZ
     edges = np.minimum(1, time_s / 0.08) * np.minimum(1, (length_s - time_s) / 0.5)
-    return (
-        np.sin(2 * np.pi * frequency_hz(note) * time_s) + 0.25 * np.sin(4 * np.pi * frequency_hz(note) * time_s)
-    ) * edges
+    phase = 2 * np.pi * frequency_hz(note) * time_s
+    sound: Samples = (np.sin(phase) + 0.25 * np.sin(2 * phase)) * edges
+    return sound
 
 
 def add(music: Samples, sound: Samples, at_s: float, gain: float, pan: float) -> None:
