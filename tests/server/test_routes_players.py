@@ -69,6 +69,12 @@ async def test_absent_metadata_is_an_object_and_null_is_null(node: FakeNode, por
         assert waiting[-1] == {"id": "track-1", "uri": "a.mp3", "metadata": metadata}
 
 
+async def test_the_ids_of_a_playlist_are_told_beside_the_first(node: FakeNode, port: int) -> None:
+    node.more_tracks = ["track-2", "track-3"]
+    answer = await send_json(port, "POST", "/v0/players/p/queue", {"uri": "list.m3u"})
+    assert answer.json() == {"trackId": "track-1", "trackIds": ["track-1", "track-2", "track-3"]}
+
+
 async def test_controls_answer_with_nothing(node: FakeNode, port: int) -> None:
     for action in ("play", "pause", "skip"):
         answer = await request(port, "POST", f"/v0/players/p/{action}", body=b"not looked at")

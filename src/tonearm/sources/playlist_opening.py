@@ -30,7 +30,8 @@ from tonearm.sources.playlist_text import (
     may_be_playlist,
 )
 
-_READ_BYTES: Final = 64 * 1024
+# Little, so that a source that is no playlist still holds it for the decoder.
+_READ_BYTES: Final = 16 * 1024
 _LOGGED_CHARACTERS: Final = 200
 
 log = logging.getLogger(__name__)
