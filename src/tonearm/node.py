@@ -35,6 +35,7 @@ from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.playlist import Playlist
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import has_playlist_ending, initial_track_info, parse_source_uri
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_codec import is_encoded_track
 from tonearm.core.track_queue import LoopMode
@@ -98,7 +99,11 @@ class Node:
             live_pause_s=self._settings.live_pause_s,
         )
         self._loader = TrackLoader(suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb))
-        await self._pool.start()
+        try:
+            await self._pool.start()
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Silences the players, closes every socket with 1001 and ends the decoder processes."""
@@ -219,7 +224,7 @@ class Node:
             facts = await self._loader.load(track.info.identifier)
         except PlayError as error:
             _raise_refusal(error.failure)
-            log.info("a source was asked for that cannot be loaded: %s", error.failure.message)
+            log.info("a source was asked for that cannot be loaded: %s", text_for_logs(error.failure.message))
             return None
         return track.with_facts(facts).as_json({})
 
