@@ -238,6 +238,8 @@ class Player:
         if mark.kind is MarkKind.BEGIN:
             self._perform(self._playback.first_frame(source))
             return
+        if source != self._playback.sounding:
+            return  # a plan that begins where it ended tells the end again
         self._sound.source_ended(self._sound.buffer.begins_now())
         failure = self._sound.take_break_off(source)
         if mark.kind is MarkKind.END or failure is None:
