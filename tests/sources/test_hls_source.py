@@ -191,6 +191,11 @@ class TestWhatIsRefused:
     async def test_playlists(self, server: MediaServer, text: str, code: FailureCode) -> None:
         assert (await failure_of(serve_text(server, "/hls/self.m3u8", text))).code == code
 
+    async def test_a_page_instead_of_the_inner_playlist(self, server: MediaServer) -> None:
+        server.serve("/hls/inner.m3u8", media(b"<html>Not today</html>", content_type="text/html"))
+        text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\ninner.m3u8\n"
+        assert (await failure_of(serve_text(server, "/hls/master.m3u8", text))).code == FailureCode.CORRUPT
+
     async def test_fifty_megabytes_are_not_read(self, server: MediaServer) -> None:
         body = b"#EXTM3U\n#EXT-X-ENDLIST\n" + b"#EXTINF:1,\na.ts\n" * 3_000_000
         told = await failure_of(server.serve("/hls/big.m3u8", media(body)))

@@ -8,7 +8,7 @@ from typing import Final
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sources import playlist_errors
-from tonearm.sources.hls_playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
+from tonearm.sources.hls_playlist import MasterPlaylist, MediaPlaylist, Segment, is_hls, parse_hls
 from tonearm.sources.linked_files import LinkedFiles, PlaylistFile, Version
 from tonearm.sources.playlist_text import decode
 from tonearm.sources.retry_budget import RetryBudget
@@ -33,7 +33,14 @@ async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
 
 async def parse_in_thread(data: bytes) -> MasterPlaylist | MediaPlaylist:
     """`parse_hls` without holding the event loop up. Raises `PlayError`."""
-    return await asyncio.to_thread(lambda: parse_hls(decode(data)))
+    return await asyncio.to_thread(_parse, data)
+
+
+def _parse(data: bytes) -> MasterPlaylist | MediaPlaylist:
+    text = decode(data)
+    if not is_hls(text):  # an error page, mostly
+        raise playlist_errors.damaged("it is not HLS")
+    return parse_hls(text)
 
 
 class SegmentFollower:
