@@ -117,3 +117,15 @@ def padded(*parts: bytes) -> bytes:
     """PCM one after the other, filled with silence to whole frames."""
     pcm = b"".join(parts)
     return pcm + bytes(-len(pcm) % FRAME_BYTES)
+
+
+def heard_whole(heard: bytes, *parts: bytes) -> None:
+    """All parts were heard in this order, no sample lost or doubled; silence may fill a part's last frame."""
+    at = 0
+    for part in parts:
+        found = heard.find(part, at)
+        assert found - at in range(FRAME_BYTES)
+        assert not any(heard[at:found])
+        at = found + len(part)
+    assert len(heard) - at in range(FRAME_BYTES)
+    assert not any(heard[at:])

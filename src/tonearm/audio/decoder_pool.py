@@ -11,7 +11,6 @@ from tonearm.decoder.messages import CloseSession, FromNode
 SESSIONS_BEFORE_NEXT: Final = 4  # a further process is started only when each one has this many
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
 QUICK_DEATH_S: Final = 5.0  # one that lived for less is replaced later each time: it may not be able to live at all
-START_LIMIT_S: Final = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class DecoderPool:
     async def start(self) -> None:
         """Starts the first process and waits until it answers. Raises `OSError` or `TimeoutError`."""
         process = self._add_process()
-        await asyncio.wait_for(process.is_ready.wait(), START_LIMIT_S)
+        await asyncio.wait_for(process.is_ready.wait(), self._patience.start_limit_s)
 
     @property
     def process_ids(self) -> list[int]:

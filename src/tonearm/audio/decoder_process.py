@@ -36,8 +36,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a process may give no sign of life, how often it is asked for one, and how long it may take to end."""
+    """How often a process is asked for a sign of life, and how long it may take to start, to give one and to end."""
 
+    start_limit_s: float = 10.0
     ping_interval_s: float = 2.0
     silence_limit_s: float = 10.0
     kill_after_s: float = 1.0
@@ -187,6 +188,7 @@ class DecoderProcess:
                     self._last_sign_s = asyncio.get_running_loop().time()
             case Ready():
                 self.is_ready.set()
+                self._last_sign_s = asyncio.get_running_loop().time()
             case _:
                 session: int = getattr(message, "session", 0)
                 owner = self.owners.get(session)
@@ -231,6 +233,7 @@ class DecoderProcess:
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         interval_s, limit_s = self._patience.ping_interval_s, self._patience.silence_limit_s
+        start_limit_s = self._patience.start_limit_s
         number = 0
         while True:
             number += 1
@@ -239,7 +242,7 @@ class DecoderProcess:
             await asyncio.sleep(interval_s)
             if loop.time() - asked_s > 2 * interval_s:
                 self._last_sign_s = loop.time()  # this process itself stood still: no sign could be read
-            elif loop.time() - self._last_sign_s > limit_s:
+            elif loop.time() - self._last_sign_s > (limit_s if self.is_ready.is_set() else start_limit_s):
                 self._watchdog_fired = True
                 self._process.kill()
                 return
