@@ -326,6 +326,24 @@ def test_filters_change_with_the_frame_of_the_plan() -> None:
     assert frames_of(heard, 7, 50) == process(changed, frames_of(plain, 7, 50))[0]
 
 
+def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.render()
+    bench.plan(0, after=1, filters=QUIET)
+    assert bench.run() == process(ChainState.steady(QUIET), whole(bench, 1))[0]
+
+
+def test_filters_that_change_while_nothing_sounds_hold_from_the_next_first_sample() -> None:
+    bench = bench_of(SECOND, SECOND)
+    bench.play(1)
+    bench.run()
+    bench.plan(50, after=0, filters=QUIET)
+    bench.run()
+    bench.plan(50, after=2, switch_to=2, filters=QUIET)
+    assert frames_of(bench.run(), 50, 100) == process(ChainState.steady(QUIET), whole(bench, 2))[0]
+
+
 def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
     bench = bench_of(SECOND // 2 + 77, SECOND)
     bench.play(1, following=2)

@@ -94,6 +94,10 @@ class ChainState:
                 return ChainState(stage.with_volume_of(filters), heard)
         return ChainState(_Stage.fresh(filters, _history(history_pcm)), heard)
 
+    def at_once(self, filters: Filters) -> "ChainState":
+        """Other settings from the next sample on without a ramp, for a sound that begins there."""
+        return ChainState(self._stage if filters == self.filters else _Stage.fresh(filters))
+
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
     """`pcm` with the settings of `state` applied, and the state after each frame.

@@ -77,9 +77,11 @@ class Session:
         self._followers[order.after] = order.following
         self._forget_followers(order.after)
         self._must_flush = False
-        # A glide from the filters before is for a sound that goes on, not for one that begins.
-        begins = before.frame == 0 or (order.switch_to is not None and not self._goes_on)
-        self._timeline.end = Stand(before.frame, self._place, self._with_filters(order.filters, is_gliding=not begins))
+        if before.frame == 0 or (order.switch_to is not None and not self._goes_on):
+            filters = before.filters.at_once(order.filters)
+        else:  # a sound that goes on glides
+            filters = self._with_filters(order.filters)
+        self._timeline.end = Stand(before.frame, self._place, filters)
 
     def grant(self, order: Grant) -> None:
         """Takes up how far frames were sent and may be rendered, and forgets what is not needed any more."""
@@ -181,12 +183,10 @@ class Session:
         known = self._sources.get(source)
         return not self._must_flush and (known is None or not (known.has_failed or known.store.is_finished))
 
-    def _with_filters(self, filters: Filters, *, is_gliding: bool) -> ChainState:
+    def _with_filters(self, filters: Filters) -> ChainState:
         state = self._timeline.end.filters
         if filters == state.filters:
             return state
-        if not is_gliding:
-            return ChainState.steady(filters)
         return state.changed(filters, self._history())
 
     def _warm_filters_up(self) -> None:
