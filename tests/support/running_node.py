@@ -77,7 +77,8 @@ async def running_node(
         await asyncio.wait((port, reading), timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
         assert port.done(), f"the node did not start:\n{''.join(log)}"
         yield RunningNode(process, port.result(), log)
-        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(ProcessLookupError):  # a test may have ended it
+            process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), PATIENCE_S)
         await reading
     finally:
