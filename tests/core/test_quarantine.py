@@ -1,4 +1,4 @@
-from tonearm.core.quarantine import MAX_REMEMBERED, QUARANTINE_S, Quarantine
+from tonearm.core.quarantine import MAX_REMEMBERED, QUARANTINE_S, SAME_DEATH_S, Quarantine
 
 
 def test_two_strikes_quarantine_a_source_for_an_hour() -> None:
@@ -13,10 +13,19 @@ def test_two_strikes_quarantine_a_source_for_an_hour() -> None:
     assert not quarantine.is_quarantined("a", 10.0 + QUARANTINE_S)
 
 
+def test_a_death_while_several_players_have_the_source_is_one_strike() -> None:
+    quarantine = Quarantine()
+    for moment_s in (0.0, 0.01, 0.02):
+        quarantine.strike("a", moment_s)
+    assert not quarantine.is_quarantined("a", 0.02)
+    quarantine.strike("a", 0.02 + SAME_DEATH_S)
+    assert quarantine.is_quarantined("a", 1.0)
+
+
 def test_after_its_time_a_source_starts_anew() -> None:
     quarantine = Quarantine()
     quarantine.strike("a", 0.0)
-    quarantine.strike("a", 0.0)
+    quarantine.strike("a", 0.5)
     quarantine.strike("a", QUARANTINE_S)
     assert not quarantine.is_quarantined("a", QUARANTINE_S)
 
@@ -32,7 +41,7 @@ def test_only_so_many_sources_are_remembered() -> None:
     quarantine = Quarantine()
     for source in ("first", "kept"):
         quarantine.strike(source, 0.0)
-        quarantine.strike(source, 0.0)
+        quarantine.strike(source, 0.5)
     for number in range(MAX_REMEMBERED - 1):
         quarantine.strike(f"other {number}", 1.0)
     assert not quarantine.is_quarantined("first", 1.0)

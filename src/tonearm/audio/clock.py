@@ -41,7 +41,8 @@ class _Phase:
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
 
-    `late_frames` counts frames whose deadline was set anew because the node was over 200 ms late.
+    `late_frames` counts frames whose deadline was set anew because the node was over 200 ms late. `beat` numbers the
+    frame times of whoever ticks now: the same for all of a phase, one more for the next phase.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Clock:
         self._rests_until_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
+        self.beat = 0
 
     def join(self, member: Ticking) -> None:
         """Ticks `member` from the emptiest of the next few phases on."""
@@ -107,6 +109,7 @@ class Clock:
                 self.late_frames += missed * len(phase.members)
                 phase.deadline_s += missed * _FRAME_S
                 break
+            self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
             phase.deadline_s += _FRAME_S
             for member in tuple(phase.members):
                 if member in phase.members:

@@ -217,7 +217,7 @@ class Player:
             self._tell(mark)
         if not buffer.frames_ahead or not self._playback.wants_frames:
             return False
-        frame = self._sound.take_frame()
+        frame = self._sound.take_frame(self._services.clock.beat)
         if frame.pcm:
             self._broadcast.send(frame.pcm)
         self._frames_sent += 1

@@ -175,11 +175,12 @@ class Sound:
         self._following = None
         self._has_flushed = False
 
-    def take_frame(self) -> SentFrame:
-        """The frame to send now; another one may be rendered for it. To be called only when there is one."""
+    def take_frame(self, beat: int) -> SentFrame:
+        """The frame to send now, in the clock's frame time `beat`. To be called only when there is one."""
         frame = self.buffer.pop()
         self._last_place = frame.source, frame.position_samples + FRAME_SAMPLES
-        if self.buffer.next_frame - self._granted_at >= GRANT_STEP_FRAMES:
+        # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
+        if beat % GRANT_STEP_FRAMES == 0:
             self._grant()
         return frame
 

@@ -7,6 +7,9 @@ from typing import Final
 STRIKES_TO_QUARANTINE: Final = 2
 QUARANTINE_S: Final = 3600.0
 MAX_REMEMBERED: Final = 1000
+# A process may have worked on one source for several players: that is one death, not two. The next process needs
+# longer than this to start.
+SAME_DEATH_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,9 @@ class Quarantine:
 
     def strike(self, source: str, now_s: float) -> None:
         """`source` has just ended a decoder process."""
+        record = self._records.get(source)
+        if record is not None and now_s - record.last_strike_s < SAME_DEATH_S:
+            return
         self._records[source] = _Record(self._strikes(source, now_s) + 1, now_s)
         self._records.move_to_end(source)
         if len(self._records) > MAX_REMEMBERED:
