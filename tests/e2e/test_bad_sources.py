@@ -1,0 +1,308 @@
+"""Sources that do not play: what clients are told, and how the player goes on."""
+
+import random
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import flac, m4a, music, pcm_of, video_without_sound, wav
+from tests.support.certificate import unsigned_certificate
+from tests.support.e2e_players import (
+    IMPATIENT,
+    PATIENT,
+    Heard,
+    at_rest,
+    create,
+    delete,
+    enqueue,
+    hear_all,
+    hear_to_end,
+    order,
+    patch,
+    state,
+    until_state,
+    waiting_uris,
+)
+from tests.support.e2e_sockets import following, listening
+from tests.support.media_server import MediaServer, in_turn, media, redirect, reset, status
+from tests.support.running_node import RunningNode, running_node
+
+NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
+
+
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def error_of(heard: Heard) -> dict[str, Any]:
+    (event,) = (event for event in heard.events if event["op"] == "TrackException")
+    error: dict[str, Any] = event["error"]
+    return error
+
+
+async def test_each_kind_of_bad_source_is_told_once_and_in_full(tmp_path: Path) -> None:
+    (tmp_path / "folder.mp3").mkdir()
+    (tmp_path / "empty.mp3").write_bytes(b"")
+    (tmp_path / "noise.mp3").write_bytes(random.Random(4).randbytes(50_000))
+    (tmp_path / "silent film.mp4").write_bytes(video_without_sound())
+    (tmp_path / "cut off.m4a").write_bytes(m4a(music(0.5, 44_100))[:600])
+    (tmp_path / "header only.wav").write_bytes(wav(NOISE)[:44])
+    async with (
+        MediaServer() as server,
+        MediaServer(tls=unsigned_certificate(tmp_path)) as tls_server,
+        running_node(tmp_path, PATIENT) as node,
+    ):
+        server.serve("/circle", redirect("/circle"))
+        server.serve("/empty", media(b""))
+        server.serve("/page", media(b"<!doctype html><html></html>", content_type="text/html"))
+        server.serve("/forbidden", status(403))
+        server.serve("/broken", status(500))
+        server.serve("/reset", reset())
+        wanted: dict[str, tuple[str, str, int | None]] = {
+            "missing.mp3": ("file_missing", "connect", None),
+            "folder.mp3": ("file_unreadable", "connect", None),
+            "empty.mp3": ("empty", "", None),
+            "noise.mp3": ("not_audio", "decode", None),
+            "silent film.mp4": ("no_audio_stream", "decode", None),
+            server.url("/none"): ("http_status", "connect", 404),
+            server.url("/forbidden"): ("http_status", "connect", 403),
+            server.url("/broken"): ("http_status", "connect", 500),
+            server.url("/circle"): ("too_many_redirects", "connect", None),
+            server.url("/empty"): ("empty", "", None),
+            server.url("/page"): ("not_audio", "decode", None),
+            f"http://127.0.0.1:{unused_port()}/x.mp3": ("connect_failed", "connect", None),
+            "http://no-such-host.invalid/x.mp3": ("name_not_found", "connect", None),
+            tls_server.url("/x.mp3"): ("tls", "connect", None),
+        }
+        heard = await hear_all(
+            node, {uri: uri for uri in (*wanted, "header only.wav", "cut off.m4a", server.url("/reset"))}
+        )
+    for uri, (code, stage, http_status) in wanted.items():
+        exception, *rest = heard[uri].summary
+        assert exception.split()[0] == "TrackException", uri
+        assert exception.endswith(code), (uri, exception)
+        assert [text.split()[0] + " " + text.split()[-1] for text in rest] == [
+            "TrackEnd loadFailed",
+            "PlayerUpdate failed",
+            "PlayerDelete PlayerDelete",
+        ]
+        error = error_of(heard[uri])
+        # Whether nothing is seen on opening or on reading is the node's own matter.
+        assert error["stage"] == stage or not stage, uri
+        assert error["stage"] in ("resolve", "connect", "read", "decode", "filter")
+        assert error.get("httpStatus") == http_status, uri
+        assert set(error) <= {"code", "stage", "message", "hint", "httpStatus"}
+        assert len(error["message"]) > 10
+        assert len(error["hint"]) > 10
+        assert heard[uri].pcm == b""
+    assert error_of(heard["header only.wav"])["code"] in ("corrupt", "empty")
+    assert error_of(heard["cut off.m4a"])["code"] in ("corrupt", "not_audio", "empty")
+    assert error_of(heard[server.url("/reset")])["code"] in ("connection_lost", "connect_failed")
+
+
+async def test_an_index_at_the_end_that_cannot_be_fetched_first(tmp_path: Path) -> None:
+    film = m4a(music(1.0, 44_100), index_first=False)
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        uris = {
+            "whole": server.serve("/whole.m4a", media(film, ranges=False)),
+            "chunked": server.serve("/chunked.m4a", media(film, ranges=False, chunked=True)),
+        }
+        for name, heard in (await hear_all(node, uris)).items():
+            error = error_of(heard)
+            assert error["code"] == "limit_exceeded", name
+            assert "index at the end" in error["message"]
+
+
+async def test_after_five_failures_in_a_row_the_player_stops_and_keeps_its_queue(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(NOISE))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "bad 1.wav")
+        for number in range(2, 9):
+            await enqueue(node, "p", f"bad {number}.wav")
+        await enqueue(node, "p", "song.wav")
+        async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
+            assert await at_rest(tape) == "failed"
+            stopped = await state(node, "p")
+            assert (stopped["state"], stopped["track"]["info"]["title"]) == ("failed", "bad 5")
+            assert await waiting_uris(node, "p") == ["bad 6.wav", "bad 7.wav", "bad 8.wav", "song.wav"]
+            # It goes on with the front of the queue, and counts anew.
+            await order(node, "p", "play")
+            assert await at_rest(tape) == "idle"
+            await delete(node, "p")
+            await tape.closed()
+            await ear.closed()
+        assert ear.pcm == pcm_of(NOISE)
+        failed = [text.split()[2] for text in tape.summary() if text.startswith("TrackException")]
+        assert failed == ["1", "2", "3", "4", "5", "6", "7", "8"]
+
+
+async def failed_player(node: RunningNode, player: str, *, waiting: int = 0) -> None:
+    """A player that stopped at its bad track."""
+    for number in range(waiting + 1):
+        uri = f"bad {number}.wav"
+        await (enqueue(node, player, uri) if number else create(node, player, uri))
+    await until_state(node, player, lambda now: now["state"] == "failed")
+
+
+async def test_play_tries_the_selected_track_again_when_nothing_waits(tmp_path: Path) -> None:
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await failed_player(node, "p")
+        async with following(node, "p") as tape:
+            await order(node, "p", "play")
+            await at_rest(tape)
+            assert tape.summary() == [
+                "PlayerUpdate loading",
+                "TrackException bad 0 file_missing",
+                "TrackEnd bad 0 loadFailed",
+                "PlayerUpdate failed",
+            ]
+            (tmp_path / "bad 0.wav").write_bytes(wav(NOISE))  # it is there now
+            async with listening(node, "p") as ear:
+                await order(node, "p", "play")
+                assert await at_rest(tape) == "idle"
+                await delete(node, "p")
+                await ear.closed()
+            assert ear.pcm == pcm_of(NOISE)
+
+
+async def test_an_enqueue_goes_on_with_what_is_new(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(NOISE))
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await failed_player(node, "p")
+        async with following(node, "p") as tape, listening(node, "p") as ear:
+            await enqueue(node, "p", "song.wav")
+            assert await at_rest(tape) == "idle"
+            await delete(node, "p")
+            await ear.closed()
+        assert ear.pcm == pcm_of(NOISE)
+        assert [text for text in tape.summary() if text.startswith("Track")] == [
+            "TrackStart song",
+            "TrackEnd song finished",
+        ]
+
+
+async def test_skip_leaves_the_failed_track(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(NOISE))
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await failed_player(node, "alone")
+        async with following(node, "alone") as tape:
+            await order(node, "alone", "skip")
+            assert await at_rest(tape) == "idle"
+            assert (await state(node, "alone"))["track"]["info"]["title"] == "bad 0"
+            assert tape.summary() == ["TrackEnd bad 0 skipped", "PlayerUpdate idle"]
+        await failed_player(node, "five", waiting=4)
+        await order(node, "five", "pause")
+        await enqueue(node, "five", "song.wav")
+        async with following(node, "five") as tape, listening(node, "five") as ear:
+            await order(node, "five", "play")
+            await ear.frames_heard(1)
+        assert ear.frames[0] == pcm_of(NOISE)[:3840]
+
+
+async def test_nothing_is_told_while_paused(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(NOISE))
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await create(node, "first", "song.wav")
+        await order(node, "first", "pause")
+        async with following(node, "first") as tape:
+            await enqueue(node, "first", "missing.wav")
+            await order(node, "first", "skip")
+            await failed_player(node, "witness")  # had the time to fail, and did
+            paused = await state(node, "first")
+            assert (paused["state"], paused["paused"]) == ("loading", True)
+            assert paused["track"]["info"]["title"] == "missing"
+            assert "TrackException" not in " ".join(tape.summary())
+            await order(node, "first", "play")
+            await at_rest(tape)
+            assert tape.summary()[-4:] == [
+                "PlayerResume",
+                "TrackException missing file_missing",
+                "TrackEnd missing loadFailed",
+                "PlayerUpdate failed",
+            ]
+
+
+@pytest.mark.parametrize("mode", ["track", "queue"])
+async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(tmp_path: Path, mode: str) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.wav").write_bytes(wav(NOISE[:9600]))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "missing.wav")
+        await patch(node, "p", "loop", {"mode": mode})
+        await enqueue(node, "p", "one.wav")
+        await enqueue(node, "p", "two.wav")
+        async with following(node, "p", "?since=0") as tape, listening(node, "p"):
+            for _ in range(4):
+                await tape.until("TrackStart")
+            await order(node, "p", "pause")
+            titles = [event["track"]["info"]["title"] for event in tape.events if event["op"] == "TrackStart"]
+            assert titles[:4] == (["one"] * 4 if mode == "track" else ["one", "two", "one", "two"])
+            assert sum("TrackException" in text for text in tape.summary()) == 1
+            assert "missing.wav" not in await waiting_uris(node, "p")
+
+
+async def test_a_source_that_breaks_off_ends_and_a_loop_tries_it_again(tmp_path: Path) -> None:
+    body, sent_frames = wav(music(2.0)), 70
+    pcm = body[44 : 44 + sent_frames * 3840]
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        url = server.serve("/song.wav", media(body, ranges=False, etag=None, cut_after=44 + len(pcm)))
+        heard = await hear_to_end(node, "once", url)
+        assert [text for text in heard.summary if text.startswith("Track")] == [
+            "TrackStart song",
+            "TrackException song connection_lost",
+            "TrackEnd song loadFailed",
+        ]
+        assert heard.summary[-2:] == ["PlayerUpdate idle", "PlayerDelete"]
+        sent, heard_pcm = len(pcm), heard.pcm.rstrip(b"\0")
+        # A piece that came in part is lost with the rest: of PCM a piece is 85 ms.
+        assert sent - 16_384 <= len(heard_pcm) <= sent
+        assert pcm.startswith(heard_pcm)
+
+
+async def test_a_looped_source_that_broke_off_is_tried_again_after_longer_and_longer_whiles(tmp_path: Path) -> None:
+    sent = media(wav(music(2.0)), ranges=False, etag=None, cut_after=300_000)
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        url = server.serve("/song.wav", in_turn(sent, status(404), status(404), sent))
+        await create(node, "p", url)
+        await patch(node, "p", "loop", {"mode": "track"})
+        async with following(node, "p", "?since=0") as tape, listening(node, "p"):
+            await tape.until("TrackStart")
+            for code in ("connection_lost", "http_status", "http_status"):
+                exception = await tape.until("TrackException")
+                assert exception["error"]["code"] == code
+                await tape.until("TrackEnd", reason="loadFailed")
+                assert (await state(node, "p"))["state"] in ("loading", "playing")
+            again = await tape.until("TrackStart")
+        # The waits before the third and the fourth try are one and two seconds.
+        assert again["time"] - exception["time"] >= 2000
+
+
+async def test_create_and_queue_check_the_form_of_a_uri_and_not_whether_it_plays(tmp_path: Path) -> None:
+    (tmp_path / "song.flac").write_bytes(flac(NOISE))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "http://no-such-host.invalid/")
+        for uri in ("missing.mp3", f"http://127.0.0.1:{unused_port()}/", "song.flac", f"file://{tmp_path}/song.flac"):
+            await enqueue(node, "p", uri)
+        for number, uri in enumerate(
+            (
+                "",
+                "ftp://host/x",
+                "http://",
+                "http://a b/",
+                "http://user:pw@host/",
+                "a\nb",
+                "x" * 4097,
+                "data:audio/wav,",
+            )
+        ):
+            for target, body in (
+                ("/v0/players", {"id": f"q{number}", "uri": uri}),
+                ("/v0/players/p/queue", {"uri": uri, "metadata": {}}),
+            ):
+                answer = await node.request("POST", target, body)
+                assert (answer.status, answer.json()["code"]) == (400, "bad_request"), uri

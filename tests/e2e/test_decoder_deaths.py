@@ -1,0 +1,112 @@
+"""Decoder processes that die while they play: tracks go on, and who ended a process twice is left alone."""
+
+import asyncio
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.support.audio_files import flac, opus, pcm_of, tone, wav
+from tests.support.e2e_players import PATIENT, create, until_state
+from tests.support.e2e_sockets import following, listening
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, media
+from tests.support.running_node import RunningNode, running_node
+
+NOISE = np.random.default_rng(9).uniform(-0.5, 0.5, (48_000 * 4, 2))
+
+
+def decoder(state: Any) -> int | None:
+    process: int | None = state["quality"]["decoderProcess"]
+    return process
+
+
+async def new_decoder_of(node: RunningNode, player: str, old: int | None) -> int:
+    """The process that a player has after `old`."""
+    process = decoder(await until_state(node, player, lambda now: decoder(now) not in (None, old)))
+    assert process is not None
+    return process
+
+
+async def test_a_killed_decoder_is_not_heard(tmp_path: Path) -> None:
+    (tmp_path / "file.flac").write_bytes(flac(NOISE))
+    async with MediaServer() as server, running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 2\n") as node:
+        url = server.serve("/song.wav", media(wav(NOISE)))
+        # A second process is started when the first one has four players.
+        for player, uri in (("one", "file.flac"), ("three", url), ("x", "x"), ("y", "y"), ("two", "file.flac")):
+            await create(node, player, uri)
+        async with (
+            listening(node, "one") as one,
+            listening(node, "two") as two,
+            listening(node, "three") as three,
+            following(node, "one", "?since=0") as tape,
+            following(node, "three", "?since=0") as tape_three,
+        ):
+            await asyncio.gather(*(ear.frames_heard(40) for ear in (one, two, three)))
+            victim = await new_decoder_of(node, "one", None)
+            assert await new_decoder_of(node, "two", None) != victim
+            for _ in range(2):  # an outer hand is no fault of a source, however often it comes
+                os.kill(victim, signal.SIGKILL)
+                victim = await new_decoder_of(node, "one", victim)
+                await one.more_frames(15)
+            await asyncio.gather(*(ear.frames_heard(200) for ear in (one, two, three)))
+            await tape.until("TrackEnd", reason="finished")
+            await tape_three.until("TrackEnd", reason="finished")
+        # The same track went on: not a sample is missing, here as little as in the other process.
+        assert one.pcm == two.pcm == three.pcm == pcm_of(NOISE)
+        for one_tape in (tape, tape_three):
+            kinds = [text.split()[0] for text in one_tape.summary()]
+            assert (kinds.count("TrackStart"), kinds.count("TrackEnd"), kinds.count("TrackException")) == (1, 1, 0)
+
+
+def endless_ogg() -> bytes:
+    """A file that keeps a decoder at work for seconds before it is given up."""
+    beginning = opus(tone(440, 0.1))
+    empty_page = b"OggS" + bytes(22) + b"\1\0"
+    return beginning[: beginning.index(b"OggS", 4)] + empty_page * (31 * 1024 * 1024 // len(empty_page))
+
+
+def cpu_ticks(process_id: int) -> int:
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def has_worked(process_id: int, ticks: int) -> bool:
+    return cpu_ticks(process_id) >= ticks
+
+
+def holds(process_id: int, file: Path) -> bool:
+    """Whether a process has the file open."""
+    return any(str(entry.readlink()) == str(file) for entry in Path(f"/proc/{process_id}/fd").iterdir())
+
+
+async def test_a_source_that_ends_decoders_twice_is_quarantined(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.ogg"
+    bad.write_bytes(endless_ogg())
+    (tmp_path / "good.wav").write_bytes(wav(NOISE[:9600]))
+    async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node:
+        await create(node, "bad", str(bad))
+        await create(node, "good", "good.wav")
+        async with following(node, "bad", "?since=0") as tape, listening(node, "bad"):
+            victim = None
+            for _ in range(2):
+                victim = await new_decoder_of(node, "bad", victim)
+                await eventually(partial(holds, victim, bad), "it has the file")
+                enough = cpu_ticks(victim) + 10  # 0.1 s of work: it is in the middle of it
+                await eventually(partial(has_worked, victim, enough), "it works on the file")
+                os.kill(victim, signal.SIGSEGV)
+            exception = await tape.until("TrackException")
+            assert exception["error"]["code"] == "quarantined"
+            await tape.until("TrackEnd", reason="loadFailed")
+        # It stays so for whoever asks, and in whatever way it is written.
+        await create(node, "again", f"file://{tmp_path}/./bad.ogg")
+        async with following(node, "again", "?since=0") as tape, listening(node, "again"):
+            assert (await tape.until("TrackException"))["error"]["code"] == "quarantined"
+        # Who shared the process with it plays as ever.
+        async with listening(node, "good") as ear:
+            await ear.frames_heard(10)
+        assert ear.pcm == pcm_of(NOISE[:9600])
+        assert sum("SIGSEGV" in line for line in node.log) == 2

@@ -1,0 +1,180 @@
+"""Every format from file and HTTP server to the audio socket: what a listener gets is what the file holds."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import Signal, encoded, flac, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
+from tests.support.e2e_players import PATIENT, Heard, hear_all, hear_to_end
+from tests.support.media_files import loudest_hz, samples_of, snr_db
+from tests.support.media_server import Answer, MediaServer, media, redirect
+from tests.support.running_node import running_node
+
+SECONDS: Final = 0.7
+SAMPLES: Final = 33_600  # 35 frames of 960
+TONE_HZ: Final = 997
+
+NOISE: Final[Signal] = np.random.default_rng(5).uniform(-1, 1, (SAMPLES, 2))
+MUSIC: Final = music(SECONDS)
+
+
+def at(rate_hz: int, channels: int = 2) -> Signal:
+    return music(SECONDS, rate_hz, channels=channels)
+
+
+def sine(rate_hz: int, channels: int = 2) -> Signal:
+    return tone(TONE_HZ, SECONDS, rate_hz, channels=channels)
+
+
+# 48 kHz, 16 bits, stereo: comes out bit for bit.
+EXACT: Final[dict[str, Callable[[], bytes]]] = {
+    "16 bits.wav": lambda: wav(NOISE),
+    "16 bits.flac": lambda: flac(NOISE),
+    "16 bits.aiff": lambda: encoded("aiff", "pcm_s16be", NOISE),
+    "16 bits.alac.m4a": lambda: m4a(NOISE, 48_000, codec="alac", sample_format="s16p"),
+}
+
+# Lossless, but with other samples than those of the node: the least signal to noise in dB.
+LOSSLESS: Final[dict[str, tuple[Callable[[], bytes], float]]] = {
+    "8 bits.wav": (lambda: wav(MUSIC, coding="u8"), 30),
+    "24 bits.wav": (lambda: wav(MUSIC, coding="s24"), 60),
+    "32 bits.wav": (lambda: wav(MUSIC, coding="s32"), 60),
+    "float.wav": (lambda: wav(MUSIC, coding="f32"), 60),
+    "mu-law.wav": (lambda: wav(MUSIC, coding="mulaw"), 30),
+    "44.1 kHz.wav": (lambda: wav(at(44_100), 44_100), 60),
+    "96 kHz.wav": (lambda: wav(at(96_000), 96_000), 60),
+    "24 bits 96 kHz.flac": (lambda: encoded("flac", "flac", at(96_000), 96_000, sample_format="s32"), 60),
+    "44.1 kHz.alac.m4a": (lambda: m4a(at(44_100), codec="alac"), 60),
+}
+
+LOSSY: Final[dict[str, Callable[[], bytes]]] = {
+    "8 kHz.wav": lambda: wav(sine(8000), 8000),
+    "VBR.mp3": lambda: mp3(sine(44_100), bit_rate=None, codec_options={"q": "2"}),
+    "CBR.mp3": lambda: mp3(sine(44_100)),
+    "index first.m4a": lambda: m4a(sine(44_100)),
+    "index last.m4a": lambda: m4a(sine(44_100), index_first=False),
+    "vorbis.ogg": lambda: vorbis(sine(44_100)),
+    "opus.ogg": lambda: opus(sine(48_000)),
+    "opus.webm": lambda: opus(sine(48_000), container="webm"),
+    "film with sound.mp4": lambda: m4a(sine(44_100), with_video=True),
+    "film with sound.mkv": lambda: encoded("matroska", "libmp3lame", sine(48_000), with_video=True),
+}
+
+
+def every_file() -> dict[str, bytes]:
+    makers = {**EXACT, **{name: make for name, (make, _) in LOSSLESS.items()}, **LOSSY}
+    return {name: make() for name, make in makers.items()}
+
+
+def require_sound(name: str, heard: Heard) -> None:
+    """What was heard is the file's content, aligned to the sample when nothing was lost in the file."""
+    assert [text.split()[0] for text in heard.summary if text.startswith("Track")] == ["TrackStart", "TrackEnd"], name
+    got = samples_of(heard.pcm)
+    if name in EXACT:
+        assert heard.pcm == pcm_of(NOISE), name
+    elif name in LOSSLESS:
+        # Up to one sample of rounding in the rate makes a frame more; what is beyond the end is silence.
+        assert SAMPLES <= len(got) <= SAMPLES + 960, name
+        assert not np.abs(got[SAMPLES + 48 :]).any(), name
+        assert snr_db(got, MUSIC) > LOSSLESS[name][1], name
+    else:
+        assert len(got) == pytest.approx(SAMPLES, abs=3840), name
+        middle = got[9600:24_000]
+        assert loudest_hz(middle) == pytest.approx(TONE_HZ, abs=4), name
+        assert np.abs(middle).max() / 32768 == pytest.approx(0.5, abs=0.06), name
+
+
+async def test_every_format_from_a_file(tmp_path: Path) -> None:
+    for name, content in every_file().items():
+        (tmp_path / name).write_bytes(content)
+    async with running_node(tmp_path, PATIENT) as node:
+        heard = await hear_all(node, {name: str(tmp_path / name) for name in every_file()})
+    for name, what in heard.items():
+        require_sound(name, what)
+        (end,) = (event for event in what.events if event["op"] == "TrackEnd")
+        length_ms = end["track"]["info"]["length"]
+        assert length_ms == pytest.approx(SECONDS * 1000, abs=1 if name in (*EXACT, *LOSSLESS) else 60), name
+
+
+@pytest.mark.parametrize("way", ["ranges", "no ranges", "chunked", "redirected"])
+async def test_every_format_over_http(tmp_path: Path, way: str) -> None:
+    files = every_file()
+    if way in ("no ranges", "chunked"):
+        # Told at the end only where everything is; such a server gives it too late. See test_bad_sources.
+        del files["index last.m4a"]
+
+    def answer(content: bytes) -> Answer:
+        if way == "chunked":
+            return media(content, chunked=True, ranges=False)
+        return media(content, ranges=way != "no ranges")
+
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        uris = {}
+        for number, (name, content) in enumerate(files.items()):
+            server.serve(f"/{number}", answer(content))
+            server.serve(f"/moved/{number}", redirect(f"/{number}"))
+            uris[name] = server.url(f"/moved/{number}" if way == "redirected" else f"/{number}")
+        for name, what in (await hear_all(node, uris)).items():
+            require_sound(name, what)
+
+
+async def test_mono_and_more_than_two_channels(tmp_path: Path) -> None:
+    voice, surround = music(SECONDS, channels=1, seed=7), music(SECONDS, channels=6, seed=8)
+    # ITU-R BS.775: centre and surround at -3 dB, no low frequency effects; normalised so that nothing clips.
+    front_left, front_right, centre, _, back_left, back_right = surround.T
+    minus_3_db = 2**-0.5
+    left = front_left + minus_3_db * (centre + back_left)
+    right = front_right + minus_3_db * (centre + back_right)
+    mixed = np.stack((left, right), axis=1) / (1 + 2 * minus_3_db)
+    (tmp_path / "mono.wav").write_bytes(wav(voice))
+    (tmp_path / "5.1.flac").write_bytes(flac(surround))
+    async with running_node(tmp_path, PATIENT) as node:
+        heard = await hear_all(node, {name: str(tmp_path / name) for name in ("mono.wav", "5.1.flac")})
+    assert heard["mono.wav"].pcm == pcm_of(np.repeat(voice, 2, axis=1))
+    assert len(heard["5.1.flac"].pcm) == SAMPLES * 4
+    assert snr_db(samples_of(heard["5.1.flac"].pcm), mixed) > 60
+
+
+async def test_the_last_frame_is_filled_with_silence(tmp_path: Path) -> None:
+    loud = np.full((1000, 2), 0.5)
+    (tmp_path / "short.wav").write_bytes(wav(loud))
+    (tmp_path / "one sample.wav").write_bytes(wav(loud[:1]))
+    async with running_node(tmp_path, PATIENT) as node:
+        heard = await hear_all(node, {name: str(tmp_path / name) for name in ("short.wav", "one sample.wav")})
+    assert heard["short.wav"].pcm == pcm_of(loud) + bytes((2 * 960 - 1000) * 4)
+    assert heard["one sample.wav"].pcm == pcm_of(loud[:1]) + bytes(959 * 4)
+
+
+async def test_two_halves_join_sample_for_sample(tmp_path: Path) -> None:
+    cut = 20_011  # no whole number of frames
+    files = {"first.wav": wav(NOISE[:cut]), "second.wav": wav(NOISE[cut:])}
+    files |= {"first.flac": flac(NOISE[:cut]), "second.flac": flac(NOISE[cut:])}
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        for name, content in files.items():
+            server.serve(f"/{name}", media(content))
+        pairs = [
+            ("first.wav", "second.wav"),
+            ("first.flac", "second.flac"),
+            ("first.wav", "second.flac"),
+            (server.url("/first.wav"), server.url("/second.wav")),
+            (server.url("/first.flac"), "second.wav"),
+        ]
+        all_heard = await asyncio.gather(*(hear_to_end(node, f"p{number}", *pair) for number, pair in enumerate(pairs)))
+        for (first, second), heard in zip(pairs, all_heard, strict=True):
+            assert heard.pcm == pcm_of(NOISE), (first, second)
+            assert [text for text in heard.summary if text != "PlayerUpdate playing"] == [
+                "QueueUpdate 1",
+                "TrackStart first",
+                "TrackEnd first finished",
+                "QueueUpdate 0",
+                "TrackStart second",
+                "TrackEnd second finished",
+                "PlayerUpdate idle",
+                "PlayerDelete",
+            ]

@@ -1,0 +1,198 @@
+"""Which track comes next, for every loop mode and end, as clients see it; and skip in every state."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.support.audio_files import flac, wav
+from tests.support.e2e_players import (
+    IMPATIENT,
+    PATIENT,
+    at_rest,
+    create,
+    delete,
+    enqueue,
+    order,
+    patch,
+    state,
+    until_state,
+    waiting_uris,
+)
+from tests.support.e2e_sockets import Tape, following, listening
+from tests.support.media_server import MediaServer, stall
+from tests.support.running_node import RunningNode, running_node
+
+NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (96_000, 2))
+
+
+def write_tracks(folder: Path) -> None:
+    for name in "abc":
+        (folder / f"{name}.wav").write_bytes(wav(NOISE[:7000]))  # 146 ms: not whole frames
+    (folder / "long.flac").write_bytes(flac(NOISE))
+
+
+def titles(tape: Tape, op: str) -> str:
+    return " ".join(event["track"]["info"]["title"] for event in tape.events if event["op"] == op)
+
+
+async def test_at_an_end(tmp_path: Path) -> None:
+    """mode x what waits, and what plays one after the other."""
+    write_tracks(tmp_path)
+    table = {
+        ("none", ""): ("a", "idle", ""),
+        ("none", "bc"): ("a b c", "idle", ""),
+        ("track", ""): ("a a a a", "playing", ""),
+        ("track", "bc"): ("a a a a", "playing", "b c"),
+        ("queue", ""): ("a a a a", "playing", ""),
+        ("queue", "bc"): ("a b c a b c a", "playing", "b c"),
+    }
+    async with running_node(tmp_path, PATIENT) as node:
+        rows = zip(table.items(), range(len(table)), strict=True)
+        await asyncio.gather(*(_play_on(node, f"p{number}", *row, *wanted) for (row, wanted), number in rows))
+
+
+async def _play_on(
+    node: RunningNode, player: str, mode: str, waiting: str, plays: str, at_last: str, waits_at_last: str
+) -> None:
+    await create(node, player, "a.wav")
+    await patch(node, player, "loop", {"mode": mode})
+    for name in waiting:
+        await enqueue(node, player, f"{name}.wav")
+    async with following(node, player) as tape, listening(node, player):
+        for _ in plays.split():
+            await tape.until("TrackStart")
+        if at_last == "idle":
+            await at_rest(tape)
+        assert titles(tape, "TrackStart") == plays, (mode, waiting)
+        assert (await state(node, player))["loop"] == mode
+        assert await waiting_uris(node, player) == [f"{name}.wav" for name in waits_at_last.split()]
+
+
+async def test_at_a_skip(tmp_path: Path) -> None:
+    """mode x what waits: the selected track, its state, and what waits, after each of three skips."""
+    write_tracks(tmp_path)
+    table = {
+        ("none", ""): ["a idle", "a idle", "a idle"],
+        ("none", "bc"): ["b c", "c", "c idle"],
+        ("track", ""): ["a idle", "a idle", "a idle"],
+        ("track", "bc"): ["b c", "c", "c idle"],
+        ("queue", ""): ["a", "a", "a"],
+        ("queue", "bc"): ["b c a", "c a b", "a b c"],
+    }
+    async with running_node(tmp_path, PATIENT) as node:
+        for number, ((mode, waiting), wanted) in enumerate(table.items()):
+            player = f"p{number}"
+            await create(node, player, "a.wav")
+            await patch(node, player, "loop", {"mode": mode})
+            for name in waiting:
+                await enqueue(node, player, f"{name}.wav")
+            seen = []
+            for _ in wanted:
+                await order(node, player, "skip")
+                # An answer means done: the next GET shows it.
+                now = await state(node, player)
+                waits = [uri.removesuffix(".wav") for uri in await waiting_uris(node, player)]
+                idle = ["idle"] if now["state"] == "idle" else []
+                seen.append(" ".join([now["track"]["info"]["title"], *idle, *waits]))
+                assert now["queueLength"] == len(waits)
+            assert seen == wanted, (mode, waiting)
+
+
+async def test_a_looped_queue_keeps_ids_and_metadata(tmp_path: Path) -> None:
+    write_tracks(tmp_path)
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "a.wav")
+        await patch(node, "p", "loop", {"mode": "queue"})
+        wanted = [
+            {"id": await enqueue(node, "p", uri, metadata), "uri": uri, "metadata": metadata}
+            for uri, metadata in (("b.wav", {"by": "ä"}), ("b.wav", [1, None]), ("./c.wav", "text"))
+        ]
+        assert all(str(uuid.UUID(str(entry["id"]))) == entry["id"] for entry in wanted)
+        assert (await node.request("GET", "/v0/players/p/queue")).json() == wanted
+        await order(node, "p", "skip", "skip", "skip", "skip")
+        again = (await node.request("GET", "/v0/players/p/queue")).json()
+        assert again == wanted
+        assert len({entry["id"] for entry in again}) == 3
+
+
+async def test_an_idle_player_plays_a_new_track_at_once_and_its_last_one_again(tmp_path: Path) -> None:
+    write_tracks(tmp_path)
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await create(node, "p", "a.wav")
+        async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
+            await at_rest(tape)
+            await order(node, "p", "play")
+            await at_rest(tape)
+            await enqueue(node, "p", "b.wav")
+            await at_rest(tape)
+            resting = await state(node, "p")
+            assert (resting["state"], resting["track"]["info"]["title"]) == ("idle", "b")
+            await order(node, "p", "pause", "play", "pause")
+            assert (await state(node, "p"))["paused"]
+            await delete(node, "p")
+            await tape.closed()
+            await ear.closed()
+        # At last b was selected again by `play`, and paused before its first frame.
+        assert (titles(tape, "TrackStart"), titles(tape, "TrackEnd")) == ("a a b", "a a b b")
+        ends = [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
+        assert ends == ["finished", "finished", "finished", "stopped"]
+
+
+async def test_skip_in_every_state(tmp_path: Path) -> None:
+    write_tracks(tmp_path)
+    async with MediaServer() as server, running_node(tmp_path, IMPATIENT) as node:
+        stalled = server.serve("/stalled", stall())
+
+        async def skipped(player: str, until: dict[str, Any]) -> list[str]:
+            """The events of a skip once the player is as `until` says."""
+            await until_state(node, player, lambda now: until.items() <= now.items())
+            async with following(node, player) as tape:
+                await order(node, player, "skip")
+                if until["state"] != "idle":
+                    await tape.until("TrackEnd")
+                await delete(node, player)
+                await tape.closed()
+                return tape.summary()
+
+        await create(node, "loading", stalled)
+        assert await skipped("loading", {"state": "loading"}) == [
+            "TrackEnd stalled skipped",
+            "PlayerUpdate idle",
+            "PlayerDelete",
+        ]
+        await create(node, "playing", "long.flac")
+        assert await skipped("playing", {"state": "playing"}) == [
+            "TrackEnd long skipped",
+            "PlayerUpdate idle",
+            "PlayerDelete",
+        ]
+        await create(node, "paused", "long.flac")
+        await order(node, "paused", "pause")
+        assert (await skipped("paused", {"state": "loading", "paused": True}))[0] == "TrackEnd long skipped"
+        await create(node, "idle", "a.wav")
+        assert await skipped("idle", {"state": "idle"}) == ["PlayerDelete"]
+        await create(node, "failed", "missing.wav")
+        assert await skipped("failed", {"state": "failed"}) == [
+            "TrackEnd missing skipped",
+            "PlayerUpdate idle",
+            "PlayerDelete",
+        ]
+
+
+async def test_pause_survives_the_change_of_tracks(tmp_path: Path) -> None:
+    write_tracks(tmp_path)
+    async with running_node(tmp_path, IMPATIENT) as node:
+        await create(node, "p", "a.wav")
+        await order(node, "p", "pause", "pause")
+        await enqueue(node, "p", "b.wav")
+        async with following(node, "p", "?since=0") as tape:
+            await order(node, "p", "skip")
+            now = await state(node, "p")
+            assert (now["paused"], now["track"]["info"]["title"]) == (True, "b")
+            await order(node, "p", "play")
+            end = await tape.until("TrackEnd", reason="finished")
+            assert end["track"]["info"]["title"] == "b"
+            assert tape.summary().count("PlayerPause") == tape.summary().count("PlayerResume") == 1

@@ -1,0 +1,80 @@
+"""How a node ends while everything is going on, and what it leaves behind: nothing."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.command import PATIENCE_S
+from tests.support.e2e_players import PATIENT, create, enqueue
+from tests.support.e2e_sockets import following, listening
+from tests.support.eventually import eventually
+from tests.support.http_client import connected, websocket
+from tests.support.media_server import MediaServer, media, stall
+from tests.support.processes import exists
+from tests.support.running_node import running_node
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: int) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "song.wav").write_bytes(wav(music(20.0)))
+    async with (
+        MediaServer() as server,
+        running_node(tmp_path, PATIENT, variables={"TMPDIR": str(temporary)}) as node,
+        connected(node.port) as streaming,
+    ):
+        await create(node, "playing", "song.wav")
+        await create(node, "loading", server.serve("/stalled", stall()))
+        await create(node, "fetching", server.serve("/song.wav", media(wav(music(20.0)), ranges=False)))
+        await enqueue(node, "playing", "missing.wav")
+        streaming.send_request("GET", "/v0/players/playing/stream.wav")
+        await streaming.read_head()
+        async with (
+            following(node, "playing") as tape,
+            listening(node, "playing") as ear,
+            listening(node, "fetching") as other_ear,
+            listening(node, "loading") as waiting_ear,
+            websocket(node.port, "/v0/players/playing/ws", receive_buffer_bytes=4096),
+            connected(node.port) as half_asked,
+        ):
+            half_asked.send(b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+            await asyncio.gather(ear.frames_heard(20), other_ear.frames_heard(20))
+            decoders = node.decoder_pids()
+            assert decoders
+            node.process.send_signal(number)
+            closed = await asyncio.gather(tape.closed(), ear.closed(), other_ear.closed(), waiting_ear.closed())
+            assert set(closed) == {1001}
+            chunks = [chunk async for chunk in streaming.chunks()]  # to the last one, that ends the body
+            assert len(b"".join(chunks)) > 44
+            async with asyncio.timeout(PATIENCE_S):
+                assert await node.process.wait() == 0
+        assert not [pid for pid in decoders if exists(pid)]
+        assert not any("ERROR" in line for line in node.log)
+    assert list(temporary.iterdir()) == []
+
+
+async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(0.2)))
+    async with MediaServer() as server, running_node(tmp_path) as node:
+        url = server.serve("/song.wav", media(wav(music(0.2)), headers="Connection: close\r\n"))
+        uris = ["song.wav", url, "missing.wav"] * 5
+
+        async def use(player: str, uri: str) -> None:
+            await create(node, player, uri)
+            async with following(node, player, "?since=0") as tape, listening(node, player):
+                await tape.until("TrackEnd")
+                assert (await node.request("DELETE", f"/v0/players/{player}")).status == 204
+
+        await asyncio.gather(*(use(f"first-{number}", uri) for number, uri in enumerate(uris)))
+        await server.all_gone()
+        before, decoders = node.open_descriptors(), node.decoder_pids()
+        for turn in range(3):
+            await asyncio.gather(*(use(f"{turn}-{number}", uri) for number, uri in enumerate(uris)))
+        await server.all_gone()
+        await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
+        assert node.decoder_pids() == decoders
+        assert (await node.request("GET", "/v0/players")).json() == []

@@ -1,0 +1,120 @@
+"""What a node opens and what it refuses, as it is configured: on create, on queue, and where a redirect leads."""
+
+import json
+from pathlib import Path
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import PATIENT, create, hear_to_end, refusal
+from tests.support.media_server import Canary, MediaServer, media, redirect
+from tests.support.running_node import RunningNode, running_node
+
+SOUND = music(0.3)
+
+
+async def refused(node: RunningNode, uri: str) -> tuple[int, str, str]:
+    """Status, code and message of what create answers, and alike the queue of the player `queue`."""
+    by_queue = await node.request("POST", "/v0/players/queue/queue", {"uri": uri, "metadata": {}})
+    by_create = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
+    assert refusal(by_queue) == refusal(by_create), uri
+    return *refusal(by_create), by_create.json()["message"]
+
+
+async def failure(node: RunningNode, player: str, uri: str) -> str:
+    """The summary of the only exception of a player that shall play `uri`."""
+    heard = await hear_to_end(node, player, uri)
+    (exception,) = (text for text in heard.summary if text.startswith("TrackException"))
+    assert heard.pcm == b""
+    return exception.split()[-1]
+
+
+async def test_patterns(tmp_path: Path) -> None:
+    patterns = {"blocked": ["secret", r"^evil\.example$", r"token=\d"], "allowed": [r"^127\.0\.0\.1$", "music"]}
+    lines = "".join(f"{name} = {json.dumps(values)}\n" for name, values in patterns.items())
+    async with (
+        MediaServer() as server,
+        Canary() as forbidden,
+        running_node(tmp_path, f"{PATIENT}[sources]\n{lines}") as node,
+    ):
+        await create(node, "queue", server.url("/song.wav"))
+        for uri in (
+            server.url("/secret.wav"),
+            server.url("/%73ecret.wav"),  # the same, written in another way
+            server.url("/song.wav?x=secret"),
+            server.url("/song.wav?token=1"),
+            "http://evil.example/music",
+            "http://EVIL.example./music",
+            "http://other.example/",
+            "http://other.example/?music",  # allowed is not looked for in the query
+            "http://other.example/#music",
+            "/elsewhere/song.wav",
+        ):
+            assert (await refused(node, uri))[:2] == (403, "source_blocked"), uri
+        server.serve("/song.wav", media(wav(SOUND)))
+        server.serve("/to-song", redirect("/song.wav"))
+        server.serve("/to-hidden", redirect("/secret.wav"))
+        server.serve("/to-other", redirect(f"http://localhost:{forbidden.port}/song.wav"))
+        assert (await hear_to_end(node, "song", server.url("/to-song"))).pcm[: 4 * 14_400] == pcm_of(SOUND)
+        assert await failure(node, "one", server.url("/to-hidden")) == "source_blocked"
+        assert await failure(node, "two", server.url("/to-other")) == "source_blocked"
+        assert "/secret.wav" not in {request.path for request in server.requests}
+        assert forbidden.connections == 0
+        await create(node, "allowed", "http://other.example/music?x")
+
+
+async def test_refusals_name_the_key_that_would_allow_it(tmp_path: Path) -> None:
+    song = tmp_path / "song.wav"
+    song.write_bytes(wav(SOUND))
+    async with Canary() as forbidden:
+        config = f"{PATIENT}[sources]\nfiles = false\nprivate_networks = false\n"
+        async with running_node(tmp_path, config) as node:
+            await create(node, "queue", "http://example.org/")
+            for uri in (str(song), f"file://{song}", "song.wav"):
+                status, code, message = await refused(node, uri)
+                assert (status, code) == (403, "source_refused")
+                assert "sources.files" in message
+            for host in ("127.0.0.1", "localhost", "[::1]", "10.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
+                answer = await node.request(
+                    "POST", "/v0/players", {"id": f"x{len(host)}", "uri": f"http://{host}:{forbidden.port}/x"}
+                )
+                if answer.status == 201:  # a name is looked up when it is opened
+                    assert await failure(node, f"y{len(host)}", f"http://{host}:{forbidden.port}/x") == "source_refused"
+                else:
+                    assert refusal(answer) == (403, "source_refused"), host
+                    assert "sources.private_networks" in answer.json()["message"]
+        assert forbidden.connections == 0
+        log = "".join(node.log)
+        assert "sources.files" in log
+        assert "sources.private_networks" in log
+
+
+async def test_a_list_of_folders_is_all_that_may_be_read(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "song.wav").write_bytes(wav(SOUND))
+    (inside / "link.wav").symlink_to(outside / "song.wav")
+    async with running_node(tmp_path, f'{PATIENT}[sources]\nfiles = ["{inside}"]\n') as node:
+        assert (await hear_to_end(node, "song", str(inside / "song.wav"))).pcm == pcm_of(SOUND)
+        await create(node, "queue", str(inside / "song.wav"))
+        for uri in (
+            str(outside / "song.wav"),
+            f"{inside}/../outside/song.wav",
+            f"file://{inside}/%2e%2e/outside/song.wav",
+        ):
+            status, code, message = await refused(node, uri)
+            assert (status, code) == (403, "source_refused"), uri
+            assert "sources.files" in message
+        assert await failure(node, "link", str(inside / "link.wav")) == "source_refused"
+
+
+async def test_the_node_never_opens_itself(tmp_path: Path) -> None:
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        for host in ("127.0.0.1", "localhost"):
+            own = f"http://{host}:{node.port}/v0/players"
+            answer = await node.request("POST", "/v0/players", {"id": host, "uri": own})
+            if answer.status == 201:
+                assert await failure(node, f"{host}-again", own) == "source_refused"
+            else:
+                assert refusal(answer) == (403, "source_refused")
+        leads_back = server.serve("/back", redirect(f"http://127.0.0.1:{node.port}/info"))
+        assert await failure(node, "back", leads_back) == "source_refused"

@@ -1,0 +1,156 @@
+"""Clients of a running node's two sockets that keep all they get, made with an ordinary client library.
+
+async with listening(node, "p") as ear, following(node, "p") as tape:
+    await ear.frames_heard(50); ear.pcm; await tape.until("TrackEnd"); await ear.closed()
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import aiohttp
+
+from tests.support.running_node import RunningNode
+
+PATIENCE_S = 60.0
+
+EventFields: TypeAlias = dict[str, Any]
+
+
+class _SocketReader:
+    """Reads a socket to its end; `_changed` is set with every message."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._changed = asyncio.Event()
+        self._reading = asyncio.create_task(self._read())
+        self.close_code: int | None = None
+
+    async def closed(self) -> int | None:
+        """The code with which the node closes the socket; 1006 when it is cut."""
+        await asyncio.wait_for(asyncio.shield(self._reading), PATIENCE_S)
+        return self.close_code
+
+    async def stop(self) -> None:
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _wait_for_more(self) -> None:
+        assert not self._reading.done(), f"the node closed the socket with {self.close_code}"
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _read(self) -> None:
+        async for message in self._socket:
+            self._take(message)
+            self._changed.set()
+        self.close_code = self._socket.close_code
+        self._changed.set()
+
+    def _take(self, message: aiohttp.WSMessage) -> None:
+        raise NotImplementedError
+
+
+class Ear(_SocketReader):
+    """What comes on an audio socket. `arrivals_s` are the times of the frames, by the loop's clock."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.frames: list[bytes] = []
+        self.arrivals_s: list[float] = []
+        super().__init__(socket)
+
+    @property
+    def pcm(self) -> bytes:
+        return b"".join(self.frames)
+
+    async def frames_heard(self, count: int) -> None:
+        """Waits until `count` frames have come since the socket was opened."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(self.frames) < count:
+                await self._wait_for_more()
+
+    async def more_frames(self, count: int) -> bytes:
+        """The next `count` frames from now on."""
+        start = len(self.frames)
+        await self.frames_heard(start + count)
+        return b"".join(self.frames[start : start + count])
+
+    def _take(self, message: aiohttp.WSMessage) -> None:
+        assert message.type is aiohttp.WSMsgType.BINARY, message
+        assert len(message.data) == 3840
+        self.frames.append(message.data)
+        self.arrivals_s.append(asyncio.get_running_loop().time())
+
+
+class Tape(_SocketReader):
+    """What comes on an event socket. `events` holds all; `until` walks through them."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.events: list[EventFields] = []
+        self._seen = 0
+        super().__init__(socket)
+
+    async def until(self, op: str, **fields: object) -> EventFields:
+        """The next event of this kind with these fields; what came before it is passed over."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                while self._seen < len(self.events):
+                    event = self.events[self._seen]
+                    self._seen += 1
+                    if event["op"] == op and fields.items() <= event.items():
+                        return event
+                await self._wait_for_more()
+
+    def summary(self) -> list[str]:
+        """The events in short, one text each: the kind, and what distinguishes it."""
+        return [summary(event) for event in self.events]
+
+    def _take(self, message: aiohttp.WSMessage) -> None:
+        assert message.type is aiohttp.WSMsgType.TEXT, message
+        self.events.append(json.loads(message.data))
+
+
+def summary(event: EventFields) -> str:
+    """Such as `TrackStart one`, `TrackEnd one finished`, `PlayerUpdate idle`, `QueueUpdate 0`."""
+    parts = [event["op"]]
+    if "track" in event and event["op"] != "PlayerState":
+        parts.append(event["track"]["info"]["title"])
+    parts += [str(event[name]) for name in ("reason", "state", "length", "mode") if name in event]
+    if "error" in event:
+        parts.append(event["error"]["code"])
+    return " ".join(parts)
+
+
+@asynccontextmanager
+async def listening(node: RunningNode, player: str, **headers: str) -> AsyncIterator[Ear]:
+    """A listener on `/ws`, from its upgrade on."""
+    async with _socket(node, f"/v0/players/{player}/ws", headers) as socket:
+        ear = Ear(socket)
+        try:
+            yield ear
+        finally:
+            await ear.stop()
+
+
+@asynccontextmanager
+async def following(node: RunningNode, player: str, query: str = "", **headers: str) -> AsyncIterator[Tape]:
+    """A client on `/events`, from its upgrade on."""
+    async with _socket(node, f"/v0/players/{player}/events{query}", headers) as socket:
+        tape = Tape(socket)
+        try:
+            yield tape
+        finally:
+            await tape.stop()
+
+
+@asynccontextmanager
+async def _socket(
+    node: RunningNode, target: str, headers: dict[str, str]
+) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.ws_connect(f"{node.url}{target}", max_msg_size=0) as socket,
+    ):
+        yield socket
