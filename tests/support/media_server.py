@@ -271,13 +271,19 @@ class MediaServer:
 
 @dataclass
 class Canary:
-    """A listener that must stay alone: counts who connects."""
+    """A listener that must stay alone: counts who connects. The host "::" is every address, of IPv4 too."""
 
     host: str = "127.0.0.1"
     connections: int = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self.host, 0)
+        if self.host == "::":
+            has_ipv6 = socket.has_dualstack_ipv6()
+            family, host = (socket.AF_INET6, "::") if has_ipv6 else (socket.AF_INET, "0.0.0.0")
+            everywhere = socket.create_server((host, 0), family=family, dualstack_ipv6=has_ipv6)
+            self._server = await asyncio.start_server(self._accept, sock=everywhere)
+        else:
+            self._server = await asyncio.start_server(self._accept, self.host, 0)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -1,0 +1,377 @@
+"""The guard of a whole node: no way of writing, naming or leading to a private address makes it dial one."""
+
+# ruff: noqa: RUF001 - letters and digits that look like others are what is tried here
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import PATIENT, create, hear_all, hear_to_end, refusal
+from tests.support.hls import media_playlist, serve_cut, serve_text, ts
+from tests.support.media_server import Canary, MediaServer, media, redirect
+from tests.support.pretended_internet import PUBLIC, PretendedInternet
+from tests.support.resolving import html
+from tests.support.running_node import RunningNode, running_node
+
+SOUND: Final = music(0.2)
+SONG: Final = wav(SOUND)
+
+# Ways to write, and names for, this machine. Some lead nowhere but must not be tried either.
+HOSTS: Final = (
+    "127.0.0.1",
+    "127.1",
+    "127.0.1",
+    "0x7f.1",
+    "0X7F.0x0.0x0.0x1",
+    "0x7f000001",
+    "2130706433",
+    "017700000001",
+    "0177.0.0.1",
+    "00000177.0.0.01",
+    "127.0.0.1.",
+    "127.255.255.254",
+    "0.0.0.0",
+    "0",
+    "１２７.０.０.１",
+    "127。0．0｡1",
+    "①②⑦.⓪.⓪.①",
+    "localhost",
+    "LOCALHOST",
+    "localhost.",
+    "ｌｏｃａｌｈｏｓｔ",
+    "ⓛocalhoſt",
+    "radio.localhost",
+    "radio.localhost.",
+    "[::1]",
+    "[::]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::ffff:127.0.0.1]",
+    "[::FFFF:7f00:1]",
+    "[::127.0.0.1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::7f00:1]",
+    "[2002:7f00:1::]",
+    "[fe80::1]",
+    "[fec0::1]",
+    "[fd00::1]",
+    "[ff02::1]",
+    "10.0.0.1",
+    "100.64.0.1",
+    "169.254.169.254",
+    "192.0.0.8",
+    "192.168.0.1",
+    "198.18.0.1",
+    "224.0.0.1",
+    "255.255.255.255",
+)
+# No host at all, or one with more to it than a host: bad input.
+NO_HOSTS: Final = (
+    "",
+    ".",
+    "127.0.0.1..",
+    "127.0.0.256",
+    "0x7f.1.1.1.1",
+    "4294967296",
+    "08.1",
+    "127.0.0.1%2e",
+    "loc%61lhost",
+    "127.0.0.1\\@" + PUBLIC,
+    "127.0.0.1@" + PUBLIC,
+    PUBLIC + "@127.0.0.1",
+    PUBLIC + "\t",
+    "127.0.0.1 ",
+    "[::1",
+    "[::1%25lo]",
+    "[::ffff:127.1]",
+    "local\u200bhost",
+    "local\u00adhost",
+)
+
+
+ALLOWING_KEY: Final = "sources.private_networks"
+
+
+@asynccontextmanager
+async def closed_node(folder: Path, internet: PretendedInternet, config: str = "") -> AsyncIterator[RunningNode]:
+    """A node that dials public addresses only."""
+    sources = "[sources]\nprivate_networks = false\n"
+    async with running_node(folder, PATIENT + sources + config, variables=internet.variables) as node:
+        yield node
+
+
+@pytest.fixture
+def internet(tmp_path: Path) -> PretendedInternet:
+    return PretendedInternet(tmp_path / "internet")
+
+
+async def require_refused_when_played(node: RunningNode, uris: list[str], song: str) -> None:
+    """Each is let in by its form; then its refusal is told, and the song behind it is heard."""
+    players = [(f"p{number}", uri) for number, uri in enumerate(uris)]
+    for (_, uri), heard in zip(
+        players, await asyncio.gather(*(hear_to_end(node, player, uri, song) for player, uri in players)), strict=True
+    ):
+        told = [event for event in heard.events if event["op"].startswith("Track")]
+        assert [event["op"] for event in told] == ["TrackException", "TrackEnd", "TrackStart", "TrackEnd"], uri
+        error = told[0]["error"]
+        assert error["code"] == "source_refused", (uri, error)
+        assert error["stage"] in ("connect", "read")
+        assert heard.pcm == pcm_of(SOUND), uri
+    for uri in uris:
+        answer = await node.request("GET", f"/v0/loadtracks?identifier={quote(uri, safe='')}")
+        assert refusal(answer) == (403, "source_refused"), uri
+
+
+async def test_each_way_to_write_a_host(tmp_path: Path, internet: PretendedInternet) -> None:
+    async with Canary(host="::") as canary, closed_node(tmp_path, internet) as node:
+        await create(node, "queue", f"http://{PUBLIC}:9/")
+        for status, code, hosts in ((403, "source_refused", HOSTS), (400, "bad_request", NO_HOSTS)):
+            for host in hosts:
+                for scheme in ("http", "HTTPS"):
+                    uri = f"{scheme}://{host}:{canary.port}/song.wav"
+                    for target in ("/v0/players", "/v0/players/queue/queue"):
+                        answer = await node.request("POST", target, {"id": "new", "uri": uri, "metadata": {}})
+                        assert refusal(answer) == (status, code), uri
+                        assert status == 400 or ALLOWING_KEY in answer.json()["message"]
+                    loaded = await node.request("GET", f"/v0/loadtracks?identifier={quote(uri, safe='')}")
+                    assert loaded.status == (403 if status == 403 else 200), uri
+                    assert status == 403 or loaded.json() == {"loadType": "empty", "data": {}}
+        for uri in (f"http://{PUBLIC}/{'x' * 4096}", "http://" + "1." * 2100):
+            answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
+            assert refusal(answer) == (400, "bad_request")
+        assert len((await node.request("GET", "/v0/players")).json()) == 1
+        assert canary.connections == 0
+
+
+async def test_where_private_networks_are_allowed_the_same_hosts_are_dialled(
+    tmp_path: Path, internet: PretendedInternet
+) -> None:
+    """So the other tests' canaries would have been reached."""
+    internet.name("several.example", [PUBLIC, "127.0.0.1"])
+    config = PATIENT + "[sources]\nprivate_networks = true\n"
+    async with MediaServer() as server, running_node(tmp_path, config, variables=internet.variables) as node:
+        server.serve("/song.wav", media(SONG))
+        hosts = ("127.1", "0x7f.1", "2130706433", "017700000001", "127.0.0.1.", "１２７.０.０.１", "[::ffff:127.0.0.1]")
+        names = ("localhost", "localhost.", "ⓛocalhoſt", "several.example", "SEVERAL.example.")
+        uris = {host: f"http://{host}:{server.port}/song.wav" for host in (*hosts, *names)}
+        for host, heard in (await hear_all(node, uris)).items():
+            assert heard.pcm == pcm_of(SOUND), host
+
+
+async def test_names(tmp_path: Path, internet: PretendedInternet) -> None:
+    names = {
+        "private.example": ["127.0.0.1"],
+        "last.example": [PUBLIC, "127.0.0.1"],
+        "first.example": ["127.0.0.1", PUBLIC],
+        "mapped.example": ["::ffff:127.0.0.1"],
+        "translated.example": ["64:ff9b::7f00:1"],
+        "tunnelled.example": ["2002:7f00:1::"],
+        "metadata.example": [PUBLIC, "169.254.169.254"],
+        "xn--bcher-kva.example": ["127.0.0.1"],
+    }
+    for name, addresses in names.items():
+        internet.name(name, addresses)
+    internet.name("public.example", [PUBLIC])
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary(host="::") as canary,
+        closed_node(tmp_path, internet) as node,
+    ):
+        server.serve("/song.wav", media(SONG))
+        song = f"http://public.example:{server.port}/song.wav"
+        assert (await hear_to_end(node, "control", song)).pcm == pcm_of(SOUND)
+        uris = [f"http://{name}:{canary.port}/x.wav" for name in names]
+        uris += [f"http://bücher.example:{canary.port}/x.wav", f"https://Private.Example.:{canary.port}/x.wav"]
+        await require_refused_when_played(node, uris, song)
+        assert canary.connections == 0
+        # Nor is the public one of several addresses tried.
+        assert {request.path for request in server.requests} == {"/song.wav"}
+        assert len({reply.writer for reply in server.replies}) == server.connections
+
+
+async def test_a_name_that_turns_private_after_its_first_lookup(tmp_path: Path, internet: PretendedInternet) -> None:
+    internet.name("rebinding.example", [PUBLIC], ["127.0.0.1"])
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary(host="::") as canary,
+        closed_node(tmp_path, internet) as node,
+    ):
+        server.serve("/to-itself", redirect(f"http://rebinding.example:{canary.port}/song.wav"))
+        song = server.serve("/song.wav", media(SONG))
+        uri = f"http://rebinding.example:{server.port}/to-itself"
+        heard = await hear_to_end(node, "p", uri, song)
+        assert [event["error"]["code"] for event in heard.events if event["op"] == "TrackException"] == [
+            "source_refused"
+        ]
+        assert internet.lookups("rebinding.example") == 2
+        assert canary.connections == 0
+
+
+async def test_what_a_public_server_leads_to(tmp_path: Path, internet: PretendedInternet) -> None:
+    internet.name("private.example", ["127.0.0.1"])
+    secret = tmp_path / "secret.wav"
+    secret.write_bytes(SONG)
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary(host="::") as canary,
+        closed_node(tmp_path, internet) as node,
+    ):
+        song = server.serve("/song.wav", media(SONG))
+        hosts = ("127.1", "[::ffff:7f00:1]", "localhost.", "private.example", "①②⑦.⓪.⓪.①")
+        bad = [f"http://{host}:{canary.port}/x.ts" for host in hosts]
+        lines = serve_cut(server, ts(SOUND, 2))
+        redirected = []
+        for number, uri in enumerate((*bad, secret.as_uri(), f"http://{PUBLIC}@127.0.0.1:{canary.port}/")):
+            # In a header only ASCII is sure to arrive.
+            location = uri if uri.isascii() else quote(uri, safe=":/[]")
+            server.serve(f"/redirect/{number}", redirect(location))
+            server.serve(f"/twice/{number}", redirect(f"/redirect/{number}", 307))
+            redirected += [server.url(f"/redirect/{number}"), server.url(f"/twice/{number}")]
+        streams = []
+        for number, uri in enumerate((*bad, redirected[0], secret.as_uri())):
+            for kind, playlist in (
+                ("segment", media_playlist([uri])),
+                ("map", media_playlist([f'#EXT-X-MAP:URI="{uri}"', *lines])),
+                ("master", f"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\n{uri}\n"),
+            ):
+                streams.append(serve_text(server, f"/{kind}/{number}.m3u8", playlist))
+        await require_refused_when_played(node, redirected + streams, song)
+        assert canary.connections == 0
+
+
+async def test_entries_of_a_playlist(tmp_path: Path, internet: PretendedInternet) -> None:
+    internet.name("private.example", ["127.0.0.1"])
+    (tmp_path / "secret.wav").write_bytes(SONG)
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary(host="::") as canary,
+        closed_node(tmp_path, internet) as node,
+    ):
+        server.serve("/song.wav", media(SONG))
+        server.serve("/away", redirect(f"http://127.0.0.1:{canary.port}/"))
+        hosts = ("127.1", "localhost.", "[::1]", "private.example")
+        entries = [f"http://{host}:{canary.port}/x.wav" for host in hosts]
+        entries += [(tmp_path / "secret.wav").as_uri(), "/away", "song.wav"]
+        # Seen before the first track is chosen, and when it is opened.
+        for name in ("list.m3u", "list"):
+            uri = serve_text(server, f"/{name}", "\n".join(entries), "audio/x-mpegurl")
+            heard = await hear_to_end(node, f"player-of-{name}", uri)
+            assert heard.pcm == pcm_of(SOUND)
+            codes = {event["error"]["code"] for event in heard.events if event["op"] == "TrackException"}
+            assert codes == {"source_refused"}
+        only_bad = serve_text(server, "/bad.m3u", "\n".join(entries[:3]), "audio/x-mpegurl")
+        heard = await hear_to_end(node, "bad", only_bad)
+        (error,) = (event["error"] for event in heard.events if event["op"] == "TrackException")
+        assert (error["code"], error["message"]) == (
+            "empty",
+            "The playlist has no entry that this node may play.",
+        )
+        assert canary.connections == 0
+
+
+async def test_pages(tmp_path: Path, internet: PretendedInternet) -> None:
+    pytest.importorskip("yt_dlp", reason="the extra `resolver` is not installed")
+    internet.name("private.example", ["127.0.0.1"])
+    resolver = '[resolver]\nenabled = true\nsites = ["generic"]\ntimeout_ms = 60000\n'
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary(host="::") as canary,
+        closed_node(tmp_path, internet, resolver) as node,
+    ):
+        song = server.serve("/song.wav", media(SONG))
+        server.serve("/good", html("", '<audio src="song.wav"></audio>'))
+        assert (await hear_to_end(node, "control", server.url("/good"))).pcm == pcm_of(SOUND)
+        for number, host in enumerate(("127.1", "private.example")):
+            bad = f"http://{host}:{canary.port}/song.wav"
+            server.serve(f"/away/{number}", redirect(bad))
+            pages = (
+                server.serve(f"/page/{number}", html("", f'<audio src="{bad}"></audio>')),
+                server.serve(f"/moving/{number}", html(f'<meta http-equiv="refresh" content="0; url={bad}">')),
+                server.serve(f"/turning/{number}", html("", f'<audio src="/away/{number}"></audio>')),
+                server.url(f"/away/{number}"),
+            )
+            for page in pages:
+                heard = await hear_to_end(node, "p", page, song)
+                (error,) = (event["error"] for event in heard.events if event["op"] == "TrackException")
+                assert error["code"] in ("source_refused", "resolve_failed"), (page, error)
+                assert heard.pcm == pcm_of(SOUND)
+                # Tells links only; one that is plainly private is refused here already.
+                resolved = await node.request("GET", f"/v0/resolve?url={quote(page, safe='')}")
+                assert b"127.0.0.1" not in resolved.body.replace(PUBLIC.encode(), b"") or resolved.status == 403, page
+        assert canary.connections == 0
+
+
+async def test_the_nodes_own_port_however_it_is_written(tmp_path: Path, internet: PretendedInternet) -> None:
+    internet.name("own.example", ["127.0.0.1"])
+    internet.name("among.example", ["127.0.0.2", "127.0.0.1"])
+    private = PATIENT + "[sources]\nprivate_networks = true\n"
+    for host in ("127.0.0.1", "0.0.0.0"):
+        async with (
+            MediaServer() as server,
+            running_node(tmp_path, private, arguments=("--host", host), variables=internet.variables) as node,
+        ):
+            song = server.serve("/song.wav", media(SONG))
+            literal = ["127.1", "2130706433", "[::ffff:127.0.0.1]", "localhost", "0", "127.0.0.1.", "①②⑦.⓪.⓪.①"]
+            literal += [] if host == "127.0.0.1" else ["127.0.0.2", PUBLIC]
+            own = [f"http://{text}:{node.port}/info" for text in literal]
+            for uri in own:
+                answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
+                assert refusal(answer) == (403, "source_refused"), uri
+                assert "own address" in answer.json()["message"]
+            named = [f"http://{name}:{node.port}/info" for name in ("own.example", "among.example")]
+            server.serve("/redirect", redirect(own[0]))
+            streams = [serve_text(server, f"/{number}.m3u8", media_playlist([uri])) for number, uri in enumerate(own)]
+            await require_refused_when_played(node, [*named, server.url("/redirect"), *streams], song)
+
+
+async def test_only_regular_files_and_no_word_about_others(tmp_path: Path) -> None:
+    music_folder = tmp_path / "music"
+    music_folder.mkdir()
+    (tmp_path / "there.wav").write_bytes(SONG)
+    (music_folder / "song.wav").write_bytes(SONG)
+    os.mkfifo(music_folder / "fifo.wav")
+    for name, target in {
+        "there": tmp_path / "there.wav",
+        "missing": tmp_path / "missing.wav",
+        "device": Path("/dev/zero"),
+        "system": Path("/proc/version"),
+        "fd": Path("/proc/self/fd/0"),
+        "folder": tmp_path,
+        "circle": music_folder / "circle",
+    }.items():
+        (music_folder / name).symlink_to(target)
+    (music_folder / "up").symlink_to(tmp_path)
+    config = f'{PATIENT}[sources]\nfiles = ["{music_folder}"]\n'
+    async with running_node(tmp_path, config) as node:
+        inside = {name: str(music_folder / name) for name in ("there", "missing", "up/there.wav", "up/missing.wav")}
+        inside |= {name: str(music_folder / name) for name in ("device", "system", "fd", "folder", "circle")}
+        inside |= {"fifo": (music_folder / "fifo.wav").as_uri(), "self": str(music_folder)}
+        heard = await asyncio.gather(
+            *(hear_to_end(node, f"p{number}", uri, "music/song.wav") for number, uri in enumerate(inside.values()))
+        )
+        errors = {}
+        for name, what in zip(inside, heard, strict=True):
+            (errors[name],) = (event["error"] for event in what.events if event["op"] == "TrackException")
+            assert what.pcm == pcm_of(SOUND), name
+        outside = errors["there"]
+        assert outside["code"] == "source_refused"
+        for name in ("missing", "up/there.wav", "up/missing.wav", "device", "system", "fd", "folder"):
+            assert errors[name] == outside, name
+        for name in ("circle", "fifo", "self"):
+            assert errors[name]["code"] == "file_unreadable", name
+        texts = set()
+        for uri in (
+            *("there.wav", "missing.wav", f"{music_folder}/../there.wav", f"{music_folder}/../missing.wav"),
+            *(f"file://{music_folder}/%2e%2e/there.wav", f"file://localhost{music_folder}/..%2Fmissing.wav"),
+            *(f"{music_folder}-other/song.wav", "/proc/../etc/passwd", "//etc/passwd", "file:////etc/passwd"),
+        ):
+            answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
+            assert refusal(answer) == (403, "source_refused"), uri
+            texts.add(answer.json()["message"])
+        assert len(texts) == 1

@@ -1,0 +1,78 @@
+"""A node that believes in an internet of the test's own: names that answer as told, and a public address on loopback.
+
+internet = PretendedInternet(tmp_path / "internet")
+internet.name("radio.example", [PUBLIC], ["127.0.0.1"])     # the second lookup answers otherwise
+async with MediaServer(host=PUBLIC) as server, running_node(folder, variables=internet.variables) as node: ...
+
+Nothing of the node is replaced. Python itself is changed in its process, below name lookup and below the table of
+special addresses, by the module `sitecustomize` that Python imports at its start.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+# An address of loopback that passes for one of the open internet.
+PUBLIC: Final = "127.0.0.77"
+
+_SITECUSTOMIZE: Final = """
+import ipaddress
+import json
+import pathlib
+import socket
+
+FOLDER = pathlib.Path(__file__).parent
+LOOKUPS = {}
+system_getaddrinfo = socket.getaddrinfo
+system_is_global = ipaddress.IPv4Address.is_global
+
+
+def getaddrinfo(host, port, family=0, type=0, proto=0, flags=0):
+    names = json.loads((FOLDER / "names.json").read_text())
+    if host not in names:
+        return system_getaddrinfo(host, port, family, type, proto, flags)
+    LOOKUPS[host] = LOOKUPS.get(host, 0) + 1
+    (FOLDER / f"{host}.lookups").write_text(str(LOOKUPS[host]))
+    answers = names[host]
+    found = []
+    for address in answers[min(LOOKUPS[host], len(answers)) - 1]:
+        found += system_getaddrinfo(address, port, 0, type, proto, socket.AI_NUMERICHOST)
+    return found
+
+
+socket.getaddrinfo = getaddrinfo
+ipaddress.IPv4Address.is_global = property(lambda self: str(self) == "PUBLIC" or system_is_global.fget(self))
+"""
+
+
+class PretendedInternet:
+    """Keeps its names in `folder`, which it makes. `variables` are for the node's environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: dict[str, list[list[str]]] = {}
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE.replace("PUBLIC", PUBLIC))
+        self._write()
+
+    @property
+    def variables(self) -> dict[str, str]:
+        inherited = os.environ.get("PYTHONPATH")
+        return {"PYTHONPATH": os.pathsep.join([str(self._folder), *([inherited] if inherited else [])])}
+
+    def name(self, host: str, *answers: list[str]) -> str:
+        """Lets `host` have these addresses: one list for each lookup, the last one for all that follow."""
+        self._names[host] = list(answers)
+        self._write()
+        return host
+
+    def lookups(self, host: str) -> int:
+        """How many times the node has looked `host` up."""
+        try:
+            return int((self._folder / f"{host}.lookups").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def _write(self) -> None:
+        (self._folder / "names.json").write_text(json.dumps(self._names))
