@@ -26,8 +26,8 @@ def test_after_its_time_a_source_starts_anew() -> None:
     quarantine = Quarantine()
     quarantine.strike("a", 0.0)
     quarantine.strike("a", 0.5)
-    quarantine.strike("a", QUARANTINE_S)
-    assert not quarantine.is_quarantined("a", QUARANTINE_S)
+    quarantine.strike("a", QUARANTINE_S + 1)
+    assert not quarantine.is_quarantined("a", QUARANTINE_S + 1)
 
 
 def test_a_strike_long_ago_is_forgotten() -> None:
