@@ -1,6 +1,6 @@
 """A player's session in a decoder process, from the node's side: its sources, its plan, its frames.
 
-The decoder renders what is granted; this side keeps up to ten frames, so a busy decoder is not heard. A new plan
+The decoder renders what is granted; this side keeps up to twenty frames, so a busy decoder is not heard. A new plan
 (another source, other filters) voids frames that were not sent yet and has them rendered anew.
 """
 
@@ -15,7 +15,7 @@ from tonearm.audio.source_openings import SourceOpenings
 from tonearm.audio.title_schedule import TitleSchedule
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
 from tonearm.core.outcome import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -34,7 +34,8 @@ from tonearm.decoder.messages import (
     Want,
 )
 
-GRANT_STEP_FRAMES: Final = 5
+GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
+ENOUGH_FRAMES: Final = 200 // FRAME_MS  # with so much the sound goes on after a pause
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
 LATE_PLAN_STEP_FRAMES: Final = 2
 
@@ -109,7 +110,7 @@ class Sound:
     def can_flow(self) -> bool:
         """Enough is here to go on after a pause of the sound: 200 ms, or all there is up to the end."""
         buffer = self.buffer
-        if buffer.frames_ahead >= GRANT_FRAMES:
+        if buffer.frames_ahead >= ENOUGH_FRAMES:
             return True
         return buffer.frames_ahead > 0 and (buffer.holds_end or self._sounding in self._decoded)
 

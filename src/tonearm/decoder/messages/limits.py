@@ -3,7 +3,9 @@
 from typing import Final
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
-GRANT_FRAMES: Final = 10  # how far the decoder may render ahead of what was sent
+# How far the decoder may render ahead of what was sent. Half of it costs a tenth more CPU a frame at 50 players, for
+# more messages and more wake-ups; a change is heard as soon, because it is rendered anew from the next frame on.
+GRANT_FRAMES: Final = 20
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 # Shared memory in which the process writes down what it works on: 8 bytes for each piece of work that can go on at
