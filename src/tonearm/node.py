@@ -236,7 +236,8 @@ class Node:
 
     def _new_track(self, uri: str, metadata: Json) -> Track:
         self._opener.check(uri)
-        return Track.create(str(uuid.uuid4()), initial_track_info(parse_source_uri(uri)), metadata)
+        info = initial_track_info(parse_source_uri(uri).absolute(os.getcwd()))
+        return Track.create(str(uuid.uuid4()), info, metadata)
 
     async def _tracks(self, uri: str, metadata: Json) -> Sequence[Track]:
         """One, or the entries of a playlist. One that cannot be had is a track, which tells why when it is opened."""

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.support.e2e_players import PATIENT, create, delete, enqueue, refusal, waiting_uris
+from tests.support.e2e_players import PATIENT, create, delete, enqueue, refusal, state, waiting_uris
 from tests.support.e2e_sockets import listening
 from tests.support.http_client import WEBSOCKET_HEADERS
 from tests.support.running_node import running_node
@@ -39,6 +39,29 @@ async def test_every_id_that_is_accepted_can_be_reached(tmp_path: Path) -> None:
             answer = await node.request("POST", "/v0/players", {"id": wrong, "uri": "x.wav"})
             assert refusal(answer) == (400, "bad_request"), wrong
         assert (await node.request("GET", "/v0/players")).json() == []
+
+
+async def test_a_track_shows_what_was_given_and_what_is_opened(tmp_path: Path) -> None:
+    async with running_node(tmp_path, PATIENT) as node:
+        for number, (given, opened, title) in enumerate(
+            (
+                ("x y.wav", f"{tmp_path}/x y.wav", "x y"),
+                ("./a/../x.y.wav", f"{tmp_path}/x.y.wav", "x.y"),
+                ("file:///a%20b.flac", "/a b.flac", "a b"),
+                ("/music/ä.mp3", "/music/ä.mp3", "ä"),
+                (
+                    "http://Radio.Example:80/some%20song.mp3?x=1",
+                    "http://radio.example/some%20song.mp3?x=1",
+                    "some song",
+                ),
+            )
+        ):
+            await create(node, str(number), given)
+            info = (await state(node, str(number)))["track"]["info"]
+            assert (info["identifier"], info["uri"], info["title"]) == (given, opened, title)
+            # Before it is opened nothing else is known.
+            assert (info["length"], info["isSeekable"], info["isStream"], info["author"]) == (0, False, False, "")
+            assert info["sourceName"] == ("http" if given.startswith("http") else "file")
 
 
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
