@@ -1,6 +1,7 @@
 """Decoder processes that die while they play: tracks go on, and who ended a process twice is left alone."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from functools import partial
@@ -16,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.running_node import RunningNode, running_node
 
-NOISE = np.random.default_rng(9).uniform(-0.5, 0.5, (48_000 * 4, 2))
+NOISE = np.random.default_rng(9).uniform(-0.5, 0.5, (48_000 * 3, 2))
 
 
 def decoder(state: Any) -> int | None:
@@ -52,7 +53,7 @@ async def test_a_killed_decoder_is_not_heard(tmp_path: Path) -> None:
                 os.kill(victim, signal.SIGKILL)
                 victim = await new_decoder_of(node, "one", victim)
                 await one.more_frames(15)
-            await asyncio.gather(*(ear.frames_heard(200) for ear in (one, two, three)))
+            await asyncio.gather(*(ear.frames_heard(150) for ear in (one, two, three)))
             await tape.until("TrackEnd", reason="finished")
             await tape_three.until("TrackEnd", reason="finished")
         # The same track went on: not a sample is missing, here as little as in the other process.
@@ -80,7 +81,9 @@ def has_worked(process_id: int, ticks: int) -> bool:
 
 def holds(process_id: int, file: Path) -> bool:
     """Whether a process has the file open."""
-    return any(str(entry.readlink()) == str(file) for entry in Path(f"/proc/{process_id}/fd").iterdir())
+    with contextlib.suppress(FileNotFoundError):  # one that was just closed
+        return any(str(entry.readlink()) == str(file) for entry in Path(f"/proc/{process_id}/fd").iterdir())
+    return False
 
 
 async def test_a_source_that_ends_decoders_twice_is_quarantined(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ PEAK = 0.02 * 32768  # 24 dB more are still below the full scale
 MEASURED_FRAMES = 10
 
 
-async def settled(ear: Ear) -> bytes:
-    """What is heard some time after a change: what was on its way is through, and so is the filter's own swing."""
-    await ear.more_frames(30)
+async def settled(ear: Ear, frames: int = 15) -> bytes:
+    """What is heard so many frames after a change, when what was on its way is through."""
+    await ear.more_frames(frames)
     return await ear.more_frames(MEASURED_FRAMES)
 
 
@@ -46,13 +46,13 @@ async def test_each_band_has_its_gain_at_its_frequency(tmp_path: Path) -> None:
         async with _listening_to_all(node, [str(band) for band in gains]) as ears:
             for band, gain_db in gains.items():
                 await patch(node, str(band), "filters", {"eq": [{"band": band, "gain_db": gain_db}]})
-            all_heard = await asyncio.gather(*(settled(ears[str(band)]) for band in gains))
+            all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
             for (band, gain_db), heard in zip(gains.items(), all_heard, strict=True):
                 heard_db = 20 * np.log10(level_of(heard, BANDS_HZ[band]) / PEAK)
                 assert heard_db == pytest.approx(gain_db, abs=0.3), band
             for band in gains:
                 await patch(node, str(band), "filters", {"eq": []})
-            all_heard = await asyncio.gather(*(settled(ears[str(band)]) for band in gains))
+            all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
             for band, heard in zip(gains, all_heard, strict=True):
                 assert level_of(heard, BANDS_HZ[band]) == pytest.approx(PEAK, rel=0.001), band
 
