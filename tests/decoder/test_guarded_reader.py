@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.audio_files import flac, music
 from tonearm.core.failure import FailureCode, PlayError
+from tonearm.decoder.first_bytes import FIRST_BYTES, read_first_bytes
 from tonearm.decoder.guarded_reader import OPENING_BUDGET_BYTES, SILENT_BUDGET_BYTES, GuardedReader
 from tonearm.decoder.opening import open_audio
 
@@ -53,6 +54,21 @@ def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> N
     with pytest.raises(PlayError) as caught:
         open_audio(guard(Slow(flac(music(2.0))), clock), name="song", content_type=None)
     assert caught.value.failure.code is FailureCode.TIMEOUT
+
+
+def test_first_bytes_that_only_trickle_are_a_timeout() -> None:
+    clock = SteppedClock()
+
+    class Trickle(io.BytesIO):
+        def read(self, n: int | None = -1, /) -> bytes:
+            clock.now_s += 1
+            return super().read(1)
+
+    with pytest.raises(PlayError) as caught:
+        read_first_bytes(Trickle(bytes(9000)), name="song", deadline_s=clock() + 15, clock=clock)
+    assert caught.value.failure.code is FailureCode.TIMEOUT
+    clock.now_s += 1000
+    assert read_first_bytes(Zeros(), name="song", deadline_s=0, clock=clock) == bytes(FIRST_BYTES)
 
 
 def test_opening_has_a_budget_and_playing_has_one_from_packet_to_packet() -> None:

@@ -2,9 +2,15 @@
 
 import io
 import struct
+import time
+from collections.abc import Callable
 from typing import Final
 
+from tonearm.decoder import play_errors
 from tonearm.decoder.media_reader import MediaReader
+
+# From here on, up to the first decoded sound. Bytes that only trickle would hold the player for ever.
+OPENING_DEADLINE_S: Final = 15.0
 
 FIRST_BYTES: Final = 4096
 # At 24 kbit/s the larger number takes more than a second to come.
@@ -48,13 +54,25 @@ class RewoundReader:
         return self._reader.seekable()
 
 
-def read_first_bytes(reader: MediaReader, *, is_live: bool = False) -> bytes:
-    """The first `FIRST_BYTES`, or fewer from a shorter source. Of a live one only those that tell its kind."""
+def read_first_bytes(
+    reader: MediaReader,
+    *,
+    name: str,
+    deadline_s: float,
+    is_live: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source. Of a live one only those that tell its kind.
+
+    Raises PlayError when they have not come at `deadline_s` by the clock.
+    """
     parts: list[bytes] = []
     missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
     while missing > 0 and (part := reader.read(missing)):
         parts.append(part)
         missing -= len(part)
+        if missing > 0 and clock() > deadline_s:
+            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
     return b"".join(parts)
 
 

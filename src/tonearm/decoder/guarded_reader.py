@@ -7,11 +7,11 @@ from typing import Final
 
 from tonearm.core.failure import PlayError
 from tonearm.decoder import play_errors
+from tonearm.decoder.first_bytes import OPENING_DEADLINE_S
 from tonearm.decoder.media_reader import MediaReader
 from tonearm.decoder.reader import Dropped
 
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
-OPENING_DEADLINE_S: Final = 15.0
 # Between two audio packets of a playable file lies at most some video. An endless stream of junk ends here: libav needs
 # up to 3 s of CPU for as much, when it is made to look like Ogg pages.
 SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
@@ -25,6 +25,8 @@ class GuardedReader:
     The first error is kept in `failure`, because libav may swallow what a callback raises or turn it into the end of
     the file. After it every read answers the end, so that libav comes back soon. A source whose bytes break off is
     kept in `break_off`: for libav it has ended, so that all that came before is still heard.
+
+    `deadline_s` is when, by the clock, the source must be open; None: `OPENING_DEADLINE_S` from now.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class GuardedReader:
         *,
         name: str,
         size_bytes: int | None,
+        deadline_s: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
@@ -42,7 +45,7 @@ class GuardedReader:
         self._name = name
         self._size_bytes = size_bytes
         self._clock = clock
-        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S
+        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S if deadline_s is None else deadline_s
         self._budget_bytes = OPENING_BUDGET_BYTES
         self._budget_left = OPENING_BUDGET_BYTES
         self._is_seekable = reader.seekable()

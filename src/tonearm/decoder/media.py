@@ -1,5 +1,6 @@
 """A source as the decoder process plays it: opened once, decoded in turns, positioned by sample."""
 
+import time
 from typing import Final
 
 import av
@@ -11,6 +12,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoder import play_errors
 from tonearm.decoder.facts import heard_source_samples, source_facts
 from tonearm.decoder.first_bytes import (
+    OPENING_DEADLINE_S,
     RewoundReader,
     has_mp4_index_at_end,
     id3_tag_bytes,
@@ -52,7 +54,8 @@ def open_media(
     `titles` learns what is heard from which decoded sample on.
     Takes at most 32 MiB and 15 s. Raises PlayError; one that the reader raises comes out unchanged.
     """
-    first = read_first_bytes(reader, is_live=is_live)
+    deadline_s = time.monotonic() + OPENING_DEADLINE_S
+    first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
     if not first:
         raise play_errors.empty()
     if not reader.seekable() and has_mp4_index_at_end(first):
@@ -60,7 +63,7 @@ def open_media(
     whole: MediaReader = RewoundReader(first, reader)
     if first.startswith(b"OggS"):
         whole = OggMender(whole)
-    guard = GuardedReader(whole, name=name, size_bytes=size_bytes)
+    guard = GuardedReader(whole, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
     opened = open_audio(
         guard,
         name=name,
