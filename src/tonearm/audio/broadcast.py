@@ -38,10 +38,11 @@ def wrap(frame: bytes, framing: Framing) -> bytes:
 class _Listener:
     """A connection and the frames that wait for it."""
 
-    __slots__ = ("is_closing", "last_pending", "ring", "sink", "stalled_frames")
+    __slots__ = ("framing", "is_closing", "last_pending", "ring", "sink", "stalled_frames")
 
     def __init__(self, sink: FrameSink) -> None:
         self.sink = sink
+        self.framing = sink.framing
         self.ring: deque[bytes] = deque()
         self.stalled_frames = 0
         self.last_pending = 0
@@ -70,12 +71,12 @@ class Broadcast:
 
     def send(self, frame: bytes) -> None:
         """Gives 3840 bytes of PCM to every listener."""
-        messages: dict[Framing, bytes] = {}
+        framing: Framing | None = None
+        message = b""
         for listener in tuple(self._listeners):
-            framing = listener.sink.framing
-            message = messages.get(framing)
-            if message is None:
-                message = messages[framing] = wrap(frame, framing)
+            if listener.framing is not framing:  # listeners of one kind mostly stand together
+                framing = listener.framing
+                message = wrap(frame, framing)
             self._give(listener, message)
 
     def send_silence(self) -> None:

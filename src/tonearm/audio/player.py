@@ -33,6 +33,7 @@ from tonearm.decoder.messages import Mark, MarkKind
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+OPEN_NEXT_CHECK_FRAMES: Final = 10
 CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
 
 _NODE_ERROR: Final = PlayFailure(
@@ -227,7 +228,8 @@ class Player:
         title = self._sound.titles.due(frame.source, frame.position_samples + FRAME_SAMPLES)
         if title is not None:
             self._perform(self._playback.retitled(frame.source, title))
-        self._open_next_in_time()
+        if self._frames_sent % OPEN_NEXT_CHECK_FRAMES == 0:
+            self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(self._playback.update())
         return True
