@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import random
 from collections import deque
 from typing import Any
 
@@ -14,7 +15,7 @@ from tonearm.audio.sinks import Framing
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.track_queue import LoopMode
-from tonearm.decoder.messages import DropSource, Flush, OpenSession, Plan
+from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSession, Plan
 
 
 def ends(bench: PlayerBench) -> list[tuple[str, str]]:
@@ -83,6 +84,30 @@ async def test_an_end_that_is_known_only_after_the_last_frame_is_told() -> None:
     bench.audio(10, 0, marks=[(END, 10, 1)])
     assert ends(bench) == [("a", "finished")]
     assert state(bench) == "idle"
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_however_often_the_sound_runs_dry_it_goes_on_with_what_comes(seed: int) -> None:
+    chance = random.Random(seed)
+    bench = PlayerBench("a")
+    bench.start(10)
+    rendered = 10
+    for _ in range(50):
+        # A busy machine: the clock stands still, and only some of what may be rendered comes.
+        bench.time.stand_still(chance.choice((0.0, 0.0, chance.random())))
+        bench.tick(chance.randrange(25))
+        may_render = bench.orders(Grant)[-1].granted - rendered
+        frames = chance.randint(0, may_render)
+        bench.audio(rendered, frames)
+        rendered += frames
+    sent = len(bench.listener)
+    for _ in range(10):
+        frames = bench.orders(Grant)[-1].granted - rendered
+        bench.audio(rendered, frames)
+        rendered += frames
+        bench.tick(10)
+    assert len(bench.listener) - sent >= 90
+    assert bench.listener.messages == [frame(number) for number in range(len(bench.listener))]
 
 
 async def test_an_end_that_comes_after_the_sound_ran_dry_is_told() -> None:

@@ -259,7 +259,7 @@ class Player:
         self._is_dry = True
         if self._playback.state is PlayerState.PLAYING:
             self._times_dry += 1
-        self._sound.flush()
+        self._sound.run_dry()
         self._perform(self._playback.ran_dry())
         if self._late_failure is not None:
             source, failure = self._late_failure

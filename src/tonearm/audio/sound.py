@@ -185,6 +185,13 @@ class Sound:
             self._grant()
         return frame
 
+    def run_dry(self) -> None:
+        """The buffer ran dry. No frame is sent until enough is here, so nothing else would ask for as much: the clock
+        may have passed over the beat of the next grant."""
+        if self.buffer.next_frame > self._granted_at:
+            self._grant()
+        self.flush()
+
     def flush(self) -> None:
         """The buffer ran dry: a last partial frame must not wait for the following source any longer."""
         if not self._has_flushed and self._following is not None and self._sounding in self._decoded:
