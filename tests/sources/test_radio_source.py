@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opened, read_until_failure
-from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media, raw, redirect, status
+from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.byte_source import ByteSource, StreamTitle
 from tonearm.core.failure import FailureCode
@@ -64,6 +64,16 @@ class TestListening:
             assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
             assert await read_bytes(source, 180_000) == endless(180_000)
             assert server.connections == 1
+
+    async def test_an_answer_that_is_not_quite_http_on_a_connection_that_was_used_before(self) -> None:
+        async def elsewhere(_: Request, reply: Reply) -> None:
+            await reply.send(b"HTTP/1.1 302 Found\r\nLocation: /here\r\nContent-Length: 0\r\n\r\n")
+
+        async with MediaServer() as server:
+            server.serve("/here", raw(b"ICY 200 OK\r\nicy-br:128\r\n\r\n" + endless(20_000)))
+            async with tuned_in(server, elsewhere) as source:
+                assert await read_bytes(source, 10_000) == endless(10_000)
+                assert (source.is_live, server.connections) == (True, 1)
 
     async def test_titles_stand_at_their_sound(self) -> None:
         told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}

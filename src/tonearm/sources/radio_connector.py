@@ -27,8 +27,13 @@ class RadioConnector(aiohttp.TCPConnector):
 
 
 class _RadioResponseHandler(ResponseHandler):
-    # What came so far, as long as it may still become `ICY `; None once that is decided.
+    # What came so far of an answer, as long as it may still become `ICY `; None once that is decided.
     _begun: bytes | None = b""
+
+    def set_response_params(self, **params: Any) -> None:
+        """Called before each request; a connection may have served another one before."""
+        self._begun = b""
+        super().set_response_params(**params)
 
     def data_received(self, data: bytes) -> None:
         if self._begun is not None and data:
