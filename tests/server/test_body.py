@@ -98,8 +98,11 @@ async def test_a_packed_body_is_unpacked(port: int) -> None:
     assert await patch(port, gzip.compress(b'{"value": 1}'), (("Content-Encoding", "gzip"),)) == (204, "")
 
 
-async def test_a_body_that_is_not_packed_as_it_says_is_refused(port: int) -> None:
-    assert await patch(port, b'{"value": 1}', (("Content-Encoding", "gzip"),)) == (400, "bad_request")
+async def test_a_body_that_is_not_packed_as_it_says_is_refused(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    for body in (b'{"value": 1}', b"x" * 20):
+        assert await patch(port, body, (("Content-Encoding", "gzip"),)) == (400, "bad_request"), body
+    assert (await request(port, "GET", "/info")).status == 200
+    assert "ERROR" not in caplog.text
 
 
 async def test_a_body_is_asked_for_when_the_client_waits_for_that(port: int) -> None:

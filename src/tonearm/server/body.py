@@ -47,6 +47,8 @@ async def _read(request: web.BaseRequest) -> bytes:
             if len(raw) > MAX_BODY_BYTES:
                 raise _too_large()
     except (web.RequestPayloadError, ConnectionError) as error:
+        # Nothing more of it can be read; aiohttp would try to, and log its own failure as one of ours.
+        request.content.feed_eof()
         raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
     return bytes(raw)
 
