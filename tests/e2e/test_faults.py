@@ -1,0 +1,288 @@
+"""Servers that fail and files made to do harm: each is told in full, and the next track plays."""
+
+import asyncio
+import gzip
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.support.audio_files import encoded, m4a, mp3, music, pcm_of, synchsafe, tone, wav
+from tests.support.e2e_players import PATIENT, hear_all, hear_to_end
+from tests.support.media_server import (
+    Answer,
+    MediaServer,
+    Reply,
+    Request,
+    drip,
+    in_turn,
+    media,
+    raw,
+    redirect,
+    reset,
+    stall,
+    status,
+)
+from tests.support.running_node import RunningNode, running_node
+
+SOUND: Final = music(0.2)
+SONG: Final = wav(SOUND)
+LONG: Final = music(1.5, seed=9)
+LONG_SONG: Final = wav(LONG)
+
+HASTY: Final = "[sources]\nprivate_networks = true\nconnect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\n"
+# The patience with a stalled server is 1 s, with an opening 15 s; anything above hangs.
+NEVER_LONGER_S: Final = 20.0
+MIB: Final = 1024 * 1024
+
+
+def plain(head: str, body: bytes = b"") -> Answer:
+    return raw(f"HTTP/1.1 {head}\r\n\r\n".encode() + body)
+
+
+def endless(head: bytes, block: bytes, *, at_most: int = 64 * MIB) -> Answer:
+    """`head`, then `block` again and again."""
+
+    async def answer(_: Request, reply: Reply) -> None:
+        await reply.send(head)
+        while reply.sent_bytes < at_most:
+            await reply.send(block)
+        reply.cut()
+
+    return answer
+
+
+def trickle(head: bytes, body: bytes) -> Answer:
+    """`head`, then `body` byte by byte: never a stall, and never enough."""
+
+    async def answer(request: Request, reply: Reply) -> None:
+        await reply.send(head)
+        await drip(body, 0.1)(request, reply)
+
+    return answer
+
+
+def ok(*lines: str) -> bytes:
+    return "\r\n".join(("HTTP/1.1 200 OK", "Content-Type: audio/mpeg", *lines, "", "")).encode()
+
+
+# What a server does: code and stage that are told. Nothing of it gives sound.
+FAULTS: Final[dict[str, tuple[Answer, set[str]]]] = {
+    "stall before the header": (stall(), {"timeout connect"}),
+    "drip of a header": (drip(ok(), 0.3), {"timeout connect"}),
+    "stall before the body": (media(SONG, ranges=False, stall_after=0), {"timeout read"}),
+    "stall in the body, chunked": (media(LONG_SONG, ranges=False, chunked=True, stall_after=30), {"timeout read"}),
+    "drip of a body": (trickle(ok(), LONG_SONG), {"timeout decode"}),
+    "a body that does not come": (endless(ok("Content-Length: 1000"), b"", at_most=0), {"connection_lost read"}),
+    "reset": (reset(), {"connection_lost connect", "connect_failed connect"}),
+    "end without a word": (raw(b""), {"connection_lost connect"}),
+    "half a header": (raw(b"HTTP/1.1 200 OK\r\nContent-Ty"), {"connection_lost connect", "connect_failed connect"}),
+    "no HTTP": (raw(b"220 ftp.example ready\r\n"), {"connect_failed connect"}),
+    "TLS where HTTP was asked for": (raw(b"\x15\x03\x01\x00\x02\x02\x46"), {"connect_failed connect"}),
+    "HTTP/9": (raw(b"HTTP/9.9 200 OK\r\n\r\n"), {"connect_failed connect"}),
+    "status 99": (plain("99 What"), {"connect_failed connect", "http_status connect"}),
+    "a header without end": (endless(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65536), {"connect_failed connect"}),
+    "headers without end": (endless(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 10_000), {"connect_failed connect"}),
+    "two lengths": (plain("200 OK\r\nContent-Length: 5\r\nContent-Length: 9", b"x" * 9), {"connect_failed connect"}),
+    "a length below zero": (plain("200 OK\r\nContent-Length: -1"), {"connect_failed connect"}),
+    "a length without end": (
+        plain("200 OK\r\nContent-Length: " + "9" * 30, b"x" * 99),
+        {"connect_failed connect", "connection_lost read"},
+    ),
+    "chunks that are none": (
+        plain("200 OK\r\nTransfer-Encoding: chunked", b"zz\r\nhello"),
+        {"connection_lost read", "connect_failed connect", "connection_lost connect"},
+    ),
+    "no content": (plain("204 No Content"), {"http_status connect", "empty read"}),
+    "another range": (
+        plain("206 P\r\nContent-Range: bytes 5-9/10\r\nContent-Length: 5", b"x" * 5),
+        {"http_status connect"},
+    ),
+    "a range of nonsense": (
+        plain("206 P\r\nContent-Range: apples\r\nContent-Length: 5", b"x" * 5),
+        {"http_status connect"},
+    ),
+    "no range will do": (status(416), {"http_status connect"}),
+    "early hints only": (plain("103 Early Hints"), {"connection_lost connect", "connect_failed connect"}),
+    "not found": (status(404), {"http_status connect"}),
+    "a proxy that wants a login": (status(407), {"http_status connect"}),
+    "out of order": (status(503), {"http_status connect"}),
+    "redirect to nowhere": (status(302), {"http_status connect"}),
+    "redirect to itself": (redirect("/redirect-to-itself"), {"too_many_redirects connect"}),
+    "redirect to a file": (redirect("file:///etc/passwd"), {"source_refused connect"}),
+    "redirect to another scheme": (redirect("ftp://example.org/x.mp3"), {"source_refused connect"}),
+    "redirect to nonsense": (redirect("http://[::1"), {"source_refused connect"}),
+    "redirect with a login": (redirect("http://a:b@127.0.0.1/"), {"source_refused connect"}),
+    "redirect far too long": (redirect("/" + "x" * 5000), {"source_refused connect"}),
+    "a page": (media(b"<!doctype html><title>x</title>" * 9, content_type="audio/mpeg"), {"not_audio decode"}),
+    "packed": (
+        plain("200 OK\r\nContent-Encoding: gzip", gzip.compress(bytes(20 * MIB))),
+        {"not_audio connect"},
+    ),
+    "packed twice": (plain("200 OK\r\nContent-Encoding: gzip, br", b"x"), {"not_audio connect"}),
+    "a packed file": (media(gzip.compress(bytes(20 * MIB)), content_type="audio/mpeg"), {"not_audio decode"}),
+    "an endless tag": (
+        endless(ok(), b"ID3\x04\x00\x00" + synchsafe(2**28 - 1) + bytes(65536)),
+        {"limit_exceeded decode", "not_audio decode"},
+    ),
+    "endless zeros": (endless(ok(), bytes(65536)), {"limit_exceeded decode", "not_audio decode"}),
+    "a radio station of noise": (
+        endless(b"ICY 200 OK\r\nicy-name: x\r\nicy-metaint: 16\r\n\r\n", b"\xff" * 65536),
+        {"limit_exceeded decode", "not_audio decode"},
+    ),
+    "a radio station with titles of nonsense": (
+        endless(b"ICY 200 OK\r\nicy-metaint: -5\r\n\r\n", b"StreamTitle='" * 5000),
+        {"limit_exceeded decode", "not_audio decode"},
+    ),
+    "an endless playlist": (
+        endless(ok().replace(b"audio/mpeg", b"audio/x-mpegurl"), b"#EXTM3U\n" * 8192),
+        {"limit_exceeded read", "empty read", "limit_exceeded connect", "not_audio decode"},
+    ),
+}
+
+# What a server may do all the same: the whole song is heard.
+ODDITIES: Final[dict[str, Answer]] = {
+    "another content type": media(SONG, content_type="text/html"),
+    "no content type": plain("200 OK", SONG),
+    "a content type of nonsense": media(SONG, content_type="\xff\xfe;;;=,"),
+    "chunked": media(SONG, ranges=False, chunked=True),
+    "cut again and again, with ranges": media(LONG_SONG, cut_after=100_000),
+    "a stall, with ranges": in_turn(media(LONG_SONG, stall_after=40_000), media(LONG_SONG)),
+    "reset, then served": in_turn(reset(), media(SONG)),
+    "busy, then served": in_turn(status(503), media(SONG)),
+    "small ranges only": media(LONG_SONG, at_most=100_000),
+    "an old radio server": raw(b"ICY 200 OK\r\nContent-Type: audio/wav\r\n\r\n" + SONG),
+    "HTTP/1.0": raw(b"HTTP/1.0 200 OK\r\n\r\n" + SONG),
+    "many headers": media(SONG, headers="".join(f"X-{number}: {'y' * 50}\r\n" for number in range(90))),
+}
+
+
+@asynccontextmanager
+async def hasty_node(folder: Path) -> AsyncIterator[RunningNode]:
+    async with running_node(folder, PATIENT + HASTY) as node:
+        yield node
+
+
+async def test_each_fault_is_told_and_the_next_track_plays(tmp_path: Path) -> None:
+    async with MediaServer() as server, hasty_node(tmp_path) as node:
+        song = server.serve("/song.wav", media(SONG))
+        uris = {name: server.serve(f"/{name.replace(' ', '-')}", answer) for name, (answer, _) in FAULTS.items()}
+        begun_ms = time.time() * 1000
+        all_heard = await asyncio.gather(
+            *(hear_to_end(node, f"p{number}", uri, song) for number, uri in enumerate(uris.values()))
+        )
+        for name, heard in zip(uris, all_heard, strict=True):
+            exception, *rest = (event for event in heard.events if event["op"].startswith("Track"))
+            error = exception["error"]
+            assert f"{error['code']} {error['stage']}" in FAULTS[name][1], (name, error)
+            assert exception["time"] - begun_ms < NEVER_LONGER_S * 1000, name
+            for text in (error["message"], error["hint"]):
+                assert text.isprintable(), (name, text)
+                assert text.endswith("."), (name, text)
+                assert 10 < len(text) < 400, (name, text)
+            assert [event["op"] for event in rest] == ["TrackEnd", "TrackStart", "TrackEnd"], name
+            assert rest[0]["reason"] == "loadFailed"
+            assert heard.pcm == pcm_of(SOUND), name
+        for name in ("stall before the header", "redirect to nonsense", "packed", "an endless playlist"):
+            answer = await node.request("GET", f"/v0/loadtracks?identifier={uris[name]}")
+            assert answer.status == (403 if "source_refused connect" in FAULTS[name][1] else 200), name
+            assert answer.status == 403 or answer.json() == {"loadType": "empty", "data": {}}
+
+
+async def test_odd_servers_are_heard_to_the_end(tmp_path: Path) -> None:
+    async with MediaServer() as server, hasty_node(tmp_path) as node:
+        uris = {name: server.serve(f"/{name.replace(' ', '-')}", answer) for name, answer in ODDITIES.items()}
+        for number in range(5):
+            server.serve(f"/chain/{number}", redirect(f"/chain/{number + 1}", (301, 302, 303, 307, 308)[number]))
+        uris["a chain of redirects"] = server.url("/chain/0")
+        server.serve("/chain/5", media(SONG))
+        for name, heard in (await hear_all(node, uris)).items():
+            told = [text for text in heard.summary if text.startswith("Track")]
+            assert [text.split()[0] for text in told] == ["TrackStart", "TrackEnd"], (name, told)
+            assert heard.pcm in (pcm_of(SOUND), pcm_of(LONG)), name
+
+
+async def test_what_breaks_off_is_heard_so_far_and_the_next_track_plays(tmp_path: Path) -> None:
+    faults = {
+        "cut": (media(LONG_SONG, ranges=False, cut_after=150_000), "connection_lost"),
+        "cut, chunked": (media(LONG_SONG, ranges=False, chunked=True, cut_after=150_000), "connection_lost"),
+        "too long a length": (media(LONG_SONG, ranges=False, length=len(LONG_SONG) + 9), "connection_lost"),
+        "a stall": (media(LONG_SONG, ranges=False, stall_after=150_000), "timeout"),
+        "the rest is another file": (
+            in_turn(media(LONG_SONG, cut_after=150_000), media(LONG_SONG, etag='"two"', ranges=False)),
+            "connection_lost",
+        ),
+        "the rest is gone": (in_turn(media(LONG_SONG, cut_after=150_000), status(404)), "http_status"),
+    }
+    async with MediaServer() as server, hasty_node(tmp_path) as node:
+        song = server.serve("/song.wav", media(SONG))
+        uris = [server.serve(f"/{number}", answer) for number, (answer, _) in enumerate(faults.values())]
+        all_heard = await asyncio.gather(
+            *(hear_to_end(node, f"p{number}", uri, song) for number, uri in enumerate(uris))
+        )
+        for (name, (_, code)), heard in zip(faults.items(), all_heard, strict=True):
+            told = [event for event in heard.events if event["op"].startswith("Track")]
+            assert [event["op"] for event in told] == [
+                *("TrackStart", "TrackException", "TrackEnd"),
+                *("TrackStart", "TrackEnd"),
+            ], (name, heard.summary)
+            assert (told[1]["error"]["code"], told[1]["error"]["stage"]) == (code, "read"), (name, told[1])
+            broken_off_at = heard.pcm.find(pcm_of(SOUND))
+            assert broken_off_at >= 100_000, name
+            assert pcm_of(LONG).startswith(heard.pcm[:broken_off_at].rstrip(b"\0")), name
+
+
+def hostile_files() -> dict[str, bytes]:
+    """Small files that ask for a lot."""
+    index = bytearray(m4a(tone(440, 0.02)))
+    struct.pack_into(">II", index, index.find(b"stsz") + 8, 1, 80_000_000)
+    struct.pack_into(">III", index, index.find(b"stsc") + 8, 1, 1, 80_000_000)
+    stream_info = struct.pack(">HH", 16, 65535) + bytes(6)
+    stream_info += (655_350 << 44 | 7 << 41 | 31 << 36 | 0xF_FFFF_FFFF).to_bytes(8, "big") + bytes(16)
+    picture = struct.pack(">II", 3, 9) + b"image/png" + bytes(16) + struct.pack(">II", 0, 0x7FFF_FFFF)
+    opus_head = b"OpusHead\x01\xff" + struct.pack("<HIH", 0, 48_000, 0) + b"\x01\xff\xff" + bytes(255)
+    return {
+        "index of gigabytes.mp4": bytes(index),
+        "absurd header.flac": b"fLaC\x80\x00\x00\x22" + stream_info + b"\xff\xf8\xc9\x18" + bytes(60),
+        "absurd picture.flac": b"fLaC\x00\x00\x00\x22" + stream_info + b"\x86\xff\xff\xff" + picture,
+        "absurd blocks.wav": wav(SOUND)[:20]
+        + struct.pack("<HHIIHH", 1, 65535, 2**31, 2**31, 65535, 65535)
+        + bytes(999),
+        "a gigabyte announced.wav": wav(SOUND, data_bytes=2**31)[:44],
+        "absurd channels.opus": encoded("ogg", "libopus", SOUND)[:28] + opus_head,
+        "absurd sizes.mkv": b"\x1a\x45\xdf\xa3\x01\xff\xff\xff\xff\xff\xff\xfe" + b"\x01" * 5000,
+        "many chunks.aiff": b"FORM\x7f\xff\xff\xffAIFF" + b"COMM\x00\x00\x00\x00" * 50_000,
+        "a packed bomb.mp3": gzip.compress(bytes(200 * MIB)),
+        "text of a list.m3u8": b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n" + b"#EXTINF:1,\nfile:///etc/passwd\n" * 10,
+    }
+
+
+async def test_hostile_files_end_in_an_error_and_take_no_memory(tmp_path: Path) -> None:
+    names = list(hostile_files())
+    for name, content in hostile_files().items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "song.wav").write_bytes(SONG)
+    (tmp_path / "tone.mp3").write_bytes(mp3(tone(440, 0.2)))
+    async with MediaServer() as server, running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node:
+        tag = endless(ok(), b"ID3\x04\x00\x00" + synchsafe(2**28 - 1) + bytes(65536))
+        names += [server.serve("/tag.mp3", tag), server.serve("/zeros.mp3", endless(ok(), bytes(65536)))]
+        await hear_to_end(node, "before", "tone.mp3", "song.wav")
+        (decoder,) = node.decoder_pids()
+        baseline_kib = peak_kib(decoder)
+        for number, name in enumerate(names):
+            heard = await hear_to_end(node, f"p{number}", name, "song.wav")
+            codes = [event["error"]["code"] for event in heard.events if event["op"] == "TrackException"]
+            assert len(codes) == 1, (name, heard.summary)
+            assert heard.pcm == pcm_of(SOUND), name
+            assert codes[0] != "decoder_died", name
+            assert peak_kib(decoder) - baseline_kib < 100 * 1024, (name, peak_kib(decoder), baseline_kib)
+        assert node.decoder_pids() == {decoder}
+
+
+def peak_kib(pid: int) -> int:
+    """The most memory a process has had resident since it began."""
+    status_text = Path(f"/proc/{pid}/status").read_text()
+    (line,) = (line for line in status_text.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1])
