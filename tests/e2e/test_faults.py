@@ -255,7 +255,9 @@ def hostile_files() -> dict[str, bytes]:
         "absurd sizes.mkv": b"\x1a\x45\xdf\xa3\x01\xff\xff\xff\xff\xff\xff\xfe" + b"\x01" * 5000,
         "many chunks.aiff": b"FORM\x7f\xff\xff\xffAIFF" + b"COMM\x00\x00\x00\x00" * 50_000,
         "a packed bomb.mp3": gzip.compress(bytes(200 * MIB)),
-        "text of a list.m3u8": b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n" + b"#EXTINF:1,\nfile:///etc/passwd\n" * 10,
+        "text of a list.m3u8": b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n"
+        + b"#EXTINF:1,\nfile:///etc/passwd\n" * 10
+        + b"#EXT-X-ENDLIST\n",
     }
 
 
