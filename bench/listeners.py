@@ -68,7 +68,8 @@ def _report(times: list[list[float]], begun: float, ended: float) -> dict[str, o
     for arrivals in times:
         inside = [arrival for arrival in arrivals if begun <= arrival < ended]
         frames += len(inside)
-        shares.append(len(inside) / ((ended - begun) / FRAME_S))
+        # A window holds one frame more or less, as it happens to lie over the frames.
+        shares.append(min(1.0, len(inside) / (int((ended - begun) / FRAME_S) - 1)))
         if inside:
             offsets = [arrival - number * FRAME_S for number, arrival in enumerate(inside)]
             earliest = min(offsets)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.hand_time import HandTime
-from tonearm.audio.clock import CATCH_UP_FRAMES, PHASES, Clock
+from tonearm.audio.clock import CATCH_UP_FRAMES, PHASE_MEMBERS, PHASES, Clock
 
 FRAME_S = 0.02
 PHASE_S = FRAME_S / PHASES
@@ -110,23 +110,29 @@ def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None
     assert steps == pytest.approx(round(steps), abs=0.001)
 
 
-def test_members_are_spread_over_all_phases(clock: Clock, time: HandTime) -> None:
-    members = [Member(time) for _ in range(4 * PHASES)]
+def phases_of(members: list[Member]) -> Counter[int]:
+    return Counter(round(member.ticks_s[-1] / PHASE_S) % PHASES for member in members)
+
+
+def test_few_members_are_ticked_together(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range(PHASE_MEMBERS)]
     for member in members:
         clock.join(member)
         time.forward(0.0031)
     time.forward(0.1)
-    phases = Counter(round(member.ticks_s[-1] / PHASE_S) % PHASES for member in members)
-    assert len(phases) == PHASES
-    assert max(phases.values()) - min(phases.values()) <= 2
+    assert list(phases_of(members).values()) == [PHASE_MEMBERS]
 
 
-def test_members_that_join_at_once_are_spread(clock: Clock, time: HandTime) -> None:
-    members = [Member(time) for _ in range(8)]
-    for member in members:
+def test_many_members_fill_all_phases_and_then_all_of_them_further(clock: Clock, time: HandTime) -> None:
+    members = [Member(time) for _ in range((PHASES + 1) * PHASE_MEMBERS)]
+    for member in members[: PHASES * PHASE_MEMBERS]:
         clock.join(member)
     time.forward(FRAME_S)
-    assert max(Counter(member.ticks_s[-1] for member in members).values()) <= len(members) // 2
+    assert set(phases_of(members[: PHASES * PHASE_MEMBERS]).values()) == {PHASE_MEMBERS}
+    for member in members[PHASES * PHASE_MEMBERS :]:
+        clock.join(member)
+    time.forward(FRAME_S)
+    assert set(phases_of(members).values()) == {PHASE_MEMBERS + PHASE_MEMBERS // PHASES}
 
 
 def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
