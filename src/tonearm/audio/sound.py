@@ -6,10 +6,11 @@ The decoder renders what is granted; this side keeps up to twenty frames, so a b
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.audio.decoder_pool import DecoderPool, PoolSession
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
+from tonearm.audio.sound_owner import SoundOwner
 from tonearm.audio.source_opening import Opener
 from tonearm.audio.source_openings import SourceOpenings
 from tonearm.audio.title_schedule import TitleSchedule
@@ -17,8 +18,6 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
 from tonearm.core.outcome import SourceId
-from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
@@ -40,34 +39,6 @@ PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the 
 LATE_PLAN_STEP_FRAMES: Final = 2
 
 log = logging.getLogger(__name__)
-
-
-class SoundOwner(Protocol):
-    """Who is told what becomes of the sources."""
-
-    def source_opened(self, source: SourceId, facts: SourceFacts) -> None: ...
-
-    def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        """It cannot be opened, or gave nothing."""
-        ...
-
-    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
-        """It is a list of other sources, which these tracks stand for."""
-        ...
-
-    def source_decoded(self, source: SourceId) -> None:
-        """It is decoded to its end."""
-        ...
-
-    def frames_arrived(self) -> None: ...
-
-    def sources_guilty(self, sources: tuple[SourceId, ...]) -> None:
-        """A decoder process died while it worked on them. Told before they are opened again."""
-        ...
-
-    def went_wrong(self) -> None:
-        """What the decoder said led to an error of the node's own, which is in the log."""
-        ...
 
 
 class Sound:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.source_feed import DECODER_BUSY, SourceFeed
-from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, SourceFromPage, Station
+from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, PacedSource, SourceFromPage, Station
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.outcome import SourceId
 from tonearm.core.playlist import Playlist
@@ -71,6 +71,7 @@ class SourceOpening:
         self._page: PageFacts | None = None
         self._length_ms = 0
         self._station_name: str | None = None
+        self._paced: PacedSource | None = None
         self._closing: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
 
@@ -91,6 +92,8 @@ class SourceOpening:
             facts = replace(facts, length_ms=self._length_ms)
         if self._station_name is not None:
             facts = facts.of_station(self._station_name)
+        if self._paced is not None and facts.length_ms:
+            self._paced.played_in(facts.length_ms)
         return facts if self._page is None else facts.completed_by(self._page)
 
     def drop(self) -> asyncio.Task[None]:
@@ -153,6 +156,8 @@ class SourceOpening:
         source = opened.source if isinstance(opened, SourceFromPage) else opened
         if isinstance(source, MeasuredSource):
             self._length_ms = source.length_ms
+        if isinstance(source, PacedSource):
+            self._paced = source
         if isinstance(source, Station):
             self._station_name = source.station_name
         order = OpenSource(

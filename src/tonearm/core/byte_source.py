@@ -60,6 +60,15 @@ class MeasuredSource(Protocol):
     def length_ms(self) -> int: ...
 
 
+@runtime_checkable
+class PacedSource(Protocol):
+    """A `ByteSource` that reads ahead by the pace at which it is played."""
+
+    def played_in(self, length_ms: int) -> None:
+        """Tells how long the whole of it sounds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StreamTitle:
     """`title` belongs to what begins at `offset`. Clean text."""

@@ -1,6 +1,11 @@
 """How patient and how greedy the node is when it fetches over HTTP."""
 
 from dataclasses import dataclass
+from typing import Final
+
+READ_AHEAD_S: Final = 10
+LEAST_READ_AHEAD_BYTES: Final = 64 * 1024
+MOST_READ_AHEAD_BYTES: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,7 @@ class FetchSettings:
     connect_timeout_s: float = 5.0
     headers_timeout_s: float = 10.0
     stall_timeout_s: float = 10.0
+    # Until the pace is known; then `read_ahead_bytes_at` decides.
     read_ahead_bytes: int = 512 * 1024
     open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
     # The length of this is also how many times a minute a broken transfer is taken up again.
@@ -25,3 +31,9 @@ class FetchSettings:
     live_refresh_at_least_s: float = 0.5
     # How long a client's request may wait for a playlist that it names.
     playlist_limit_s: float = 5.0
+
+
+def read_ahead_bytes_at(size_bytes: int, length_ms: int) -> int:
+    """How much to hold ready of a file of this size that sounds for so long: ten seconds, within bounds."""
+    ten_seconds = size_bytes * READ_AHEAD_S * 1000 // max(length_ms, 1)
+    return min(max(ten_seconds, LEAST_READ_AHEAD_BYTES), MOST_READ_AHEAD_BYTES)

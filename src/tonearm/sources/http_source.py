@@ -1,11 +1,12 @@
 """A remote file as a source of bytes."""
 
+from dataclasses import replace
 from typing import Final
 
 import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings, read_ahead_bytes_at
 from tonearm.sources.http_client import HttpClient
 from tonearm.sources.http_errors import read_error
 from tonearm.sources.http_facts import RemoteFile
@@ -106,6 +107,18 @@ class HttpSource:
                     "Play it from its start, or serve it from a server that supports range requests.",
                 )
             )
+
+    @property
+    def held_bytes(self) -> int:
+        """How much lies ready in front of the reading position."""
+        return self._current.held_bytes
+
+    def played_in(self, length_ms: int) -> None:
+        """Holds ten seconds ready from now on."""
+        if self._file.size_bytes:
+            ahead_bytes = read_ahead_bytes_at(self._file.size_bytes, length_ms)
+            self._settings = replace(self._settings, read_ahead_bytes=ahead_bytes)
+            self._current.read_ahead(ahead_bytes)
 
     def _stream(self, offset: int, response: aiohttp.ClientResponse | None = None) -> RangeStream:
         return RangeStream(self._client, self._file, self._settings, self._retries, offset=offset, response=response)

@@ -55,6 +55,16 @@ class RangeStream:
         """The offset after the last byte that has arrived."""
         return self._window.end
 
+    @property
+    def held_bytes(self) -> int:
+        """How much lies ready in front of the reading position."""
+        return self._window.end - self._window.position
+
+    def read_ahead(self, ahead_bytes: int) -> None:
+        """Changes how much is held ready."""
+        self._window.hold_ahead(ahead_bytes)
+        self._room.set()
+
     def can_reach(self, offset: int) -> bool:
         """Whether `offset` is held, or so near ahead that it soon will be."""
         return self._window.start <= offset <= self._window.end + SKIP_FORWARD_BYTES

@@ -22,6 +22,10 @@ class ReadWindow:
         self.end = offset
         self.position = offset
 
+    def hold_ahead(self, ahead_bytes: int) -> None:
+        """Changes how much may lie in front of the reading position."""
+        self._ahead_bytes = ahead_bytes
+
     @property
     def is_full(self) -> bool:
         return self.end - self.position >= self._ahead_bytes
