@@ -46,8 +46,13 @@ class PacketDecoder:
 
         Raises PlayError: the reader's own, `corrupt` after a long run of bad packets, `limit_exceeded`.
         """
-        self.packet = packet = self._next_packet()
+        try:
+            self.packet = packet = next(self._packets, None)
+        except (av.FFmpegError, MemoryError) as error:
+            self.packet = packet = self._packet_behind(error)
+        self._guard.raise_failure()
         if packet is None:
+            self._guard.raise_cause()
             return None
         self._guard.packet_came()
         try:
@@ -57,8 +62,6 @@ class PacketDecoder:
             self._raise_if_out_of_memory(error)
             self._count_bad()
             return []
-        for frame in frames:
-            self._check_frame(frame)
         if frames:
             self.counts.good += 1
             self._bad_in_a_row = 0
@@ -69,19 +72,16 @@ class PacketDecoder:
         self._packets = self._container.demux(self._stream)
         self._bad_in_a_row = 0
 
-    def _next_packet(self) -> "Packet[AudioStream] | None":
+    def _packet_behind(self, error: Exception) -> "Packet[AudioStream] | None":
+        """The first packet that the demuxer finds after it failed with `error`; None at the end."""
         for _ in range(MAX_DEMUX_ERRORS_IN_A_ROW):
+            self._guard.raise_cause()
+            self._raise_if_out_of_memory(error)
+            self._packets = self._container.demux(self._stream)
             try:
-                packet = next(self._packets, None)
-            except (av.FFmpegError, MemoryError) as error:
-                self._guard.raise_cause()
-                self._raise_if_out_of_memory(error)
-                self._packets = self._container.demux(self._stream)
-                continue
-            self._guard.raise_failure()
-            if packet is None:
-                self._guard.raise_cause()
-            return packet
+                return next(self._packets, None)
+            except (av.FFmpegError, MemoryError) as another:
+                error = another
         raise play_errors.corrupt(self._name, "its data cannot be followed any further")
 
     def _count_bad(self) -> None:
@@ -89,9 +89,6 @@ class PacketDecoder:
         self._bad_in_a_row += 1
         if self._bad_in_a_row > MAX_BAD_PACKETS_IN_A_ROW:
             raise play_errors.corrupt(self._name, f"{self._bad_in_a_row} pieces in a row could not be decoded")
-
-    def _check_frame(self, frame: AudioFrame) -> None:
-        check_limits(self._name, frame.sample_rate, frame.layout.nb_channels)
 
     def _raise_if_out_of_memory(self, error: Exception) -> None:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:

@@ -1,5 +1,6 @@
 """A source as the decoder process plays it: opened once, decoded in turns, positioned by sample."""
 
+import sys
 import time
 from typing import Final
 
@@ -10,6 +11,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoder import play_errors
+from tonearm.decoder.demuxing import check_limits
 from tonearm.decoder.facts import heard_source_samples, source_facts
 from tonearm.decoder.first_bytes import (
     OPENING_DEADLINE_S,
@@ -37,6 +39,7 @@ _PREROLLS_S: Final = (0.5, 5.0)
 # After a jump in Ogg, libav's timestamps of FLAC are wrong up to the end of the page, and so are all on a last page.
 # Pages are up to some seconds long.
 _OGG_PREROLLS_S: Final = (10.0, 30.0)
+_NOT_HEARD_YET: Final = -1
 
 
 def open_media(
@@ -114,9 +117,10 @@ class Media:
         missing_bytes = max(at_least_samples, 1) * SAMPLE_BLOCK_BYTES
         try:
             while missing_bytes > 0 and not self._at_end:
-                part = self._without_dropped(self._decode_packet())
-                self._decoded_bytes += len(part)
+                part = self._decode_packet()
                 if part:
+                    part = self._without_dropped(part)
+                    self._decoded_bytes += len(part)
                     parts.append(part)
                     missing_bytes -= len(part)
         except PlayError as error:
@@ -150,6 +154,7 @@ class Media:
         self._resampler = None
         self._begin(frames, source_position=wanted, drop_output_samples=drop_output_samples)
         self._is_before_start = True
+        self._whole_up_to = _NOT_HEARD_YET
 
     def close(self) -> None:
         """Let go of everything. The reader stays its owner's."""
@@ -161,7 +166,7 @@ class Media:
         self._waiting_frames = frames
         self._source_position = source_position
         self._drop_output_bytes = drop_output_samples * SAMPLE_BLOCK_BYTES
-        self._is_before_start = False
+        self._hear_from_here()
         self._at_end = False
 
     # Decoding
@@ -180,20 +185,30 @@ class Media:
                 self._titles.packet_begins(self._opened.decoder.packet, self._decoded_bytes // SAMPLE_BLOCK_BYTES)
         finished = b""
         for frame in frames:
-            heard = self._heard_part(frame)
-            if heard is not None:
-                finished += self._push(heard)
+            position = self._source_position + frame.samples
+            if position <= self._whole_up_to:
+                self._source_position = position
+                finished += self._push(frame)
+            else:
+                heard = self._heard_part(frame)
+                if heard is not None:
+                    finished += self._push(heard)
         return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
 
     def _push(self, frame: AudioFrame) -> bytes:
         """Returns what the last resampler still held, when the frame needs another one."""
+        if self._resampler is not None and self._resampler.push(frame):
+            return b""
         source = SourceFormat.of_frame(frame)
-        finished = b""
-        if self._resampler is None or self._resampler.source != source:
-            finished = self._finish_resampler()
-            self._resampler = Resampler(source)
+        check_limits(self._name, source.sample_rate_hz, source.channels)
+        finished = self._finish_resampler()
+        self._resampler = Resampler(source)
         self._resampler.push(frame)
         return finished
+
+    def _hear_from_here(self) -> None:
+        self._is_before_start = False
+        self._whole_up_to = sys.maxsize if self._source_samples_heard is None else self._source_samples_heard
 
     def _heard_part(self, frame: AudioFrame) -> AudioFrame | None:
         """The frame without what lies before the position that was sought, or behind the end that the container tells
@@ -203,7 +218,7 @@ class Media:
             start = max(self._source_position - self._position_of(frame), 0)
             if start >= stop:
                 return None
-            self._is_before_start = False
+            self._hear_from_here()
         if self._source_samples_heard is not None:
             stop = min(stop, start + self._source_samples_heard - self._source_position)
             if stop <= start:

@@ -131,6 +131,8 @@ def _first_frames(
         new_frames = decoder.next_frames()
         if new_frames is None:
             break
+        for frame in new_frames:
+            check_limits(name, frame.sample_rate, frame.layout.nb_channels)
         frames.extend(new_frames)
         if decoder.counts.bad > 2 * decoder.counts.good + 8:
             raise play_errors.not_audio(name, content_type)

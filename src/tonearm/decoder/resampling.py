@@ -58,21 +58,34 @@ class Resampler:
         self._pulled_samples = 0
         # Half a filter in output samples, and some: what has gone in but cannot have come out yet.
         self._held_back_samples = settle_samples(source.sample_rate_hz) // 2
+        self._next_block_at = self._source_samples_for_a_block()
         self._graph, self._source, self._sink = _build_graph(source)
 
-    def push(self, frame: AudioFrame) -> None:
-        self._source.push(frame)
+    def push(self, frame: AudioFrame) -> bool:
+        """False when the frame is of another format: it was not taken, and needs a resampler of its own.
+
+        libav compares them itself, and asking each frame for the names of its format costs as much as pushing it.
+        """
+        try:
+            self._source.push(frame)
+        except av.ArgumentError:
+            if SourceFormat.of_frame(frame) == self.source:
+                raise
+            return False
         self._pushed_source_samples += frame.samples
+        return True
 
     def pull_blocks(self) -> bytes:
         """All blocks of `BLOCK_SAMPLES` that are ready for certain."""
+        if self._pushed_source_samples < self._next_block_at:
+            return b""
         blocks = []
-        while self._expected_samples() - self._pulled_samples >= BLOCK_SAMPLES + self._held_back_samples:
-            try:
+        try:
+            while self._pushed_source_samples >= self._next_block_at:
                 blocks.append(self._pull())
-            except av.BlockingIOError:
-                break
-        return b"".join(blocks)
+        except av.BlockingIOError:
+            pass
+        return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
     def finish(self) -> bytes:
         """Everything that is left. Nothing can be pushed any more."""
@@ -84,12 +97,15 @@ class Resampler:
             except (av.EOFError, av.BlockingIOError):
                 return b"".join(blocks)
 
-    def _expected_samples(self) -> int:
-        return self._pushed_source_samples * SAMPLE_RATE_HZ // self.source.sample_rate_hz
+    def _source_samples_for_a_block(self) -> int:
+        """How many source samples must have been pushed for the next block to be ready for certain."""
+        samples = self._pulled_samples + BLOCK_SAMPLES + self._held_back_samples
+        return -(-samples * self.source.sample_rate_hz // SAMPLE_RATE_HZ)
 
     def _pull(self) -> bytes:
         frame = cast(AudioFrame, self._sink.pull())
         self._pulled_samples += frame.samples
+        self._next_block_at = self._source_samples_for_a_block()
         if self._is_mono:
             # libav's mono to stereo takes 3 dB off.
             mono = np.frombuffer(memoryview(frame.planes[0]), np.int16, frame.samples)
