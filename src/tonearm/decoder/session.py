@@ -102,6 +102,11 @@ class Session:
         """The following source is not waited for any more."""
         self._must_flush = True
 
+    @property
+    def is_hungry(self) -> bool:
+        """Frames are granted that were not rendered yet."""
+        return self._timeline.end.frame < self._granted
+
     def render(self) -> list[Audio]:
         """The frames that were granted and can be made of what is decoded."""
         rendered: list[Audio] = []

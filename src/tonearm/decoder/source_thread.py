@@ -14,7 +14,7 @@ from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, 
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.reader import DescriptorReader, Dropped, WantingReader
 from tonearm.decoder.stream_titles import StreamTitles
-from tonearm.decoder.turns import Turns
+from tonearm.decoder.turns import Sleeper, Turns
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
@@ -37,7 +37,7 @@ _OUT_OF_MEMORY: Final = PlayFailure(
 class SourceThread:
     """Opens and decodes one source until `AHEAD_SAMPLES` lie ready, then sleeps until they are used.
 
-    `post` takes what the node must know, `notify` wakes the renderer after new PCM. Nothing of the media is touched
+    `post` takes what the node must know, `notify` tells the renderer of new PCM. Nothing of the media is touched
     outside the thread. `store` and `has_failed` are ended by the renderer when it hears of it (`settle`), so that the
     node is told before the sound ends.
     """
@@ -57,7 +57,8 @@ class SourceThread:
         self._slot: int | None = None
         self._post = post
         self._notify = notify
-        self._more = threading.Event()
+        self._sleeping = threading.Lock()
+        self._sleeper: Sleeper | None = None  # the thread, when nobody has asked for a turn for it
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_follower = True
@@ -87,7 +88,7 @@ class SourceThread:
         """Orders the thread to end soon. What is in the store stays readable."""
         self._is_dropped = True
         self._reader.drop()
-        self._more.set()
+        self._wake_up()
 
     def deliver(self, message: Data | DataFailed | TitleAt) -> None:
         """Hands on what the node sent for a `Want`, or tells beside it."""
@@ -105,7 +106,7 @@ class SourceThread:
         self._used_up_to = sample
         self._is_follower = is_follower
         if self._needs_more():
-            self._more.set()
+            self._wake_up()
 
     def settle(self, report: Failed | Decoded) -> None:
         """Takes back the source's own last report, on its way to the node."""
@@ -214,12 +215,7 @@ class SourceThread:
 
     def _decode_to_end(self, media: Media) -> None:
         while True:
-            while not self._needs_more():
-                self._more.clear()
-                if self._needs_more():
-                    break
-                self._more.wait()
-            self._take_turn()
+            self._sleep_until_needed()
             if self._is_dropped:
                 raise Dropped
             pcm = media.decode(self._turn_samples())
@@ -251,11 +247,31 @@ class SourceThread:
     def _needs_more(self) -> bool:
         return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - TURN_SAMPLES
 
-    def _take_turn(self) -> None:
-        urgency = self.store.end - self._used_up_to + (FOLLOWER_URGENCY_SAMPLES if self._is_follower else 0)
+    def _sleep_until_needed(self) -> None:
+        """Until little is ahead and the turn has come: one wake-up for both."""
+        sleeper = self._sleeper = Sleeper(self._culprit)
+        if self._needs_more():
+            self._wake_up()
+        self._slot = sleeper.sleep()
+
+    def _wake_up(self) -> None:
+        """For any thread: asks for a turn for the source's thread when that sleeps."""
+        with self._sleeping:
+            sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None:
+            self._gate.enter(sleeper, self._urgency())
+
+    def _urgency(self) -> int:
         if self._is_dropped:
-            urgency = DROPPED_URGENCY_SAMPLES
-        self._slot = self._gate.take(urgency, self._order.session << 32 | self._order.source)
+            return DROPPED_URGENCY_SAMPLES
+        return self.store.end - self._used_up_to + (FOLLOWER_URGENCY_SAMPLES if self._is_follower else 0)
+
+    @property
+    def _culprit(self) -> int:
+        return self._order.session << 32 | self._order.source
+
+    def _take_turn(self) -> None:
+        self._slot = self._gate.take(self._urgency(), self._culprit)
 
     def _give_up_turn(self) -> None:
         if self._slot is not None:

@@ -22,7 +22,7 @@ class Turns:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._waiting: list[tuple[float, int, _Waiting]] = []
+        self._waiting: list[tuple[float, int, Sleeper]] = []
         self._arrivals = 0
         self._since_s: dict[int, float] = {}
         self._note = note
@@ -30,16 +30,20 @@ class Turns:
 
     def take(self, urgency: float, culprit: int) -> int:
         """Waits for a turn and returns its slot. The smallest `urgency` goes first, then who has waited longest."""
+        sleeper = Sleeper(culprit)
+        self.enter(sleeper, urgency)
+        return sleeper.sleep()
+
+    def enter(self, sleeper: "Sleeper", urgency: float) -> None:
+        """Has `sleeper` woken with its turn, as soon as there is one for it; nobody is woken only to wait again."""
         with self._lock:
-            if self._free:
-                slot = self._free.pop()
-                self._begin(slot, culprit)
-                return slot
-            waiting = _Waiting(culprit)
-            self._arrivals += 1
-            heapq.heappush(self._waiting, (urgency, self._arrivals, waiting))
-        waiting.gate.acquire()
-        return waiting.slot
+            if not self._free:
+                self._arrivals += 1
+                heapq.heappush(self._waiting, (urgency, self._arrivals, sleeper))
+                return
+            slot = self._free.pop()
+            self._begin(slot, sleeper.culprit)
+        sleeper.wake(slot)
 
     def give_up(self, slot: int) -> None:
         """Ends a turn; the slot goes straight to the most urgent one that waits."""
@@ -49,10 +53,9 @@ class Turns:
                 self._note(slot, 0)
                 self._free.append(slot)
                 return
-            _, _, waiting = heapq.heappop(self._waiting)
-            self._begin(slot, waiting.culprit)
-            waiting.slot = slot
-        waiting.gate.release()
+            _, _, sleeper = heapq.heappop(self._waiting)
+            self._begin(slot, sleeper.culprit)
+        sleeper.wake(slot)
 
     @property
     def waiting(self) -> int:
@@ -70,11 +73,20 @@ class Turns:
         self._note(slot, culprit)
 
 
-class _Waiting:
-    """Somebody who waits at a closed gate for a slot."""
+class Sleeper:
+    """A thread that sleeps until it has a turn, in which it will work on `culprit`. For one turn only."""
 
     def __init__(self, culprit: int) -> None:
         self.culprit = culprit
-        self.slot = -1
-        self.gate = threading.Lock()
-        self.gate.acquire()
+        self._slot = -1
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def sleep(self) -> int:
+        """Returns the slot of the turn."""
+        self._gate.acquire()
+        return self._slot
+
+    def wake(self, slot: int) -> None:
+        self._slot = slot
+        self._gate.release()

@@ -89,6 +89,9 @@ class Worker:
         self._sources: dict[int, dict[int, SourceThread]] = {}
         self._dropped: dict[int, set[int]] = {}
         self._deliveries: dict[tuple[int, int], SourceThread] = {}
+        # Sessions with frames granted that could not be rendered. Read by the sources' threads, after they have added
+        # to a store; written by the rendering thread, which looks once more after it. So one of both sees the other.
+        self._hungry: set[int] = set()
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
@@ -96,12 +99,8 @@ class Worker:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._send(Ready())
         while True:
-            if self._outgoing:
-                try:
-                    self._node.sendall(b"".join(self._outgoing))
-                except OSError:
-                    return  # the node is gone
-                self._outgoing.clear()
+            if not self._flush():
+                return
             item = self._inbox.get()
             touched: set[int] = set()
             while True:
@@ -116,6 +115,21 @@ class Worker:
                     break
             for session_id in touched:
                 self._render(session_id)
+            if not self._flush():
+                return
+            # Only now: sources that decode and a thread that renders would take the interpreter lock from each other.
+            for session_id in touched:
+                self._tell_sources(session_id)
+
+    def _flush(self) -> bool:
+        """Sends what is ready. False when the node is gone."""
+        if self._outgoing:
+            try:
+                self._node.sendall(b"".join(self._outgoing))
+            except OSError:
+                return False
+            self._outgoing.clear()
+        return True
 
     def _handle(self, item: _Item) -> int:
         """Does what `item` says and returns the session that it may give something to render, or 0."""
@@ -150,6 +164,7 @@ class Worker:
         self._sources[order.session] = sources
         self._sessions[order.session] = Session(order, sources)
         self._dropped[order.session] = set()
+        self._hungry.add(order.session)
 
     def _open(self, order: OpenSource, descriptor: int | None) -> None:
         session = self._sessions.get(order.session)
@@ -166,7 +181,7 @@ class Worker:
             self._turns,
             self._openings,
             self._inbox.put,
-            lambda session_id: self._inbox.put(_HasPcm(session_id)),
+            self._take_note_of_pcm,
         )
         self._sources[order.session][order.source] = source
         # Before its thread starts: the bytes that it asks for find it.
@@ -184,6 +199,7 @@ class Worker:
     def _close(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
         self._dropped.pop(session_id, None)
+        self._hungry.discard(session_id)
         for source_id, source in self._sources.pop(session_id, {}).items():
             source.drop()
             self._deliveries.pop((session_id, source_id), None)
@@ -212,8 +228,21 @@ class Worker:
         session = self._sessions.get(session_id)
         if session is None:
             return
+        self._hungry.discard(session_id)
+        self._send_rendered(session)
+        if session.is_hungry:
+            self._hungry.add(session_id)
+            self._send_rendered(session)
+
+    def _send_rendered(self, session: Session) -> None:
         for audio in session.render():
             self._send(audio)
+
+    def _tell_sources(self, session_id: int) -> None:
+        """How far they were rendered; and lets go of those that were dropped and are not needed any more."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return
         sources = self._sources[session_id]
         for source_id, source in sources.items():
             source.used(session.used_sample(source_id), is_follower=session.follows(source_id))
@@ -221,6 +250,12 @@ class Worker:
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
             dropped.discard(source_id)
             del sources[source_id]
+
+    # The sources' threads
+
+    def _take_note_of_pcm(self, session_id: int) -> None:
+        if session_id in self._hungry:
+            self._inbox.put(_HasPcm(session_id))
 
     # The thread that reads the socket
 
