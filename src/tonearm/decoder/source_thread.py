@@ -19,6 +19,7 @@ from tonearm.decoder.turns import Sleeper, Turns
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
 SHORT_TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 10
+PIECE_SAMPLES: Final = SAMPLE_RATE_HZ // 10
 FOLLOWER_URGENCY_SAMPLES: Final = 5 * SAMPLE_RATE_HZ  # a source that only waits for its turn is less urgent
 DROPPED_URGENCY_SAMPLES: Final = -1  # what is to end goes first: it works no more and gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
@@ -101,11 +102,15 @@ class SourceThread:
             else:
                 self._reader.fail(message.failure)
 
-    def used(self, sample: int, *, is_follower: bool) -> None:
-        """Tells how far the source was rendered, so that decoding goes on when little is ahead."""
+    def used(self, sample: int, *, is_follower: bool) -> bool:
+        """Tells how far the source was rendered. When little is ahead its thread is woken to go on: True."""
         self._used_up_to = sample
         self._is_follower = is_follower
-        if self._needs_more():
+        return self._needs_more() and self._wake_up()
+
+    def fill_up(self) -> None:
+        """Has the thread go on when it has room for a turn, before it needs it: it costs less while others decode."""
+        if self.store.end - self._used_up_to <= AHEAD_SAMPLES:
             self._wake_up()
 
     def settle(self, report: Failed | Decoded) -> None:
@@ -218,18 +223,27 @@ class SourceThread:
             self._sleep_until_needed()
             if self._is_dropped:
                 raise Dropped
-            pcm = media.decode(self._turn_samples())
+            goes_on = self._decode_turn(media)
             self._give_up_turn()
             self._tell_titles()
-            if not pcm:
+            if not goes_on:
                 break
-            self._append(pcm)
         if self.store.end == self._order.start_sample == 0:
             raise PlayError(
                 PlayFailure(
                     FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
                 )
             )
+
+    def _decode_turn(self, media: Media) -> bool:
+        """Decodes a turn's samples, in pieces: larger ones would be memory that the system maps anew each time."""
+        wanted_end = self.store.end + self._turn_samples()
+        while self.store.end < wanted_end:
+            pcm = media.decode(PIECE_SAMPLES)
+            if not pcm:
+                return False
+            self._append(pcm)
+        return True
 
     def _turn_samples(self) -> int:
         """What is heard next shall not wait for more than it needs, least of all when it comes at its own pace."""
@@ -254,12 +268,14 @@ class SourceThread:
             self._wake_up()
         self._slot = sleeper.sleep()
 
-    def _wake_up(self) -> None:
-        """For any thread: asks for a turn for the source's thread when that sleeps."""
+    def _wake_up(self) -> bool:
+        """For any thread: asks for a turn for the source's thread. False when that does not sleep."""
         with self._sleeping:
             sleeper, self._sleeper = self._sleeper, None
-        if sleeper is not None:
-            self._gate.enter(sleeper, self._urgency())
+        if sleeper is None:
+            return False
+        self._gate.enter(sleeper, self._urgency())
+        return True
 
     def _urgency(self) -> int:
         if self._is_dropped:

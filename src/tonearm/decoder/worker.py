@@ -118,8 +118,8 @@ class Worker:
             if not self._flush():
                 return
             # Only now: sources that decode and a thread that renders would take the interpreter lock from each other.
-            for session_id in touched:
-                self._tell_sources(session_id)
+            if any([self._tell_sources(session_id) for session_id in touched]):
+                self._fill_up(touched)
 
     def _flush(self) -> bool:
         """Sends what is ready. False when the node is gone."""
@@ -238,18 +238,29 @@ class Worker:
         for audio in session.render():
             self._send(audio)
 
-    def _tell_sources(self, session_id: int) -> None:
-        """How far they were rendered; and lets go of those that were dropped and are not needed any more."""
+    def _tell_sources(self, session_id: int) -> bool:
+        """How far they were rendered; and lets go of those that were dropped and are not needed any more.
+
+        True when one of them goes on decoding because of it.
+        """
         session = self._sessions.get(session_id)
         if session is None:
-            return
+            return False
         sources = self._sources[session_id]
+        goes_on = False
         for source_id, source in sources.items():
-            source.used(session.used_sample(source_id), is_follower=session.follows(source_id))
+            goes_on |= source.used(session.used_sample(source_id), is_follower=session.follows(source_id))
         dropped = self._dropped[session_id]
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
             dropped.discard(source_id)
             del sources[source_id]
+        return goes_on
+
+    def _fill_up(self, session_ids: set[int]) -> None:
+        """Lets sources decode together: one after the other they find libav in the caches, each alone would not."""
+        for session_id in session_ids:
+            for source in self._sources.get(session_id, {}).values():
+                source.fill_up()
 
     # The sources' threads
 
