@@ -118,7 +118,8 @@ class Worker:
             if not self._flush():
                 return
             # Only now: sources that decode and a thread that renders would take the interpreter lock from each other.
-            if any([self._tell_sources(session_id) for session_id in touched]):
+            going_on = [session_id for session_id in touched if self._tell_sources(session_id)]
+            if going_on:
                 self._fill_up(touched)
 
     def _flush(self) -> bool:
