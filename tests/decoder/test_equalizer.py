@@ -65,7 +65,7 @@ def test_the_result_is_that_of_plain_biquads(gains_db: tuple[float, ...]) -> Non
     planes, _ = equalizer.filtered(samples, equalizer.silence())
     for channel, plane in enumerate(planes):
         plain = equalized_plainly(samples[:, channel].astype(np.int64), gains_db)
-        assert np.abs(plane - plain).max() < 0.01
+        assert np.abs(plane - plain).max() < 0.05
 
 
 def test_modes_after_samples_are_those_that_filtering_leaves() -> None:
