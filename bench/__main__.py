@@ -45,8 +45,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, help="how often everything is measured (3)")
     parser.add_argument("--seconds", type=float, help="length of each window (4)")
-    parser.add_argument("--formats", nargs="*", default=list(media.FORMATS), choices=list(media.FORMATS))
-    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS))
+    parser.add_argument("--formats", nargs="+", default=list(media.FORMATS), choices=list(media.FORMATS))
+    parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument(
         "--quick",
         action="store_true",

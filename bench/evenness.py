@@ -11,7 +11,7 @@ FRAME_S: Final = 0.020
 
 @dataclass(frozen=True)
 class Evenness:
-    """Of all listeners together, `worst_share` of the worst of them. Lateness is infinite when no frame came."""
+    """Of all listeners together, `worst_share` of the worst of them. Lateness is the whole window when no frame came."""
 
     frames: int
     worst_share: float
@@ -21,7 +21,7 @@ class Evenness:
 
 def evenness(arrivals_s: Sequence[Sequence[float]], window_s: float) -> Evenness:
     """`arrivals_s` holds each listener's times of arrival within a window of `window_s`."""
-    late_ms = [late for arrivals in arrivals_s for late in lateness_ms(arrivals)] or [float("inf")]
+    late_ms = [late for arrivals in arrivals_s for late in lateness_ms(arrivals)] or [window_s * 1000]
     return Evenness(
         frames=sum(map(len, arrivals_s)),
         worst_share=min((share(len(arrivals), window_s) for arrivals in arrivals_s), default=0.0),

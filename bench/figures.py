@@ -28,6 +28,7 @@ class Figures:
     round: int = 1
     values: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     noisy: dict[str, list[float]] = field(default_factory=dict)  # the bare ticker's p99 of noisy measurements, in ms
+    unserved: set[str] = field(default_factory=set)  # measured while some listener did not get its frames
     problems: list[str] = field(default_factory=list)
 
     def add(self, name: str, value: float, ticker_p99_ms: float | None = None) -> None:
@@ -66,6 +67,7 @@ class Figures:
                 "count": len(self.all(name)),
                 "rounds": rounds,
                 "noisy_ticker_p99_ms": self.noisy.get(name, []),
+                "unserved": name in self.unserved,
             }
             for name, rounds in self.values.items()
         }

@@ -12,7 +12,7 @@ from bench.text_table import shown, text_table
 
 _SUBJECTS: Final = {"flat": "node, flat", "bands": "node, 5 bands", "relay": "relay"}
 # Of one window one figure is named as noisy, not each that was read from it.
-_SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "switches_a_second", "p50_ms")
+_SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "p50_ms", "p95_ms")
 _SAID: Final[dict[bool | None, str]] = {True: "reached", False: "missed", None: "not measured"}
 
 
@@ -62,10 +62,9 @@ def _goals(figures: Figures) -> str:
         if goal.below and verdict.measured:
             above, below = figures.summary(goal.figure), figures.summary(goal.below)
             of_what = f"{shown(above)} / {shown(below)}"
-        is_noisy = "*" if {goal.figure, goal.below} & set(figures.noisy) else ""
         rows.append(
             [
-                goal.title + is_noisy,
+                goal.title + _mark(figures, goal.figure, goal.below),
                 f"{'≥' if goal.at_least else '≤'} {goal.limit:g} {goal.unit}",
                 shown(verdict.measured, goal.unit),
                 _SAID[verdict.is_reached],
@@ -156,6 +155,11 @@ def _oddities(figures: Figures) -> str:
         if name.rpartition("/")[2] not in _SAME_WINDOW
     ]
     return "\n".join([*lines, *(f"! {problem}" for problem in figures.problems)])
+
+
+def _mark(figures: Figures, *names: str) -> str:
+    """A star for what was noisy, an exclamation mark for what was measured while listeners went short."""
+    return "*" * any(name in figures.noisy for name in names) + "!" * any(name in figures.unserved for name in names)
 
 
 def _ms(values: list[float]) -> str:

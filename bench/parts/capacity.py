@@ -25,7 +25,7 @@ def capacity_name(name: str, kind: str) -> str:
 
 
 async def capacity(run: Run, name: str, kind: str) -> None:
-    async with _Trials(run, run.uri(name), kind) as trials:
+    async with _Trials(run, name, kind) as trials:
         edge = await find_edge(trials.is_even, *_beginning(run, name, kind), STEP)
         run.figures.add(capacity_name(name, kind), edge, trials.ticker_p99_ms.get(edge))
 
@@ -43,10 +43,11 @@ def _beginning(run: Run, name: str, kind: str) -> tuple[int, int]:
 class _Trials:
     """One subject is kept while the trials grow; a smaller one begins anew, without what the larger left behind."""
 
-    def __init__(self, run: Run, uri: str, kind: str) -> None:
+    def __init__(self, run: Run, name: str, kind: str) -> None:
         self.ticker_p99_ms: dict[int, float] = {}
         self._run = run
-        self._uri = uri
+        self._name = name
+        self._uri = run.uri(name)
         self._kind = kind
         self._stack = AsyncExitStack()
         self._streaming: Streaming | None = None
@@ -69,6 +70,10 @@ class _Trials:
             await self._end()
             return False
         self.ticker_p99_ms[players] = ticker_p99_ms
+        trial = f"capacity/{self._name}/{self._kind}/trial_{players}"
+        self._run.figures.add(f"{trial}/worst_share", streamed.evenness.worst_share)
+        self._run.figures.add(f"{trial}/late_p99_ms", streamed.evenness.late_p99_ms)
+        self._run.figures.add(f"{trial}/ticker_p99_ms", ticker_p99_ms)
         verdict = "even" if streamed.is_even else "uneven"
         progress_note(
             f"{players} players: {verdict}, worst share {streamed.evenness.worst_share:.1%}, "

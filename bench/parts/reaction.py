@@ -38,8 +38,8 @@ async def _first_frames(run: Run, subject: Streaming, kind: str, uri: str) -> No
 
     taken, ticker_p99_ms = await run.ticker.quiet(creates)
     for value in taken:
-        run.figures.add(f"first_frame/{kind}/ms", value)
-    run.figures.add(f"first_frame/{kind}/ticker_p99_ms", ticker_p99_ms, ticker_p99_ms)
+        run.figures.add(f"first_frame/{kind}/ms", value, ticker_p99_ms)
+    run.figures.add(f"first_frame/{kind}/ticker_p99_ms", ticker_p99_ms)
 
 
 async def _filters(run: Run, subject: Streaming, players: int) -> None:
@@ -48,7 +48,7 @@ async def _filters(run: Run, subject: Streaming, players: int) -> None:
         lambda: filter_heard_ms(_node(subject), subject.session, tone, FILTER_CHANGES)
     )
     for value in heard:
-        run.figures.add(f"filter_heard/{players}/ms", value)
+        run.figures.add(f"filter_heard/{players}/ms", value, ticker_p99_ms)
     run.figures.add(f"filter_heard/{players}/p95_ms", percentile(heard, 95), ticker_p99_ms)
     run.figures.add(f"filter_heard/{players}/ticker_p99_ms", ticker_p99_ms)
 

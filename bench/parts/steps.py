@@ -26,8 +26,9 @@ async def steps(run: Run) -> None:
             )
         frames = max(1, streamed.evenness.frames)
         for role, spent in by_role(pid, before, after).items():
-            run.figures.add(f"steps/{kind}/{role}/us_a_frame", spent.cpu_ns / 1000 / frames, ticker_p99_ms)
-            run.figures.add(f"steps/{kind}/{role}/switches_a_second", spent.switches / run.plan.seconds, ticker_p99_ms)
+            run.figures.add(f"steps/{kind}/{role}/us_a_frame", spent.cpu_ns / 1000 / frames)
+            run.figures.add(f"steps/{kind}/{role}/switches_a_second", spent.switches / run.plan.seconds)
+        run.figures.add(f"steps/{kind}/ticker_p99_ms", ticker_p99_ms, ticker_p99_ms)
 
 
 def by_role(node_pid: int, before: Times, after: Times) -> dict[str, ThreadTime]:
