@@ -11,7 +11,7 @@ FRAME_S: Final = 0.020
 
 @dataclass(frozen=True)
 class Evenness:
-    """Of all listeners together, `worst_share` of the worst of them. Lateness is the whole window when no frame came."""
+    """Of all listeners together, `worst_share` of the worst of them. Lateness is the whole window if no frame came."""
 
     frames: int
     worst_share: float
