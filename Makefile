@@ -34,7 +34,7 @@ check: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	MUTATIONS=$${MUTATIONS:-2000} $(BIN)/python -m pytest -q -s --timeout 3600 tests/decoder/test_mutated_media.py $(ARGS)
 
-# Needs the ffmpeg program, for what it is compared with.
+# Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(ARGS)
 

@@ -1,42 +1,73 @@
-"""Measured figures by name, each a list of rounds, and how they are shown."""
+"""Measured figures by name, each with its values of every round, and what was odd about them.
+
+Names are paths with the unit in the last part: `cost/mp3/flat/us_a_frame`.
+"""
 
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench.quiet import NOISY_MS
+
+
+@dataclass(frozen=True)
+class Summary:
+    median: float
+    least: float
+    most: float
+    count: int
+
+
+def summary(values: list[float]) -> Summary | None:
+    return Summary(median(values), min(values), max(values), len(values)) if values else None
+
 
 @dataclass
 class Figures:
-    """Rounds of each figure, in the order in which they were measured first, and what was odd about them."""
+    """`round` is the one whose values are added now."""
 
-    rounds: dict[str, list[float]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    round: int = 1
+    values: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    noisy: dict[str, list[float]] = field(default_factory=dict)  # the bare ticker's p99 of noisy measurements, in ms
+    unserved: set[str] = field(default_factory=set)  # measured while some listener did not get its frames
+    problems: list[str] = field(default_factory=list)
 
-    def add(self, name: str, value: float) -> None:
-        self.rounds.setdefault(name, []).append(value)
+    def add(self, name: str, value: float, ticker_p99_ms: float | None = None) -> None:
+        """`ticker_p99_ms` is that of the bare ticker beside this measurement."""
+        self.values.setdefault(name, {}).setdefault(self.round, []).append(value)
+        if ticker_p99_ms is not None and ticker_p99_ms > NOISY_MS:
+            self.noisy.setdefault(name, []).append(ticker_p99_ms)
 
-    def add_ratio(self, name: str, above: str, below: str) -> None:
-        """The ratio of two figures' medians."""
-        if above in self.rounds and below in self.rounds:
-            self.rounds[name] = [self.median(above) / self.median(below)]
+    def problem(self, text: str) -> None:
+        self.problems.append(f"round {self.round}: {text}")
 
-    def note(self, text: str) -> None:
-        self.notes.append(text)
+    def all(self, name: str) -> list[float]:
+        return [value for values in self.values.get(name, {}).values() for value in values]
 
-    def median(self, name: str) -> float:
-        return median(self.rounds[name])
+    def summary(self, name: str) -> Summary | None:
+        return summary(self.all(name))
+
+    def ratios(self, above: str, below: str) -> list[float]:
+        """Of each round that has both: what lies close together in time is compared."""
+        tops, bottoms = self.values.get(above, {}), self.values.get(below, {})
+        return [
+            median(values) / median(bottoms[number])
+            for number, values in tops.items()
+            if number in bottoms and median(bottoms[number])
+        ]
+
+    def last(self, name: str) -> float | None:
+        return next(iter(reversed(self.all(name))), None)
 
     def as_json(self) -> dict[str, object]:
-        figures = {
-            name: {"median": median(values), "min": min(values), "max": max(values), "rounds": len(values)}
-            for name, values in self.rounds.items()
+        return {
+            name: {
+                "median": median(self.all(name)),
+                "min": min(self.all(name)),
+                "max": max(self.all(name)),
+                "count": len(self.all(name)),
+                "rounds": rounds,
+                "noisy_ticker_p99_ms": self.noisy.get(name, []),
+                "unserved": name in self.unserved,
+            }
+            for name, rounds in self.values.items()
         }
-        return {"figures": figures, "notes": self.notes}
-
-    def as_table(self) -> str:
-        width = max(map(len, self.rounds), default=10)
-        lines = [f"{'figure':<{width}}  {'median':>9}  {'min':>9}  {'max':>9}  rounds"]
-        for name, values in self.rounds.items():
-            lines.append(
-                f"{name:<{width}}  {median(values):9.2f}  {min(values):9.2f}  {max(values):9.2f}  {len(values)}"
-            )
-        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])

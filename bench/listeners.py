@@ -1,86 +1,134 @@
-"""The listeners' side, in a process of its own: connects, notes when frames come, reports how late they were.
+"""The listeners' side, in a process of its own: connects, notes when frames come, reports how evenly they did.
 
-`python -m bench.listeners` reads one JSON order a line from stdin and answers with one JSON line each:
-{"do": "listen", "url": …, "path": "/v0/players/{}/ws", "ids": […]} and {"do": "measure", "seconds": …}.
+`python -m bench.listeners` reads one JSON order a line from stdin and answers each with one JSON line:
+{"do": "listen", "host": …, "port": …, "paths": […]}, {"do": "begin"}, {"do": "end"}.
+
+A client library would cost more than the node does: the handshake is a real one, but frames are only counted.
 """
 
 import asyncio
+import base64
+import dataclasses
+import hashlib
 import json
+import os
 import sys
 import time
+from typing import Final, cast
 
-import aiohttp
+from bench.evenness import evenness
+from bench.frame_stream import FrameStream
 
-FRAME_S = 0.020
+_CONNECT_LIMIT_S: Final = 60.0
+_ACCEPT_KEY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
+
+
+class Listener(asyncio.Protocol):
+    """One connection. `arrivals_s` grows by the time of each frame."""
+
+    def __init__(self, address: str, path: str) -> None:
+        self.arrivals_s: list[float] = []
+        self.stream = FrameStream()
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_lost = False
+        self._key = base64.b64encode(os.urandom(16))
+        self._request = (
+            f"GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {self._key.decode()}\r\n\r\n"
+        )
+        self._answer: bytes | None = b""  # None once it was read whole
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
+        self._transport.write(self._request.encode())
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is not None:
+            data = self._read_answer(data)
+        frames = self.stream.feed(data)
+        if frames == 1:
+            self.arrivals_s.append(time.monotonic())
+        elif frames:
+            self.arrivals_s.extend([time.monotonic()] * frames)
+        if self.stream.pings:
+            self._answer_pings()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
+        if not self.answered.done():
+            self.answered.set_exception(exc or ConnectionError("closed before the handshake was answered"))
+
+    def _read_answer(self, data: bytes) -> bytes:
+        """Takes the handshake's answer and returns what came after it."""
+        assert self._answer is not None
+        head, end, rest = (self._answer + data).partition(b"\r\n\r\n")
+        if not end:
+            self._answer = head
+            return b""
+        self._answer = None
+        accepted = base64.b64encode(hashlib.sha1(self._key + _ACCEPT_KEY).digest())
+        if head.startswith(b"HTTP/1.1 101") and accepted in head:
+            self.answered.set_result(None)
+        else:
+            self.answered.set_exception(ConnectionError(head.partition(b"\r\n")[0].decode("latin-1")))
+        return rest
+
+    def _answer_pings(self) -> None:
+        for payload in self.stream.pings:
+            self._transport.write(b"\x8a" + bytes([0x80 | len(payload)]) + bytes(4) + payload)  # masked with zeros
+        self.stream.pings.clear()
+
+
+class Side:
+    """All listeners of this process, and the window in which their frames count."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+        self._begun_s = 0.0
+
+    async def listen(self, host: str, port: int, paths: list[str]) -> dict[str, object]:
+        loop = asyncio.get_running_loop()
+        for path in paths:
+            listener = Listener(f"{host}:{port}", path)
+            await asyncio.wait_for(self._connect(loop, listener, host, port), _CONNECT_LIMIT_S)
+            self._listeners.append(listener)
+        return {"listening": len(self._listeners)}
+
+    def begin(self) -> dict[str, object]:
+        for listener in self._listeners:
+            listener.arrivals_s.clear()
+        self._begun_s = time.monotonic()
+        return {}
+
+    def end(self) -> dict[str, object]:
+        window_s = time.monotonic() - self._begun_s
+        report = dataclasses.asdict(evenness([listener.arrivals_s for listener in self._listeners], window_s))
+        report["strays"] = sum(listener.stream.strays for listener in self._listeners)
+        report["lost"] = sum(listener.is_lost or listener.stream.is_closed for listener in self._listeners)
+        return report
+
+    async def _connect(self, loop: asyncio.AbstractEventLoop, listener: Listener, host: str, port: int) -> None:
+        await loop.create_connection(lambda: listener, host, port)
+        await listener.answered
 
 
 async def main() -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    times: list[list[float]] = []
-    tasks: list[asyncio.Task[None]] = []
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        while line := await reader.readline():
-            order = json.loads(line)
-            if order["do"] == "listen":
-                for player_id in order["ids"]:
-                    arrivals: list[float] = []
-                    times.append(arrivals)
-                    url = order["url"] + order["path"].format(player_id)
-                    tasks.append(loop.create_task(_listen(session, url, arrivals)))
-                    await asyncio.sleep(0.002)
-                answer: dict[str, object] = {"listening": len(tasks)}
-            else:
-                begun, ticks = time.monotonic(), asyncio.ensure_future(_tick(order["seconds"]))
-                await asyncio.sleep(order["seconds"])
-                answer = _report(times, begun, time.monotonic())
-                answer["ticker_p99_ms"] = await ticks
-            print(json.dumps(answer), flush=True)
-        for task in tasks:
-            task.cancel()
-
-
-async def _listen(session: aiohttp.ClientSession, url: str, arrivals: list[float]) -> None:
-    async with session.ws_connect(url, max_msg_size=0) as socket:
-        async for _ in socket:
-            arrivals.append(time.monotonic())  # noqa: PERF401 - others read the list while it grows
-
-
-async def _tick(seconds: float) -> float:
-    """A bare 20 ms ticker in this process: what lateness the machine itself adds. Returns its p99 in ms."""
-    deadline = time.monotonic()
-    late: list[float] = []
-    end = deadline + seconds - FRAME_S
-    while deadline < end:
-        deadline += FRAME_S
-        await asyncio.sleep(deadline - time.monotonic())
-        late.append((time.monotonic() - deadline) * 1000)
-    return sorted(late)[int(len(late) * 0.99)]
-
-
-def _report(times: list[list[float]], begun: float, ended: float) -> dict[str, object]:
-    """Frames of each listener against the ideal count, and lateness against each listener's own 20 ms grid."""
-    shares: list[float] = []
-    lateness: list[float] = []
-    frames = 0
-    for arrivals in times:
-        inside = [arrival for arrival in arrivals if begun <= arrival < ended]
-        frames += len(inside)
-        # A window holds one frame more or less, as it happens to lie over the frames.
-        shares.append(min(1.0, len(inside) / (int((ended - begun) / FRAME_S) - 1)))
-        if inside:
-            offsets = [arrival - number * FRAME_S for number, arrival in enumerate(inside)]
-            earliest = min(offsets)
-            lateness.extend((offset - earliest) * 1000 for offset in offsets)
-    lateness.sort()
-    return {
-        "frames": frames,
-        "worst_share": min(shares, default=0.0),
-        "late_p50_ms": lateness[len(lateness) // 2] if lateness else None,
-        "late_p99_ms": lateness[int(len(lateness) * 0.99)] if lateness else None,
-    }
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    side = Side()
+    while line := await reader.readline():
+        order = json.loads(line)
+        try:
+            match order.pop("do"):
+                case "listen":
+                    answer = await side.listen(**order)
+                case "begin":
+                    answer = side.begin()
+                case _:
+                    answer = side.end()
+        except (OSError, TimeoutError) as error:
+            answer = {"error": f"a listener could not connect: {error}"}
+        print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

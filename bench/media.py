@@ -4,6 +4,7 @@ import wave
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,8 @@ import av
 import numpy as np
 from aiohttp import web
 
-LENGTH_S: Final = 60
+LENGTH_S: Final = 200  # as a song: opening it again is not what is measured
+_PIECE_S: Final = 60
 RATE_HZ: Final = 44_100
 
 # name -> (container, codec, bit rate or None, options)
@@ -49,12 +51,13 @@ def make_file(folder: Path, name: str) -> Path:
     return path
 
 
+@cache
 def _piece(rate_hz: int) -> np.ndarray:
-    """Chords with overtones and a little noise: a codec has about as much to do as with music."""
-    t = np.arange(LENGTH_S * rate_hz) / rate_hz
+    """Chords with overtones and a little noise, a minute of them again and again: about as much to do as with music."""
+    t = np.arange(_PIECE_S * rate_hz) / rate_hz
     generator = np.random.default_rng(7)
     sound = np.zeros((len(t), 2))
-    for second in range(0, LENGTH_S, 2):
+    for second in range(0, _PIECE_S, 2):
         part = slice(second * rate_hz, (second + 2) * rate_hz)
         local = t[part] - second
         fade = np.exp(-local * 1.5)
@@ -64,11 +67,12 @@ def _piece(rate_hz: int) -> np.ndarray:
                 tone = np.sin(2 * np.pi * note * overtone * local[:, None] + phase) / overtone
                 sound[part] += tone * fade[:, None]
     sound += generator.normal(0, 0.02, sound.shape)
-    return np.asarray(sound / np.abs(sound).max() * 0.8 * 32767, dtype=np.int16)
+    minute = np.asarray(sound / np.abs(sound).max() * 0.8 * 32767, dtype=np.int16)
+    return np.resize(minute, (LENGTH_S * rate_hz, 2))
 
 
 def make_tone(folder: Path) -> Path:
-    """A minute of a steady 1 kHz tone, for hearing when a filter takes hold."""
+    """Some minutes of a steady 1 kHz tone, for hearing when a filter takes hold."""
     path = folder / "tone.wav"
     if not path.exists():
         t = np.arange(LENGTH_S * 48_000) / 48_000

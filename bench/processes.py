@@ -1,20 +1,21 @@
-"""What processes cost: CPU time and memory, read from /proc."""
+"""What processes cost: CPU time and memory, of a process and all below it, read from the kernel."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PROCESS_CLOCK: Final = 2  # the kernel's number for a process's CPU clock, in ns: /proc/PID/stat has 10 ms only
 
 
 @dataclass(frozen=True)
-class Cost:
-    """CPU seconds so far and proportional set size now, of a process and all below it."""
+class ThreadTime:
+    """CPU time of one thread so far, and how often it was put on a core."""
 
-    cpu_s: float
-    pss_mb: float
-    processes: int
+    cpu_ns: int
+    switches: int
 
 
 def tree(root: int) -> list[int]:
@@ -23,7 +24,7 @@ def tree(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parent = int(_stat(int(entry.name))[1])
             except OSError:
                 continue
             children.setdefault(parent, []).append(int(entry.name))
@@ -35,16 +36,49 @@ def tree(root: int) -> list[int]:
     return found
 
 
-def cost(root: int) -> Cost:
-    """Of the live processes; their dead children's CPU counts for the parents that waited for them."""
-    cpu_s = pss_kb = 0.0
-    pids = tree(root)
-    for pid in pids:
+def cpu_s(root: int) -> float:
+    """Seconds so far. Of children that have ended, those count that somebody waited for."""
+    total_s = 0.0
+    for pid in tree(root):
         try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total_s += time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)
+            total_s += sum(map(int, _stat(pid)[13:15])) / _TICKS_A_SECOND
+        except OSError:
+            continue
+    return total_s
+
+
+def pss_mb(root: int) -> float:
+    """Proportional set size: what is shared by several processes is shared out among them."""
+    total_kb = 0
+    for pid in tree(root):
+        try:
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
         except OSError:
             continue
-        cpu_s += sum(map(int, fields[11:15])) / _TICKS_A_SECOND
-        pss_kb += next(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
-    return Cost(cpu_s, pss_kb / 1024, len(pids))
+        total_kb += next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+    return total_kb / 1024
+
+
+def thread_times(root: int) -> dict[tuple[int, int], ThreadTime]:
+    """Of each thread by its process and number."""
+    times = {}
+    for pid in tree(root):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            try:
+                cpu_ns, _, switches = map(int, (task / "schedstat").read_text().split())
+            except OSError:
+                continue
+            times[pid, int(task.name)] = ThreadTime(cpu_ns, switches)
+    return times
+
+
+def written_bytes(pid: int) -> int:
+    """What one process wrote to files and stream sockets so far."""
+    counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text().splitlines())
+    return int(counts["wchar"])
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat after the command's name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,59 +1,103 @@
-"""One measurement of many players that stream to real listeners."""
+"""Many players that stream to real listeners, and what that costs."""
 
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import aiohttp
 
-from bench.subjects import Subject, listeners
+from bench.evenness import Evenness
+from bench.order_pipe import OrderPipe, order_pipe
+from bench.subjects import HOST, Subject
 
 SETTLE_S: Final = 2.0
-NOISY_TICKER_MS: Final = 5.0
-TRIES_WHEN_NOISY: Final = 5
+EVEN_SHARE: Final = 0.999
+EVEN_LATE_MS: Final = 20.0
+_ADDED_AT_ONCE: Final = 10
+
+Reading = TypeVar("Reading")
 
 
 @dataclass(frozen=True)
-class Streaming:
-    """What `players` players cost and how evenly their frames came."""
+class Streamed:
+    """One window: what it cost, how evenly the frames came, and listeners that were sent something else or lost."""
 
-    players: int
-    cpu_us_a_frame: float
-    pss_mb: float
-    worst_share: float
-    late_p99_ms: float
-    ticker_p99_ms: float
+    cpu_s: float
+    evenness: Evenness
+    strays: int
+    lost: int
+
+    @property
+    def us_a_frame(self) -> float:
+        return self.cpu_s * 1e6 / max(1, self.evenness.frames)
 
     @property
     def is_even(self) -> bool:
         """Every listener got its frames, and in time."""
-        return self.worst_share > 0.999 and self.late_p99_ms < 20
-
-    @property
-    def is_noisy(self) -> bool:
-        return self.ticker_p99_ms > NOISY_TICKER_MS
+        is_whole = self.evenness.worst_share > EVEN_SHARE and not self.strays and not self.lost
+        return is_whole and self.evenness.late_p99_ms < EVEN_LATE_MS
 
 
-async def measure_streaming(subject: Subject, uri: str, players: int, seconds: float, *, bands: bool) -> Streaming:
-    """Adds `players` players, lets them settle, and measures. Noisy rounds are repeated, the last one is kept."""
+class Streaming:
+    """A subject, its players p0, p1, … and their listeners."""
+
+    def __init__(
+        self, subject: Subject, session: aiohttp.ClientSession, side: OrderPipe, uri: str, bands: bool
+    ) -> None:
+        self.subject = subject
+        self.session = session
+        self.players = 0
+        self._side = side
+        self._uri = uri
+        self._bands = bands
+
+    async def grow_to(self, players: int, *, is_heard: bool = True) -> None:
+        """Adds players until there are so many, with one listener each, and lets all settle."""
+        while self.players < players:
+            more = range(self.players, min(players, self.players + _ADDED_AT_ONCE))
+            ids = [f"p{number}" for number in more]
+            for player_id in ids:
+                await self.subject.add(self.session, player_id, self._uri, bands=self._bands)
+            if is_heard:
+                await self._listen(ids)
+            self.players = more.stop
+        await asyncio.sleep(SETTLE_S)
+
+    async def add_listeners(self, count: int) -> None:
+        """`count` more to each player."""
+        for number in range(self.players):
+            await self._listen([f"p{number}"] * count)
+        await asyncio.sleep(SETTLE_S)
+
+    async def window(self, seconds: float) -> Streamed:
+        return (await self.window_between(seconds, lambda: None))[0]
+
+    async def window_between(self, seconds: float, read: Callable[[], Reading]) -> tuple[Streamed, Reading, Reading]:
+        """Counts frames and CPU for so long. `read` is called at both ends of it."""
+        await self._side.order(do="begin")
+        cpu_before_s, before = self.subject.cpu_s(), read()
+        await asyncio.sleep(seconds)
+        cpu_after_s, after = self.subject.cpu_s(), read()
+        report = await self._side.order(do="end")
+        strays, lost = report.pop("strays"), report.pop("lost")
+        return Streamed(cpu_after_s - cpu_before_s, Evenness(**report), strays, lost), before, after
+
+    async def _listen(self, ids: list[str]) -> None:
+        paths = [self.subject.path(player_id) for player_id in ids]
+        await self._side.order(do="listen", host=HOST, port=self.subject.port, paths=paths)
+
+
+@asynccontextmanager
+async def streaming(
+    starting: AbstractAsyncContextManager[Subject], uri: str, *, bands: bool = False
+) -> AsyncIterator[Streaming]:
+    """Starts the subject and the process of its listeners."""
     timeout = aiohttp.ClientTimeout(total=60)
-    async with listeners() as side, aiohttp.ClientSession(timeout=timeout) as session:
-        ids = [f"p{number}" for number in range(players)]
-        for player_id in ids:
-            await subject.add(session, player_id, uri, bands=bands)
-            await side.order(do="listen", url=subject.url, path=subject.path, ids=[player_id])
-        await side.order(do="measure", seconds=SETTLE_S)
-        for _ in range(TRIES_WHEN_NOISY):
-            before = subject.cost()
-            report = await side.order(do="measure", seconds=seconds)
-            after = subject.cost()
-            result = Streaming(
-                players=players,
-                cpu_us_a_frame=(after.cpu_s - before.cpu_s) * 1e6 / max(1, report["frames"]),
-                pss_mb=after.pss_mb,
-                worst_share=report["worst_share"],
-                late_p99_ms=report["late_p99_ms"] if report["late_p99_ms"] is not None else float("inf"),
-                ticker_p99_ms=report["ticker_p99_ms"],
-            )
-            if not result.is_noisy:
-                break
-        return result
+    async with (
+        starting as subject,
+        order_pipe("bench.listeners") as side,
+        aiohttp.ClientSession(timeout=timeout) as session,
+    ):
+        yield Streaming(subject, session, side, uri, bands)

@@ -1,9 +1,9 @@
-"""What is measured: a tonearm node, the plain relay, and ffmpeg as fast as it can."""
+"""What is measured: a tonearm node and the plain relay, each started as its users would."""
 
 import asyncio
-import json
+import contextlib
 import os
-import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -12,131 +12,114 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 
-from bench.processes import Cost, cost
+from bench import processes
 
+HOST: Final = "127.0.0.1"
 FIVE_BANDS: Final = {
     "eq": [{"band": band, "gain_db": gain} for band, gain in ((1, 6), (4, -4), (7, 3), (10, -5), (13, 4))]
 }
-
-
-class Listeners:
-    """The process that listens."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def order(self, **order: Any) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-        answer = await self._process.stdout.readline()
-        return dict(json.loads(answer))
-
-
-@asynccontextmanager
-async def listeners() -> AsyncIterator[Listeners]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bench.listeners",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        limit=1 << 20,
-    )
-    try:
-        yield Listeners(process)
-    finally:
-        process.kill()
-        await process.wait()
+_START_LIMIT_S: Final = 20.0
+_STOP_LIMIT_S: Final = 10.0
 
 
 class Subject:
-    """A server under test. `cost` counts all of its processes."""
+    """A server under test. Costs are those of all of its processes."""
 
-    path: str
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid = pid
+        self.port = port
+        self.url = f"http://{HOST}:{port}"
 
-    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
-        self.process = process
-        self.url = url
+    def cpu_s(self) -> float:
+        return processes.cpu_s(self.pid)
 
-    def cost(self) -> Cost:
-        return cost(self.process.pid)
+    def pss_mb(self) -> float:
+        return processes.pss_mb(self.pid)
+
+    def path(self, player_id: str) -> str:
+        """Where the listeners of a player connect."""
+        raise NotImplementedError
 
     async def add(self, session: aiohttp.ClientSession, player_id: str, uri: str, *, bands: bool) -> None:
-        """Makes whatever the listener `player_id` is to hear."""
+        """Makes what the listeners of `player_id` are to hear, without end."""
 
 
 class TonearmNode(Subject):
-    path = "/v0/players/{}/ws"
+    def path(self, player_id: str) -> str:
+        return f"/v0/players/{player_id}/ws"
 
     async def add(self, session: aiohttp.ClientSession, player_id: str, uri: str, *, bands: bool) -> None:
-        player = f"{self.url}/v0/players/{player_id}"
-        await session.post(f"{self.url}/v0/players", json={"id": player_id, "uri": uri})
-        await session.patch(f"{player}/loop", json={"mode": "track"})
+        player = f"/v0/players/{player_id}"
+        await self.request(session, "POST", "/v0/players", {"id": player_id, "uri": uri})
+        await self.request(session, "PATCH", f"{player}/loop", {"mode": "track"})
         if bands:
-            await session.patch(f"{player}/filters", json=FIVE_BANDS)
+            await self.request(session, "PATCH", f"{player}/filters", FIVE_BANDS)
+
+    async def request(
+        self, session: aiohttp.ClientSession, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> None:
+        """Raises `aiohttp.ClientResponseError` for an answer that is no success."""
+        async with session.request(method, self.url + path, json=body, raise_for_status=True) as answer:
+            await answer.read()
 
 
 class Relay(Subject):
-    path = "/play/{}/ws?uri="
+    """Plays one file to each of its listeners; it has players no longer than they have listeners."""
+
+    def __init__(self, pid: int, port: int, uri: str) -> None:
+        super().__init__(pid, port)
+        self._uri = uri
+
+    def path(self, player_id: str) -> str:
+        return f"/play/{player_id}/ws?uri={quote(self._uri, safe='/')}"
 
 
 @asynccontextmanager
-async def tonearm_node(folder: Path) -> AsyncIterator[TonearmNode]:
+async def tonearm_node(folder: Path, decoder_processes: int = 0) -> AsyncIterator[TonearmNode]:
+    """`decoder_processes` as in its configuration: 0 is one for each core."""
     config = folder / "bench.toml"
-    config.write_text('[logging]\nlevel = "error"\n')
+    config.write_text(f'[logging]\nlevel = "error"\n[decoder]\nprocesses = {decoder_processes}\n')
     port = _free_port()
-    arguments = ["-m", "tonearm", "serve", "--config", str(config), "--port", str(port)]
-    async with _server(arguments, port) as process:
-        yield TonearmNode(process, f"http://127.0.0.1:{port}")
+    async with _server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port) as pid:
+        yield TonearmNode(pid, port)
 
 
 @asynccontextmanager
 async def relay(uri: str) -> AsyncIterator[Relay]:
     port = _free_port()
-    async with _server(["-m", "bench.relay", str(port)], port) as process:
-        subject = Relay(process, f"http://127.0.0.1:{port}")
-        subject.path = Relay.path + uri
-        yield subject
-
-
-def floor_us_a_frame(path: Path, length_s: float) -> float:
-    """CPU µs that the ffmpeg program needs to decode and resample 20 ms of `path`, its start-up spread over minutes."""
-    rounds = max(1, int(600 / length_s))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    reading = ["-stream_loop", str(rounds - 1), "-i", str(path), "-map", "0:a"]
-    writing = ["-f", "s16le", "-ar", "48000", "-ac", "2", "-y", "/dev/null"]
-    subprocess.run(["ffmpeg", "-v", "error", *reading, *writing], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return cpu_s * 1e6 / (rounds * length_s * 50)
+    async with _server(["bench.relay", str(port)], port) as pid:
+        yield Relay(pid, port, uri)
 
 
 @asynccontextmanager
-async def _server(arguments: list[str], port: int) -> AsyncIterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen([sys.executable, *arguments], env={**os.environ})
+async def _server(arguments: list[str], port: int) -> AsyncIterator[int]:
+    """Runs `python -m arguments` until it listens, in a session of its own, of which nothing is left in the end."""
+    process = subprocess.Popen([sys.executable, "-m", *arguments], stdin=subprocess.DEVNULL, start_new_session=True)
     try:
-        await _until_listening(port)
-        yield process
+        await _until_listening(process, port)
+        yield process.pid
     finally:
         process.terminate()
         try:
-            await asyncio.to_thread(process.wait, 10)
-        except subprocess.TimeoutExpired:
-            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(process.wait, _STOP_LIMIT_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-async def _until_listening(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
+async def _until_listening(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _START_LIMIT_S
+    while time.monotonic() < deadline and process.poll() is None:
         try:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            _, writer = await asyncio.open_connection(HOST, port)
         except OSError:
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.005)
         else:
             writer.close()
             return
@@ -145,5 +128,5 @@ async def _until_listening(port: int) -> None:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((HOST, 0))
         return int(probe.getsockname()[1])

@@ -1,0 +1,68 @@
+"""The goals, and whether the figures of a run reach them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bench.figures import Figures, Summary, summary
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure, or a ratio when there is a figure `below`; the limit is for its median."""
+
+    title: str
+    limit: float
+    figure: str
+    below: str = ""
+    unit: str = "times"
+    at_least: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`measured` is None when the run did not measure it."""
+
+    goal: Goal
+    measured: Summary | None
+
+    @property
+    def is_reached(self) -> bool | None:
+        if self.measured is None:
+            return None
+        return (
+            self.measured.median >= self.goal.limit if self.goal.at_least else self.measured.median <= self.goal.limit
+        )
+
+
+GOALS: Final = (
+    Goal("CPU a frame, MP3 flat, 50 players / floor", 1.4, "cost/mp3/flat/us_a_frame", "floor/mp3/us_a_frame"),
+    Goal("CPU a frame, MP3 flat, 50 players / relay", 0.35, "cost/mp3/flat/us_a_frame", "cost/mp3/relay/us_a_frame"),
+    Goal("CPU a frame, MP3 5 bands, 50 players / floor", 2.2, "cost/mp3/bands/us_a_frame", "floor/mp3/us_a_frame"),
+    Goal("capacity, MP3 flat / relay", 3, "capacity/mp3/flat/players", "capacity/mp3/relay/players", at_least=True),
+    Goal("CPU a frame at 200 players / at 20", 1.1, "growth/flat/200/us_a_frame", "growth/flat/20/us_a_frame"),
+    Goal("memory a player, local MP3, 20 to 200 players", 1.5, "growth/flat/mb_a_player", unit="MB"),
+    Goal("node without players, one decoder process", 120, "growth/empty_one_decoder/pss_mb", unit="MB"),
+    Goal("first frame, local file, median", 50, "first_frame/file/ms", unit="ms"),
+    Goal("first frame, HTTP on loopback, median", 80, "first_frame/http/ms", unit="ms"),
+    Goal("filter heard, 100 players, median", 40, "filter_heard/100/ms", unit="ms"),
+    Goal("filter heard, 100 players, p95", 60, "filter_heard/100/p95_ms", unit="ms"),
+    Goal(
+        "further listener of a player / bare write",
+        1.2,
+        "fanout/further_listener/us_a_frame",
+        "fanout/bare_write/us",
+    ),
+    # A filter that runs costs as much as the decoding: 1.1 is the spread of two measurements, not a filter.
+    Goal("nobody listens: CPU with 5 bands / flat", 1.1, "unheard/bands/us_a_frame", "unheard/flat/us_a_frame"),
+    Goal("nobody listens: sent, of a frame's 3844 bytes", 0, "unheard/bands/sent_bytes_a_frame", unit="bytes"),
+    Goal("start-up / its imports", 1.5, "startup/node_listens/ms", "startup/imports_of_serve/ms"),
+)
+
+
+def verdicts(figures: Figures, goals: Sequence[Goal] = GOALS) -> list[Verdict]:
+    """A ratio is that of each round, so its spread is that of the comparison and not of the machine."""
+    return [
+        Verdict(goal, summary(figures.ratios(goal.figure, goal.below) if goal.below else figures.all(goal.figure)))
+        for goal in goals
+    ]

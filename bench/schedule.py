@@ -1,0 +1,74 @@
+"""The steps of one round: every part once, with about how long each takes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from bench.parts.capacity import KINDS, capacity
+from bench.parts.cost import cost
+from bench.parts.fanout import fanout
+from bench.parts.growth import BANDS_PLAYERS, FLAT_PLAYERS, growth
+from bench.parts.reaction import reaction
+from bench.parts.startup import startup
+from bench.parts.steps import steps
+from bench.parts.unheard import unheard
+from bench.plan import Plan, Run
+
+PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "unheard", "startup", "steps")
+_SINGLE: Final = {
+    "growth": growth,
+    "control": reaction,
+    "fanout": fanout,
+    "unheard": unheard,
+    "startup": startup,
+    "steps": steps,
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """`expected_s` is a guess on a quiet machine; only how the steps stand to each other matters."""
+
+    title: str
+    expected_s: float
+    measure: Callable[[Run], Awaitable[None]]
+
+
+def steps_of_round(plan: Plan, number: int) -> list[Step]:
+    """`number` counts from 1: the first round searches longer for the edges."""
+    found: list[Step] = []
+    for part in plan.parts:
+        if part == "cost":
+            found += [Step(f"cost, {name}", 24 + 3 * plan.seconds, partial(cost, name=name)) for name in plan.formats]
+        elif part == "capacity":
+            found += [
+                Step(
+                    f"capacity, {name}, {kind}",
+                    _trials(number, kind) * (7 + plan.seconds),
+                    partial(capacity, name=name, kind=kind),
+                )
+                for name in plan.capacity_formats
+                for kind in KINDS
+            ]
+        else:
+            found.append(Step(part, _expected_s(part, plan.seconds), _SINGLE[part]))
+    return found
+
+
+def _trials(number: int, kind: str) -> int:
+    return 3 if number > 1 or kind == "relay" else 6
+
+
+def _expected_s(part: str, seconds: float) -> float:
+    match part:
+        case "growth":
+            return 33 + 3.5 * (len(FLAT_PLAYERS) + len(BANDS_PLAYERS)) + seconds * 8
+        case "control":
+            return 22
+        case "startup":
+            return 6
+        case "fanout":
+            return 8 + 3 * seconds
+        case _:
+            return 9 + 2 * seconds
