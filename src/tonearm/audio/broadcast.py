@@ -15,6 +15,8 @@ TAKES_NOTHING_FRAMES: Final = 10 * FRAMES_PER_SECOND
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND
 CLOSE_TOO_SLOW: Final = 1013
 
+_MOST_LISTENERS: Final = Framing.WEBSOCKET  # to look an enum's member up takes as long as a call
+
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class Broadcast:
 
     def send(self, message: bytes) -> None:
         """Gives a frame, as a WebSocket message, to every listener."""
-        framing, framed = Framing.WEBSOCKET, message
+        framing, framed = _MOST_LISTENERS, message
         for listener in self._listeners:
             if listener.framing is not framing:  # listeners of one kind mostly stand together
                 framing = listener.framing
