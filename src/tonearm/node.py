@@ -14,7 +14,8 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.live_pause import LIVE_PAUSE_S
 from tonearm.audio.on_demand_pool import OnDemandPool
-from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.player import Player
+from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.playlist_tracks import playlist_tracks
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.track_loader import TrackLoader

@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from tests.support.sinks import MemoryListener
-from tonearm.audio.broadcast import CUT_AFTER_FRAMES, RING_FRAMES, TAKES_NOTHING_FRAMES, Broadcast, wrap
+from tonearm.audio.broadcast import CUT_AFTER_FRAMES, RING_FRAMES, TAKES_NOTHING_FRAMES, Broadcast
+from tonearm.audio.framing import in_framing, websocket_messages
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 
@@ -14,6 +15,10 @@ SECOND = 50
 
 def frame(number: int) -> bytes:
     return number.to_bytes(4, "little") * (FRAME_BYTES // 4)
+
+
+def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
+    return in_framing(websocket_messages(frame(number))[0], framing)
 
 
 class Lost:
@@ -36,7 +41,7 @@ def broadcast(lost: Lost) -> Broadcast:
 
 def send(broadcast: Broadcast, first: int, end: int) -> None:
     for number in range(first, end):
-        broadcast.send(frame(number))
+        broadcast.send(message(number))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def send(broadcast: Broadcast, first: int, end: int) -> None:
     ],
 )
 def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
-    assert wrap(frame(7), framing) == head + frame(7) + tail
+    assert message(7, framing) == head + frame(7) + tail
 
 
 def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
@@ -58,7 +63,7 @@ def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
     send(broadcast, 0, 3)
     assert len(broadcast) == 9
     for listener in listeners:
-        assert listener.messages == [wrap(frame(number), listener.framing) for number in range(3)]
+        assert listener.messages == [message(number, listener.framing) for number in range(3)]
     assert len({id(listener.messages[0]) for listener in listeners}) == 3  # made once for each kind
 
 
@@ -184,7 +189,7 @@ def test_silence_goes_only_to_who_wants_it(broadcast: Broadcast) -> None:
     detach = broadcast.attach(stream)
     assert broadcast.wants_silence
     broadcast.send_silence()
-    assert stream.messages == [wrap(SILENT_FRAME, Framing.WAV_CHUNKED)]
+    assert stream.messages == [b"F00\r\n" + SILENT_FRAME + b"\r\n"]
     assert socket.messages == []
     detach()
     assert not broadcast.wants_silence

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
+from tonearm.audio.framing import in_framing
+from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoder.messages import Audio, Mark, MarkKind
 
@@ -40,14 +42,15 @@ def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
 
 
 def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
-    return [sent.pcm for sent in frames]
+    return [in_framing(sent.message, Framing.RAW) for sent in frames]
 
 
 def test_frames_come_out_in_order_with_source_and_position() -> None:
     buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]), audio(5, 2), audio(7, 1))
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (0, 8, 8)
     sent = pop(buffer, 8)
-    assert sent == [SentFrame(frame(number), 1, number * FRAME_SAMPLES) for number in range(8)]
+    assert pcm(sent) == [frame(number) for number in range(8)]
+    assert [part[1:] for part in sent] == [(1, number * FRAME_SAMPLES) for number in range(8)]
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
 
 
@@ -145,7 +148,7 @@ def test_voiding_everything_in_the_middle_of_a_block() -> None:
     pop(buffer, 2)
     buffer.void_from(2)
     assert buffer.frames_ahead == 0
-    assert buffer.end_place() is None
+    assert buffer.end_place() == (1, 2 * FRAME_SAMPLES)
     buffer.append(audio(2, 5, source=2, position=0, marks=[(BEGIN, 2, 2)], tone=9))
     assert buffer.next_mark() == Mark(BEGIN, 2, 2)
     sent = pop(buffer, 5)
@@ -231,7 +234,7 @@ def test_where_it_ends() -> None:
     buffer.void_from(3)
     assert buffer.end_place() == (1, 1000 + 3 * FRAME_SAMPLES)
     pop(buffer, 3)
-    assert buffer.end_place() is None
+    assert buffer.end_place() == (1, 1000 + 3 * FRAME_SAMPLES)
 
 
 def test_where_it_ends_after_a_join() -> None:

@@ -534,7 +534,7 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
     bench.start(10)
     bench.tick(2)
     with monkeypatch.context() as patch:
-        patch.setattr("tonearm.audio.sound.Sound.take_frame", _fail)
+        patch.setattr("tonearm.audio.broadcast.Broadcast.send", _fail)
         bench.tick(1)
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
     assert bench.events.named("TrackException")[0]["error"]["code"] == "corrupt"

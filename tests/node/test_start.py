@@ -5,7 +5,7 @@ import asyncio
 from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.audio.broadcast import wrap
+from tonearm.audio.framing import in_framing, websocket_messages
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node, NodeSettings
@@ -31,7 +31,7 @@ async def test_every_kind_of_connection_gets_the_same_sound(node: Node, shelf: S
     await player.events.wait_for("TrackEnd")
     frames = [padded(pcm)[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
     for framing, listener in others.items():
-        assert listener.messages == [wrap(frame, framing) for frame in frames]
+        assert listener.messages == [in_framing(message, framing) for message in websocket_messages(b"".join(frames))]
 
 
 async def test_a_player_without_listeners_starts_after_a_while(shelf: Shelf) -> None:

@@ -11,7 +11,8 @@ from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_pool import DecoderPool, PoolSession
 from tonearm.audio.decoder_process import SessionOwner
-from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.player import Player
+from tonearm.audio.player_services import PlayerServices
 from tonearm.core.byte_source import LocalFile
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES

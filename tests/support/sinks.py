@@ -35,6 +35,12 @@ class MemoryListener:
         self._changed.set()
         self.on_write()
 
+    def offer(self, message: bytes) -> bool:
+        if self.pending_bytes():
+            return False
+        self.write(message)
+        return True
+
     def pending_bytes(self) -> int:
         self._pending = 0 if self.takes is None else max(0, self._pending - self.takes)
         return self._pending

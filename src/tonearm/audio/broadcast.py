@@ -1,4 +1,4 @@
-"""One player's listeners: every frame is wrapped once for each kind of connection and written to all of them."""
+"""One player's listeners: every frame is made once for each kind of connection and written to all of them."""
 
 import contextlib
 import logging
@@ -6,39 +6,26 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from tonearm.audio.framing import SILENT_MESSAGE, in_framing
 from tonearm.audio.sinks import FrameSink, Framing
-from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, SILENT_FRAME
+from tonearm.core.frame import FRAMES_PER_SECOND
 
 RING_FRAMES: Final = FRAMES_PER_SECOND  # what is kept for a listener that is slow
 TAKES_NOTHING_FRAMES: Final = 10 * FRAMES_PER_SECOND
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND
 CLOSE_TOO_SLOW: Final = 1013
 
-# A binary message of up to 65535 bytes from a server: FIN and opcode 2, length 126, then the length in 16 bits
-# (RFC 6455, 5.2).
-_WEBSOCKET_HEADER: Final = b"\x82\x7e" + FRAME_BYTES.to_bytes(2, "big")
-_CHUNK_HEADER: Final = f"{FRAME_BYTES:X}\r\n".encode("ascii")  # RFC 9112, 7.1
+_MOST_LISTENERS: Final = Framing.WEBSOCKET  # to look an enum's member up takes as long as a call
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 log = logging.getLogger(__name__)
 
 
-def wrap(frame: bytes, framing: Framing) -> bytes:
-    """The bytes that carry one frame of PCM on a connection."""
-    match framing:
-        case Framing.WEBSOCKET:
-            return _WEBSOCKET_HEADER + frame
-        case Framing.WAV_CHUNKED:
-            return _CHUNK_HEADER + frame + b"\r\n"
-        case Framing.RAW:
-            return frame
-
-
 class _Listener:
-    """A connection and the frames that wait for it."""
+    """A connection and the frames that wait for it. `keeps_up`: none do, and it is neither closing nor gone."""
 
-    __slots__ = ("framing", "is_closing", "last_pending", "ring", "sink", "stalled_frames")
+    __slots__ = ("framing", "has_left", "is_closing", "keeps_up", "last_pending", "ring", "sink", "stalled_frames")
 
     def __init__(self, sink: FrameSink) -> None:
         self.sink = sink
@@ -46,14 +33,16 @@ class _Listener:
         self.ring: deque[bytes] = deque()
         self.stalled_frames = 0
         self.last_pending = 0
+        self.keeps_up = True
         self.is_closing = False
+        self.has_left = False
 
 
 class Broadcast:
     """Never waits for anybody: who is slow loses its own oldest frames."""
 
     def __init__(self, count_lost: Callable[[int], None]) -> None:
-        self._listeners: dict[_Listener, None] = {}
+        self._listeners: tuple[_Listener, ...] = ()  # never changed but replaced: they may go while a frame is sent
         self._count_lost = count_lost
 
     def __len__(self) -> int:
@@ -66,28 +55,28 @@ class Broadcast:
     def attach(self, sink: FrameSink) -> Callable[[], None]:
         """Adds a listener from the next frame on. Returns how to take it away."""
         listener = _Listener(sink)
-        self._listeners[listener] = None
+        self._listeners = (*self._listeners, listener)
         return lambda: self._remove(listener)
 
-    def send(self, frame: bytes) -> None:
-        """Gives 3840 bytes of PCM to every listener."""
-        framing: Framing | None = None
-        message = b""
-        for listener in tuple(self._listeners):
+    def send(self, message: bytes) -> None:
+        """Gives a frame, as a WebSocket message, to every listener."""
+        framing, framed = _MOST_LISTENERS, message
+        for listener in self._listeners:
             if listener.framing is not framing:  # listeners of one kind mostly stand together
                 framing = listener.framing
-                message = wrap(frame, framing)
-            self._give(listener, message)
+                framed = in_framing(message, framing)
+            self._give(listener, framed)
 
     def send_silence(self) -> None:
         """Feeds the connections that must not run dry while the player sends nothing."""
-        for listener in tuple(self._listeners):
+        for listener in self._listeners:
             if listener.sink.wants_silence:
-                self._give(listener, wrap(SILENT_FRAME, listener.sink.framing))
+                self._give(listener, in_framing(SILENT_MESSAGE, listener.framing))
 
     def close(self, code: int, reason: str) -> None:
-        listeners = tuple(self._listeners)
-        self._listeners.clear()
+        listeners, self._listeners = self._listeners, ()
+        for listener in listeners:
+            listener.has_left, listener.keeps_up = True, False
         for listener in listeners:
             if not listener.is_closing:
                 try:
@@ -97,18 +86,19 @@ class Broadcast:
                     self._cut(listener)
 
     def _remove(self, listener: _Listener) -> None:
-        self._listeners.pop(listener, None)
+        listener.has_left, listener.keeps_up = True, False
+        self._listeners = tuple(other for other in self._listeners if other is not listener)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
-        if listener not in self._listeners:
-            return  # it went while this frame was given to the others
         try:
+            if listener.keeps_up and listener.sink.offer(message):
+                return
+            if listener.has_left:
+                return  # while this frame was given to the others
             if listener.is_closing:
                 self._count_to_the_cut(listener)
-            elif listener.ring or listener.sink.pending_bytes():
-                self._keep(listener, message)
             else:
-                listener.sink.write(message)
+                self._keep(listener, message)
         except Exception:
             log.exception(_UNFORESEEN)
             self._cut(listener)
@@ -133,6 +123,7 @@ class Broadcast:
             listener.stalled_frames = 0
             ring.clear()
             sink.close(CLOSE_TOO_SLOW, "nothing was read for 10 seconds")
+        listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 
     def _cut(self, listener: _Listener) -> None:
         """A connection that raises where it must not is cut, and nobody else notices."""

@@ -114,18 +114,15 @@ class Clock:
             phase.deadline_s += _FRAME_S
             for member in tuple(phase.members):
                 if member in phase.members:
-                    self._tick(member)
+                    try:
+                        member.tick()
+                    except Exception:
+                        # Nobody may stop the clock for all others.
+                        log.exception("a tick failed; its player is not ticked any more")
+                        self.leave(member)
             sent += 1
         if phase.members:
             self._schedule(phase)
-
-    def _tick(self, member: Ticking) -> None:
-        try:
-            member.tick()
-        except Exception:
-            # Nobody may stop the clock for all others.
-            log.exception("a tick failed; its player is not ticked any more")
-            self.leave(member)
 
 
 def _order(phase: _Phase) -> int:

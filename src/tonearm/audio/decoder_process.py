@@ -9,11 +9,11 @@ import socket
 import struct
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tonearm.audio.decoder_link import DecoderLink
 from tonearm.decoder.messages import (
     CULPRIT_SLOTS,
     EXIT_MEMORY_LIMIT,
@@ -21,14 +21,11 @@ from tonearm.decoder.messages import (
     FromDecoder,
     FromNode,
     Message,
-    MessageSplitter,
     Ping,
     Pong,
     Ready,
-    pack,
 )
 
-RECEIVE_BYTES: Final = 512 * 1024
 _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
 
 log = logging.getLogger(__name__)
@@ -79,11 +76,7 @@ class DecoderProcess:
         self._memory_limit_mb = memory_limit_mb
         self._died = died
         self._patience = patience or Patience()
-        self._outgoing: deque[tuple[bytes, int | None]] = deque()
-        self._has_outgoing = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
         self._burial: asyncio.Task[None] | None = None
-        self._is_stopping = False
         self._watchdog_fired = False
         self.started_s = 0.0
         self._last_sign_s = 0.0
@@ -117,45 +110,28 @@ class DecoderProcess:
         finally:
             decoder_end.close()
             os.close(culprits)
-        node_end.setblocking(False)
-        self._socket = node_end
+        self._link = DecoderLink(node_end, self._take_in, self._link_ended)
         loop = asyncio.get_running_loop()
         self.started_s = self._last_sign_s = loop.time()
-        self._tasks = [
-            loop.create_task(self._receive_all()),
-            loop.create_task(self._write_all()),
-            loop.create_task(self._watch()),
-        ]
+        self._watching = loop.create_task(self._watch())
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Queues a message; `descriptor` is taken over and closed when it was sent."""
-        if self._is_stopping:
-            if descriptor is not None:
-                os.close(descriptor)
-            return
-        self._outgoing.append((pack(message), descriptor))
-        self._has_outgoing.set()
+        """Queues a message; `descriptor` is taken over and closed when it was sent, or cannot be."""
+        self._link.send(message, descriptor)
 
     async def stop(self) -> None:
         """Closes the socket, at which the process ends by itself, and kills it when it does not."""
-        self._is_stopping = True
         if self._burial is not None:
             await asyncio.wait([self._burial])
             return
-        await self._release()
+        self._link.close()
+        await self._end_watch()
         await self._reap()
         self._culprits.close()
 
-    async def _release(self) -> None:
-        """Closes the socket, after the last task that uses it has ended."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
-        self._socket.close()
-        for _, descriptor in self._outgoing:
-            if descriptor is not None:
-                os.close(descriptor)
-        self._outgoing.clear()
+    async def _end_watch(self) -> None:
+        self._watching.cancel()
+        await asyncio.wait([self._watching])
 
     async def _reap(self) -> int:
         try:
@@ -164,22 +140,13 @@ class DecoderProcess:
             self._process.kill()
             return await asyncio.to_thread(self._process.wait)
 
-    async def _receive_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        splitter = MessageSplitter()
-        buffer = bytearray(RECEIVE_BYTES)
-        view = memoryview(buffer)
-        try:
-            while received := await loop.sock_recv_into(self._socket, buffer):
-                for message in splitter.feed(view[:received]):
-                    self._take_in(message)
-        except OSError as error:
-            log.warning("decoder process %d: %s", self.number, error)
-        except BrokenMessage as error:
+    def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
+        if isinstance(error, BrokenMessage):
             log.error("decoder process %d said what cannot be understood (%s) and is ended", self.number, error)
             self._process.kill()
-        self._is_stopping = True
-        self._burial = loop.create_task(self._bury())
+        elif error is not None:
+            log.warning("decoder process %d: %s", self.number, error)
+        self._burial = asyncio.get_running_loop().create_task(self._bury())
 
     def _take_in(self, message: Message) -> None:
         match message:
@@ -198,37 +165,6 @@ class DecoderProcess:
                     except Exception:
                         # It must not end what is received for all the other sessions.
                         log.exception("decoder process %d: what it said could not be taken in", self.number)
-
-    async def _write_all(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._has_outgoing.wait()
-            self._has_outgoing.clear()
-            while self._outgoing:
-                plain: list[bytes] = []
-                while self._outgoing and self._outgoing[0][1] is None:
-                    plain.append(self._outgoing.popleft()[0])
-                try:
-                    if plain:
-                        await loop.sock_sendall(self._socket, b"".join(plain))
-                    if self._outgoing:
-                        await self._send_with_descriptor()
-                except OSError:
-                    return  # the process is gone; the receiving task sees it too and buries it
-
-    async def _send_with_descriptor(self) -> None:
-        data, descriptor = self._outgoing[0]
-        if descriptor is None:
-            return
-        try:
-            sent = socket.send_fds(self._socket, [data], [descriptor])
-        except BlockingIOError:
-            await _until_writable(self._socket)
-            return
-        self._outgoing.popleft()
-        os.close(descriptor)
-        if sent < len(data):
-            await asyncio.get_running_loop().sock_sendall(self._socket, data[sent:])
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -252,7 +188,8 @@ class DecoderProcess:
         code = await self._reap()
         culprits = struct.unpack(f"<{CULPRIT_SLOTS}Q", self._culprits[:])
         self._culprits.close()
-        await self._release()
+        self._link.close()
+        await self._end_watch()
         if self._watchdog_fired:
             reason, counts = f"gave no sign for {self._patience.silence_limit_s:g} seconds", True
         elif code == EXIT_MEMORY_LIMIT:
@@ -268,13 +205,3 @@ class DecoderProcess:
 def _inherited_environment() -> dict[str, str]:
     """Without the node's own settings: who decodes what strangers made shall not hold the node's password."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
-
-
-async def _until_writable(connection: socket.socket) -> None:
-    loop = asyncio.get_running_loop()
-    writable = loop.create_future()
-    loop.add_writer(connection, lambda: None if writable.done() else writable.set_result(None))
-    try:
-        await writable
-    finally:
-        loop.remove_writer(connection)

@@ -1,41 +1,51 @@
 """Rendered frames that wait to be sent, and what happens to the sources in them."""
 
 from collections import deque
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.audio.framing import websocket_messages
+from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outcome import SourceId
 from tonearm.decoder.messages import Audio, Mark, MarkKind
 
 
-@dataclass(slots=True)
-class _Block:
+class _Stretch(NamedTuple):
     """Frames of one source. `position_samples` is where the first one stands in it: before 0 where it joins later."""
 
     first_frame: int
-    end_frame: int
     source: SourceId
     position_samples: int
-    pcm: bytes
+
+    def place(self, frame: int) -> tuple[SourceId, int]:
+        return self.source, self.position_samples + (frame - self.first_frame) * FRAME_SAMPLES
 
 
 class SentFrame(NamedTuple):
-    """A frame that leaves: its PCM, and the source and sample (48 kHz) that it begins with."""
+    """A frame that leaves: as a WebSocket message, empty when it was made for nobody to hear; and the source and
+    sample (48 kHz) that it begins with."""
 
-    pcm: bytes
+    message: bytes
     source: SourceId
     position_samples: int
 
 
 class FrameBuffer:
-    """Frames `next_frame` … `end_frame`, without gaps; marks are told when their frame's turn comes."""
+    """Frames `next_frame` … `end_frame`, without gaps; marks are told when their frame's turn comes.
+
+    `plain_frames` is how many of the next ones may be taken with `pop_plain`: who sends has found that nothing is to be
+    done in them, and sets it. It is 0 again as soon as something is learned that may change that.
+    """
 
     def __init__(self, first_frame: int = 0) -> None:
-        self._blocks: deque[_Block] = deque()
+        self._messages: deque[bytes] = deque()
+        self._stretches: deque[_Stretch] = deque(
+            (_Stretch(first_frame, 0, 0),)
+        )  # the first is that of the last frame sent
         self._marks: deque[Mark] = deque()
         self.next_frame = first_frame
         self.end_frame = first_frame
+        self.plain_frames = 0
 
     @property
     def frames_ahead(self) -> int:
@@ -46,30 +56,40 @@ class FrameBuffer:
         """True when the sound ends in here: nothing more comes until something else is planned."""
         return bool(self._marks) and self._marks[-1].kind is not MarkKind.BEGIN
 
+    @property
+    def frames_to_a_change(self) -> int:
+        """How many of the next frames are of the source of the last one, with no mark in them or after the last."""
+        end_frame = self.end_frame
+        if self._marks:
+            end_frame = min(end_frame, self._marks[0].frame - 1)
+        if len(self._stretches) > 1:
+            end_frame = min(end_frame, self._stretches[1].first_frame)
+        return max(0, end_frame - self.next_frame)
+
     def append(self, audio: Audio) -> None:
         """Takes rendered frames; those that were sent already in another form are left out."""
-        self._marks.extend(audio.marks)
+        if audio.marks:
+            self.plain_frames = 0
+            self._marks.extend(audio.marks)
         end_frame = audio.first_frame + audio.frames
-        if not audio.frames or end_frame <= self.next_frame:
+        if not audio.frames or end_frame <= self.end_frame:
             return
-        if not self._blocks:
-            self.next_frame = max(self.next_frame, audio.first_frame)
-        block = _Block(audio.first_frame, end_frame, audio.source, audio.position_samples, audio.pcm)
-        for mark in audio.marks:
-            if mark.kind is MarkKind.BEGIN:
-                block = self._split(block, mark)
-        self._blocks.append(block)
+        if not self.frames_ahead:
+            self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
+        messages = websocket_messages(audio.pcm) if audio.pcm else [b""] * audio.frames
+        self._messages.extend(messages[self.end_frame - audio.first_frame :])
+        for stretch in _stretches(audio):
+            self._continue_with(stretch)
         self.end_frame = end_frame
 
     def void_from(self, frame: int) -> None:
         """Forgets the frames from `frame` on, and what was to happen in them."""
-        while self._blocks and self._blocks[-1].first_frame >= frame:
-            self._blocks.pop()
-        if self._blocks and self._blocks[-1].end_frame > frame:
-            self._blocks[-1].end_frame = frame
-            if frame <= self.next_frame:
-                self._blocks.pop()  # what is left of it was sent
+        self.plain_frames = 0
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
+        while len(self._messages) > self.frames_ahead:
+            self._messages.pop()
+        while len(self._stretches) > 1 and self._stretches[-1].first_frame >= self.end_frame:
+            self._stretches.pop()
         self._marks = deque(mark for mark in self._marks if mark.frame < frame)
 
     def void_joins_except(self, *sources: SourceId | None) -> None:
@@ -106,28 +126,38 @@ class FrameBuffer:
         return self._marks[1].source if self._marks[1].frame == self._marks[0].frame else None
 
     def pop(self) -> SentFrame:
-        block = self._blocks[0]
-        index = self.next_frame - block.first_frame
+        """The next frame, to be called only when there is one."""
+        while len(self._stretches) > 1 and self._stretches[1].first_frame <= self.next_frame:
+            self._stretches.popleft()
+        source, position_samples = self._stretches[0].place(self.next_frame)
         self.next_frame += 1
-        if self.next_frame >= block.end_frame:
-            self._blocks.popleft()
-        start = index * FRAME_BYTES
-        pcm = block.pcm[start : start + FRAME_BYTES]
-        return SentFrame(pcm, block.source, block.position_samples + index * FRAME_SAMPLES)
+        return SentFrame(self._messages.popleft(), source, position_samples)
 
-    def end_place(self) -> tuple[SourceId, int] | None:
-        """The source and sample that the frame after the last one here would begin with. None when empty."""
-        if not self.frames_ahead:
-            return None
-        block = self._blocks[-1]
-        return block.source, block.position_samples + (block.end_frame - block.first_frame) * FRAME_SAMPLES
+    def pop_plain(self) -> bytes:
+        """The message of the next one of the `plain_frames`."""
+        self.plain_frames -= 1
+        self.next_frame += 1
+        return self._messages.popleft()
 
-    def _split(self, block: _Block, begin: Mark) -> _Block:
-        """Puts the part of a block before a source's begin away, and returns the part that is the source's."""
-        frames = begin.frame - block.first_frame
-        if frames <= 0 and block.source == begin.source:
-            return block
-        if begin.frame > max(block.first_frame, self.next_frame):
-            self._blocks.append(replace(block, end_frame=begin.frame, pcm=block.pcm[: frames * FRAME_BYTES]))
-        pcm = block.pcm[frames * FRAME_BYTES :]
-        return _Block(begin.frame, block.end_frame, begin.source, -begin.offset_samples, pcm)
+    def end_place(self) -> tuple[SourceId, int]:
+        """The source and sample that the frame after the last one here, or the last one sent, would begin with."""
+        return self._stretches[-1].place(self.end_frame)
+
+    def _continue_with(self, stretch: _Stretch) -> None:
+        """Frames from `end_frame` on are of `stretch`, from where it begins."""
+        frame = max(stretch.first_frame, self.end_frame)
+        place = stretch.place(frame)
+        while len(self._stretches) > 1 and self._stretches[-1].first_frame >= frame:
+            self._stretches.pop()
+        if place != self._stretches[-1].place(frame):
+            self._stretches.append(_Stretch(frame, *place))
+
+
+def _stretches(audio: Audio) -> Iterator[_Stretch]:
+    """What the frames of `audio` are of. One that begins no later than the one before it takes its place."""
+    source = audio.source
+    yield _Stretch(audio.first_frame, source, audio.position_samples)
+    for mark in audio.marks:
+        if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
+            source = mark.source
+            yield _Stretch(mark.frame, source, -mark.offset_samples)

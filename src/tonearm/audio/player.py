@@ -2,25 +2,22 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from tonearm.audio.broadcast import Broadcast
-from tonearm.audio.clock import Clock
-from tonearm.audio.decoder_pool import DecoderPool
 from tonearm.audio.event_log import EventLog
-from tonearm.audio.live_pause import LIVE_PAUSE_S, LivePause
+from tonearm.audio.live_pause import LivePause
 from tonearm.audio.player_log import log_event
+from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sound import Sound
-from tonearm.audio.source_opening import Opener
 from tonearm.audio.stall_watch import STUCK_AFTER_S, StallWatch
-from tonearm.audio.timers import CallLater, Cancellable
+from tonearm.audio.timers import Cancellable
 from tonearm.core.errors import LimitReached
 from tonearm.core.event import Event
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
-from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.outcome import Open, Outcome, SourceId
 from tonearm.core.playback import Playback
@@ -33,7 +30,6 @@ from tonearm.decoder.messages import Mark, MarkKind
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
-OPEN_NEXT_CHECK_FRAMES: Final = 10
 CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
 
 _NODE_ERROR: Final = PlayFailure(
@@ -44,28 +40,6 @@ _NODE_ERROR: Final = PlayFailure(
 )
 
 log = logging.getLogger(__name__)
-
-
-class Suspects(Protocol):
-    """Remembers which sources ended decoder processes."""
-
-    def strike(self, uri: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlayerServices:
-    """What all players of a node share, and their limits."""
-
-    pool: DecoderPool
-    opener: Opener
-    suspects: Suspects
-    clock: Clock
-    wall_ms: Callable[[], int]
-    call_later: CallLater
-    first_listener_wait_ms: int
-    max_waiting_tracks: int
-    max_listeners: int
-    live_pause_s: float = LIVE_PAUSE_S
 
 
 class Player:
@@ -85,6 +59,7 @@ class Player:
         self._times_dry = 0
         self._is_deleted = False
         self._sound = Sound(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
+        self._buffer = self._sound.buffer
         self._stalls = StallWatch(
             services.call_later, self._tell_stuck, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
         )
@@ -191,14 +166,19 @@ class Player:
     # The clock
 
     def tick(self) -> None:
+        """One frame's time. Nine of ten frames are plain ones, and most of a node's time goes into these few lines."""
         try:
-            self._tick()
+            if self._buffer.plain_frames:
+                self._send(self._buffer.pop_plain())
+                self._playback.position_ms += FRAME_MS
+            else:
+                self._tick()
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
 
     def _tick(self) -> None:
-        """One frame's time: sends the next frame when there is one."""
+        """Sends the next frame when there is one, and does what is due with it."""
         if self._playback.wants_frames:
             if self._is_dry and self._sound.can_flow:
                 self._is_dry = False
@@ -210,7 +190,7 @@ class Player:
         self._update_ticking()
 
     def _send_frame(self) -> bool:
-        buffer = self._sound.buffer
+        buffer = self._buffer
         if not buffer.frames_ahead:
             self._run_dry()
             return False
@@ -218,21 +198,27 @@ class Player:
             self._tell(mark)
         if not buffer.frames_ahead or not self._playback.wants_frames:
             return False
-        frame = self._sound.take_frame(self._services.clock.beat)
-        if frame.pcm:
-            self._broadcast.send(frame.pcm)
-        self._frames_sent += 1
+        beat = self._services.clock.beat
+        frame = self._sound.take_frame(beat)
+        self._send(frame.message)
         if frame.source == self._playback.sounding:
             self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
         self._tell_complete_ends()
         title = self._sound.titles.due(frame.source, frame.position_samples + FRAME_SAMPLES)
         if title is not None:
             self._perform(self._playback.retitled(frame.source, title))
-        if self._frames_sent % OPEN_NEXT_CHECK_FRAMES == 0:
-            self._open_next_in_time()
-        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
+        self._open_next_in_time()
+        until_update = -self._frames_sent % UPDATE_INTERVAL_FRAMES
+        if until_update == 0:
             self._events.add(self._playback.update())
+        if frame.source == self._playback.sounding:
+            self._sound.look_ahead(frame, beat, (until_update - 1) % UPDATE_INTERVAL_FRAMES)
         return True
+
+    def _send(self, message: bytes) -> None:
+        if message:
+            self._broadcast.send(message)
+        self._frames_sent += 1
 
     def _tell(self, mark: Mark) -> None:
         """What happens to a source where the sending stands now."""
@@ -323,6 +309,7 @@ class Player:
     # How it is done
 
     def _perform(self, outcome: Outcome) -> None:
+        self._buffer.plain_frames = 0
         self._tell_events(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):

@@ -25,6 +25,10 @@ class FrameSink(Protocol):
 
     def write(self, message: bytes) -> None: ...
 
+    def offer(self, message: bytes) -> bool:
+        """Writes the message and returns True, unless something else waits to be handed to the kernel."""
+        ...
+
     def pending_bytes(self) -> int:
         """Bytes that the transport could not hand to the kernel yet."""
         ...

@@ -16,7 +16,7 @@ from tonearm.audio.source_openings import SourceOpenings
 from tonearm.audio.title_schedule import TitleSchedule
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
+from tonearm.core.frame import FRAME_MS
 from tonearm.core.outcome import SourceId
 from tonearm.decoder.messages import (
     GRANT_FRAMES,
@@ -66,7 +66,6 @@ class Sound:
         self._has_flushed = False
         self._is_heard = True
         self._is_resting = False
-        self._last_place: tuple[SourceId, int] = (0, 0)
         self.late_plans_total = 0
         self.buffer = FrameBuffer()
         self.titles = TitleSchedule()
@@ -150,11 +149,16 @@ class Sound:
     def take_frame(self, beat: int) -> SentFrame:
         """The frame to send now, in the clock's frame time `beat`. To be called only when there is one."""
         frame = self.buffer.pop()
-        self._last_place = frame.source, frame.position_samples + FRAME_SAMPLES
         # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
         if beat % GRANT_STEP_FRAMES == 0:
             self._grant()
         return frame
+
+    def look_ahead(self, frame: SentFrame, beat: int, most: int) -> None:
+        """After `frame` was sent at `beat`: of up to `most` next ones, those in which nothing happens are plain."""
+        if not self.titles.has_some(frame.source):
+            to_the_grant = GRANT_STEP_FRAMES - 1 - beat % GRANT_STEP_FRAMES
+            self.buffer.plain_frames = min(most, to_the_grant, self.buffer.frames_to_a_change)
 
     def run_dry(self) -> None:
         """The buffer ran dry. No frame is sent until enough is here, so nothing else would ask for as much: the clock
@@ -276,7 +280,7 @@ class Sound:
         if self._session is None:
             return  # there is no process; this is called again when there is one
         sounding = self._sounding
-        last_source, last_sample = self.buffer.end_place() or self._last_place
+        last_source, last_sample = self.buffer.end_place()
         finished: set[SourceId] = set()
         if last_source == self._following and last_source != sounding:
             finished.add(sounding)  # what is here ends within the following source
@@ -352,6 +356,7 @@ class Sound:
                 self._owner.source_decoded(source)
             case Titled():
                 self.titles.add(source, report.sample, report.title)
+                self.buffer.plain_frames = 0
 
     def _take_audio(self, audio: Audio) -> None:
         if audio.epoch != self._epoch:

@@ -19,6 +19,9 @@ class TitleSchedule:
         """From `sample` on the source has this title. Later calls of a source tell of later samples."""
         self._waiting.setdefault(source, deque(maxlen=MAX_WAITING_TITLES)).append((sample, title))
 
+    def has_some(self, source: SourceId) -> bool:
+        return bool(self._waiting.get(source))
+
     def due(self, source: SourceId, up_to_sample: int) -> str | None:
         """The title of what is sent up to this sample, if it is a new one."""
         waiting = self._waiting.get(source)

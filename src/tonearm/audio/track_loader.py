@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from tonearm.audio.decoder_pool import DecoderPool, PoolSession
 from tonearm.audio.on_demand_pool import OnDemandPool
-from tonearm.audio.player import Suspects
+from tonearm.audio.player_services import Suspects
 from tonearm.audio.source_opening import Opener, SourceOpening
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters

@@ -53,6 +53,20 @@ class RawOutput:
         else:
             self._send(message)
 
+    def offer(self, message: bytes) -> bool:
+        """As `write`, unless something else is pending: then the message is not taken, and False returned."""
+        transport = self._transport
+        if self._held is not None or self._has_ended or transport.is_closing():
+            if self.pending_bytes():
+                return False
+            self.write(message)
+            return True
+        if transport.get_write_buffer_size():
+            return False
+        self.written_bytes += len(message)
+        transport.write(message)
+        return True
+
     def pending_bytes(self) -> int:
         """Bytes written but not yet handed to the kernel."""
         if self._held is not None:

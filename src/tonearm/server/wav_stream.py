@@ -50,6 +50,9 @@ class HttpFrameSink:
     def write(self, message: bytes) -> None:
         self.output.write(message)
 
+    def offer(self, message: bytes) -> bool:
+        return self.output.offer(message)
+
     def pending_bytes(self) -> int:
         return self.output.pending_bytes()
 

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from enum import IntEnum
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -98,35 +99,43 @@ class MessageSplitter:
     """Cuts the bytes that come from a socket into messages."""
 
     def __init__(self) -> None:
-        self._pending = bytearray()
+        self._begun = bytearray()  # the first bytes of a message that is not complete
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
-        """The messages that are complete with `data`. Raises `BrokenMessage`."""
-        pending = self._pending
-        pending += data
+        """The messages that are complete with `data`; nothing of it is kept but copies. Raises `BrokenMessage`."""
+        view = memoryview(data)
+        while self._begun and view:
+            missing = _end_of_message(self._begun, 0) - len(self._begun)
+            self._begun += view[:missing]
+            view = view[missing:]
+            if len(self._begun) == _end_of_message(self._begun, 0):
+                complete, self._begun = self._begun, bytearray()
+                yield _read(memoryview(complete))
         start = 0
-        try:
-            while len(pending) - start >= _HEADER.size:
-                length, kind, session = _HEADER.unpack_from(pending, start)
-                if length > BODY_LIMIT_BYTES:
-                    raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
-                body_start = start + _HEADER.size
-                if len(pending) < body_start + length:
-                    break
-                start = body_start + length
-                with memoryview(pending) as view, view[body_start:start] as body:
-                    message = _read(kind, session, body)
-                yield message
-        finally:
-            del pending[:start]
+        while (end := _end_of_message(view, start)) <= len(view):
+            yield _read(view[start:end])
+            start = end
+        self._begun += view[start:]
 
 
-def _read(kind: int, session: int, body: memoryview) -> Message:
+def _end_of_message(data: bytearray | memoryview, start: int) -> int:
+    """Where the message ends that begins at `start`; where its header ends when not all of that is here."""
+    body_start = start + _HEADER.size
+    if body_start > len(data):
+        return body_start
+    length: int = _HEADER.unpack_from(data, start)[0]
+    if length > BODY_LIMIT_BYTES:
+        raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
+    return body_start + length
+
+
+def _read(message: memoryview) -> Message:
+    _, kind, session = _HEADER.unpack_from(message)
     coding = _BY_KIND.get(kind)
     if coding is None:
         raise BrokenMessage(f"a message of the unknown kind {kind}")
     try:
-        return coding.read(session, body)
+        return coding.read(session, message[_HEADER.size :])
     except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
         raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
 
@@ -136,17 +145,23 @@ def _flat(kind: _Kind, message: type[Message], layout: str = "<") -> _Coding:
     numbers = struct.Struct(layout)
     names = [field.name for field in fields(message)]
     has_session = names[:1] == ["session"]
-    own_names = names[1:] if has_session else names
+    values_of = _values_of(names[1:] if has_session else names)
     build: Callable[..., Message] = message
 
     def body_of(value: Message) -> tuple[bytes, ...]:
-        return (numbers.pack(*[getattr(value, name) for name in own_names]),)
+        return (numbers.pack(*values_of(value)),)
 
     def read(session: int, body: memoryview) -> Message:
         own = numbers.unpack(body)
         return build(session, *own) if has_session else build(*own)
 
     return _Coding(kind, message, body_of, read)
+
+
+def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
 
 
 def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
