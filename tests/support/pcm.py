@@ -25,7 +25,7 @@ def channels(pcm: bytes) -> NDArray[np.int64]:
 
 
 def sounds_the_same(pcm: bytes, other: bytes) -> bool:
-    """Equally long, and no sample differs by more than rounding: sums in float32 depend on how many are made at once."""
+    """Equally long, and no sample differs by more than rounding: sums in float32 depend on how they are split."""
     return len(pcm) == len(other) and bool(np.abs(channels(pcm) - channels(other)).max(initial=0) <= 1)
 
 
