@@ -175,7 +175,7 @@ class SessionMachine(RuleBasedStateMachine):
         for index in range(audio.frames):
             frame = audio.first_frame + index
             if frame >= self.sent:
-                self.frames[frame] = audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+                self.frames[frame] = bytes(audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES])
         self.end_frame = max(self.end_frame, audio.first_frame + audio.frames)
         self.marks += [mark for mark in audio.marks if mark.frame >= self.sent]
 

@@ -92,7 +92,9 @@ class SessionBench:
                 self.void_from(audio.first_frame)
             assert audio.first_frame == self.end_frame
             for index in range(audio.frames):
-                self.frames[audio.first_frame + index] = audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+                self.frames[audio.first_frame + index] = bytes(
+                    audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
+                )
             for mark in audio.marks:
                 assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
             self.marks += audio.marks

@@ -149,22 +149,19 @@ class DecoderProcess:
         self._burial = asyncio.get_running_loop().create_task(self._bury())
 
     def _take_in(self, message: Message) -> None:
-        match message:
-            case Pong():
-                if message.busy_s < self._patience.silence_limit_s:
-                    self._last_sign_s = asyncio.get_running_loop().time()
-            case Ready():
-                self.is_ready.set()
+        owner = self.owners.get(getattr(message, "session", 0))
+        if owner is not None:
+            try:
+                owner.receive(message)  # type: ignore[arg-type]
+            except Exception:
+                # It must not end what is received for all the other sessions.
+                log.exception("decoder process %d: what it said could not be taken in", self.number)
+        elif isinstance(message, Pong):
+            if message.busy_s < self._patience.silence_limit_s:
                 self._last_sign_s = asyncio.get_running_loop().time()
-            case _:
-                session: int = getattr(message, "session", 0)
-                owner = self.owners.get(session)
-                if owner is not None:
-                    try:
-                        owner.receive(message)  # type: ignore[arg-type]
-                    except Exception:
-                        # It must not end what is received for all the other sessions.
-                        log.exception("decoder process %d: what it said could not be taken in", self.number)
+        elif isinstance(message, Ready):
+            self.is_ready.set()
+            self._last_sign_s = asyncio.get_running_loop().time()
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()

@@ -33,8 +33,8 @@ class SentFrame(NamedTuple):
 class FrameBuffer:
     """Frames `next_frame` … `end_frame`, without gaps; marks are told when their frame's turn comes.
 
-    `plain_frames` is how many of the next ones may be taken with `pop_plain`: who sends has found that nothing is to be
-    done in them, and sets it. It is 0 again as soon as something is learned that may change that.
+    Frames before `plain_until` are plain: who sends has found that nothing is to be done in them. It is 0 again as soon
+    as something is learned that may change that.
     """
 
     def __init__(self, first_frame: int = 0) -> None:
@@ -45,7 +45,7 @@ class FrameBuffer:
         self._marks: deque[Mark] = deque()
         self.next_frame = first_frame
         self.end_frame = first_frame
-        self.plain_frames = 0
+        self.plain_until = 0
 
     @property
     def frames_ahead(self) -> int:
@@ -56,25 +56,16 @@ class FrameBuffer:
         """True when the sound ends in here: nothing more comes until something else is planned."""
         return bool(self._marks) and self._marks[-1].kind is not MarkKind.BEGIN
 
-    @property
-    def frames_to_a_change(self) -> int:
-        """How many of the next frames are of the source of the last one, with no mark in them or after the last."""
-        end_frame = self.end_frame
-        if self._marks:
-            end_frame = min(end_frame, self._marks[0].frame - 1)
-        if len(self._stretches) > 1:
-            end_frame = min(end_frame, self._stretches[1].first_frame)
-        return max(0, end_frame - self.next_frame)
-
     def append(self, audio: Audio) -> None:
         """Takes rendered frames; those that were sent already in another form are left out."""
         if audio.marks:
-            self.plain_frames = 0
+            self.plain_until = 0
             self._marks.extend(audio.marks)
         end_frame = audio.first_frame + audio.frames
         if not audio.frames or end_frame <= self.end_frame:
             return
         if not self.frames_ahead:
+            self.plain_until = 0
             self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
         messages = websocket_messages(audio.pcm) if audio.pcm else [b""] * audio.frames
         self._messages.extend(messages[self.end_frame - audio.first_frame :])
@@ -84,7 +75,7 @@ class FrameBuffer:
 
     def void_from(self, frame: int) -> None:
         """Forgets the frames from `frame` on, and what was to happen in them."""
-        self.plain_frames = 0
+        self.plain_until = 0
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
         while len(self._messages) > self.frames_ahead:
             self._messages.pop()
@@ -133,11 +124,21 @@ class FrameBuffer:
         self.next_frame += 1
         return SentFrame(self._messages.popleft(), source, position_samples)
 
-    def pop_plain(self) -> bytes:
-        """The message of the next one of the `plain_frames`."""
-        self.plain_frames -= 1
+    def pop_plain(self) -> bytes | None:
+        """The message of the next frame if that is a plain one, and here."""
+        if self.next_frame >= self.plain_until or not self._messages:
+            return None
         self.next_frame += 1
         return self._messages.popleft()
+
+    def look_ahead(self, most: int) -> None:
+        """After a frame was sent: of up to `most` next ones, those before a mark and before another source are plain.
+        That includes frames that are still to come."""
+        self.plain_until = self.next_frame + most
+        if self._marks:
+            self.plain_until = min(self.plain_until, self._marks[0].frame - 1)
+        if len(self._stretches) > 1:
+            self.plain_until = min(self.plain_until, self._stretches[1].first_frame)
 
     def end_place(self) -> tuple[SourceId, int]:
         """The source and sample that the frame after the last one here, or the last one sent, would begin with."""
@@ -150,6 +151,7 @@ class FrameBuffer:
         while len(self._stretches) > 1 and self._stretches[-1].first_frame >= frame:
             self._stretches.pop()
         if place != self._stretches[-1].place(frame):
+            self.plain_until = 0
             self._stretches.append(_Stretch(frame, *place))
 
 

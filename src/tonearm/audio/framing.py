@@ -11,7 +11,7 @@ _WEBSOCKET_HEADER: Final = b"\x82\x7e" + FRAME_BYTES.to_bytes(2, "big")
 _CHUNK_HEADER: Final = f"{FRAME_BYTES:X}\r\n".encode("ascii")  # RFC 9112, 7.1
 
 
-def websocket_messages(pcm: bytes) -> list[bytes]:
+def websocket_messages(pcm: bytes | memoryview) -> list[bytes]:
     """Whole frames of PCM as one WebSocket message each."""
     view = memoryview(pcm)
     return [_WEBSOCKET_HEADER + view[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]

@@ -10,7 +10,7 @@ from tonearm.audio.live_pause import LivePause
 from tonearm.audio.player_log import log_event
 from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
-from tonearm.audio.sound import Sound
+from tonearm.audio.sound import GRANT_STEP_FRAMES, Sound
 from tonearm.audio.stall_watch import STUCK_AFTER_S, StallWatch
 from tonearm.audio.timers import Cancellable
 from tonearm.core.errors import LimitReached
@@ -47,6 +47,7 @@ class Player:
 
     def __init__(self, player_id: str, first_track: Track, metadata: Json, services: PlayerServices) -> None:
         self._services = services
+        self._clock = services.clock
         self._playback = Playback(player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks)
         self._events = EventLog(player_id, services.wall_ms)
         self._broadcast = Broadcast(self._count_lost_frames)
@@ -101,7 +102,7 @@ class Player:
         self._cancel_first_wait()
         self._stalls.follow(None, is_paused=False)
         self._live_pause.follow(None)
-        self._services.clock.leave(self)
+        self._clock.leave(self)
         self._tell_events(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._sound.close()
@@ -166,13 +167,14 @@ class Player:
     # The clock
 
     def tick(self) -> None:
-        """One frame's time. Nine of ten frames are plain ones, and most of a node's time goes into these few lines."""
+        """One frame's time. Nearly all frames are plain ones, for which no more is done than this."""
         try:
-            if self._buffer.plain_frames:
-                self._send(self._buffer.pop_plain())
-                self._playback.position_ms += FRAME_MS
-            else:
+            message = self._buffer.pop_plain()
+            if message is None:
                 self._tick()
+            else:
+                self._send(message)
+                self._playback.position_ms += FRAME_MS
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
@@ -198,8 +200,7 @@ class Player:
             self._tell(mark)
         if not buffer.frames_ahead or not self._playback.wants_frames:
             return False
-        beat = self._services.clock.beat
-        frame = self._sound.take_frame(beat)
+        frame = buffer.pop()
         self._send(frame.message)
         if frame.source == self._playback.sounding:
             self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
@@ -208,17 +209,28 @@ class Player:
         if title is not None:
             self._perform(self._playback.retitled(frame.source, title))
         self._open_next_in_time()
-        until_update = -self._frames_sent % UPDATE_INTERVAL_FRAMES
-        if until_update == 0:
+        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(self._playback.update())
-        if frame.source == self._playback.sounding:
-            self._sound.look_ahead(frame, beat, (until_update - 1) % UPDATE_INTERVAL_FRAMES)
+        if frame.source == self._playback.sounding and not self._sound.titles.has_some(frame.source):
+            buffer.look_ahead(self._frames_without_a_look())
         return True
+
+    def _frames_without_a_look(self) -> int:
+        """How many frames may follow until something is due by their number, whatever is in them."""
+        frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
+        info = self._playback.current.info
+        if self._next_ordered_for == self._playback.sounding or info.is_stream or not info.length_ms:
+            return frames
+        until_order_ms = info.length_ms - OPEN_NEXT_BEFORE_END_MS - self._playback.position_ms
+        return min(frames, max(0, until_order_ms // FRAME_MS))
 
     def _send(self, message: bytes) -> None:
         if message:
             self._broadcast.send(message)
         self._frames_sent += 1
+        # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
+        if self._clock.beat % GRANT_STEP_FRAMES == 0:
+            self._sound.grant()
 
     def _tell(self, mark: Mark) -> None:
         """What happens to a source where the sending stands now."""
@@ -304,12 +316,12 @@ class Player:
             log.exception(
                 "player %s: the track could not be given up; the player stands still", self._playback.player_id
             )
-            self._services.clock.leave(self)
+            self._clock.leave(self)
 
     # How it is done
 
     def _perform(self, outcome: Outcome) -> None:
-        self._buffer.plain_frames = 0
+        self._buffer.plain_until = 0
         self._tell_events(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):
@@ -374,9 +386,9 @@ class Player:
             return
         has_frames = self._playback.wants_frames and (not self._is_dry or self._sound.can_flow)
         if has_frames or self._broadcast.wants_silence:
-            self._services.clock.join(self)
+            self._clock.join(self)
         else:
-            self._services.clock.leave(self)
+            self._clock.leave(self)
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonearm.audio.decoder_pool import DecoderPool, PoolSession
-from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
+from tonearm.audio.frame_buffer import FrameBuffer
 from tonearm.audio.sound_owner import SoundOwner
 from tonearm.audio.source_opening import Opener
 from tonearm.audio.source_openings import SourceOpenings
@@ -138,7 +138,7 @@ class Sound:
         if is_heard and self.buffer.frames_ahead and not self._must_switch and self._resuming is None:
             self._send_plan(self.buffer.next_frame)  # what is here has no sound in it
         else:
-            self._grant()
+            self.grant()
 
     def source_ended(self, joined: SourceId | None) -> None:
         """The sounding source ended in what was rendered, and `joined` (None: silence) comes next in it."""
@@ -146,25 +146,18 @@ class Sound:
         self._following = None
         self._has_flushed = False
 
-    def take_frame(self, beat: int) -> SentFrame:
-        """The frame to send now, in the clock's frame time `beat`. To be called only when there is one."""
-        frame = self.buffer.pop()
-        # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
-        if beat % GRANT_STEP_FRAMES == 0:
-            self._grant()
-        return frame
-
-    def look_ahead(self, frame: SentFrame, beat: int, most: int) -> None:
-        """After `frame` was sent at `beat`: of up to `most` next ones, those in which nothing happens are plain."""
-        if not self.titles.has_some(frame.source):
-            to_the_grant = GRANT_STEP_FRAMES - 1 - beat % GRANT_STEP_FRAMES
-            self.buffer.plain_frames = min(most, to_the_grant, self.buffer.frames_to_a_change)
+    def grant(self) -> None:
+        """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`."""
+        if self._session is not None:
+            granted_at = self._granted_at = self.buffer.next_frame
+            granted = granted_at + GRANT_FRAMES
+            self._session.send(Grant(self._session.id, self._played_epoch, granted_at, granted, self._is_heard))
 
     def run_dry(self) -> None:
         """The buffer ran dry. No frame is sent until enough is here, so nothing else would ask for as much: the clock
         may have passed over the beat of the next grant."""
         if self.buffer.next_frame > self._granted_at:
-            self._grant()
+            self.grant()
         self.flush()
 
     def flush(self) -> None:
@@ -315,20 +308,7 @@ class Sound:
             self._session.id, self._epoch, self._played_epoch, at_frame, switch_to, after, following, self._filters
         )
         self._session.send(order)
-        self._grant()
-
-    def _grant(self) -> None:
-        if self._session is not None:
-            self._granted_at = self.buffer.next_frame
-            self._session.send(
-                Grant(
-                    self._session.id,
-                    self._played_epoch,
-                    self._granted_at,
-                    self._granted_at + GRANT_FRAMES,
-                    self._is_heard,
-                )
-            )
+        self.grant()
 
     def _take_in(self, message: FromDecoder) -> None:
         match message:
@@ -342,6 +322,7 @@ class Sound:
 
     def _take_report(self, report: Opened | Failed | Decoded | Titled) -> None:
         source = report.source
+        self.buffer.plain_until = 0
         match report:
             case Opened():
                 self._owner.source_opened(source, self._openings.completed(source, report.facts))
@@ -356,7 +337,6 @@ class Sound:
                 self._owner.source_decoded(source)
             case Titled():
                 self.titles.add(source, report.sample, report.title)
-                self.buffer.plain_frames = 0
 
     def _take_audio(self, audio: Audio) -> None:
         if audio.epoch != self._epoch:

@@ -79,20 +79,17 @@ class _Kind(IntEnum):
 
 
 class _Coding(NamedTuple):
-    """How one class of messages is written. The body is given in parts, so that audio is copied only once."""
+    """How one class of messages is written and read."""
 
     kind: _Kind
     message: type[Message]
-    body_of: Callable[[Any], tuple[bytes, ...]]
+    pack: Callable[[Any], bytes]
     read: Callable[[int, memoryview], Message]
 
 
 def pack(message: Message) -> bytes:
     """The message as bytes for the socket."""
-    coding = _BY_MESSAGE[type(message)]
-    body = coding.body_of(message)
-    session = getattr(message, "session", 0)
-    return b"".join((_HEADER.pack(sum(map(len, body)), coding.kind, session), *body))
+    return _BY_MESSAGE[type(message)].pack(message)
 
 
 class MessageSplitter:
@@ -102,7 +99,10 @@ class MessageSplitter:
         self._begun = bytearray()  # the first bytes of a message that is not complete
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
-        """The messages that are complete with `data`; nothing of it is kept but copies. Raises `BrokenMessage`."""
+        """The messages that are complete with `data`. Raises `BrokenMessage`.
+
+        PCM is not copied: an `Audio` is good for as long as `data` is not overwritten.
+        """
         view = memoryview(data)
         while self._begun and view:
             missing = _end_of_message(self._begun, 0) - len(self._begun)
@@ -140,22 +140,30 @@ def _read(message: memoryview) -> Message:
         raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
 
 
-def _flat(kind: _Kind, message: type[Message], layout: str = "<") -> _Coding:
+def _in_parts(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
+    """A message of which the body is given in parts, so that audio is copied only once."""
+    return b"".join((_HEADER.pack(sum(map(len, body)), kind, session), *body))
+
+
+def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
     """For messages of numbers only: `layout` names them in the order of the class, without the session."""
-    numbers = struct.Struct(layout)
+    numbers = struct.Struct("<" + layout)
+    whole = struct.Struct(_HEADER.format + layout)
     names = [field.name for field in fields(message)]
     has_session = names[:1] == ["session"]
-    values_of = _values_of(names[1:] if has_session else names)
+    values_of = _values_of(names)
     build: Callable[..., Message] = message
 
-    def body_of(value: Message) -> tuple[bytes, ...]:
-        return (numbers.pack(*values_of(value)),)
+    def pack_flat(value: Message) -> bytes:
+        if has_session:
+            return whole.pack(numbers.size, kind, *values_of(value))
+        return whole.pack(numbers.size, kind, 0, *values_of(value))
 
     def read(session: int, body: memoryview) -> Message:
         own = numbers.unpack(body)
         return build(session, *own) if has_session else build(*own)
 
-    return _Coding(kind, message, body_of, read)
+    return _Coding(kind, message, pack_flat, read)
 
 
 def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
@@ -167,21 +175,23 @@ def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
 def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
     """For messages with texts and nested values."""
 
-    def body_of(value: Message) -> tuple[bytes, ...]:
+    def pack_json(value: Any) -> bytes:
         # Texts from hostile files may hold lone surrogates: JSON keeps them inside ASCII escapes.
-        return (json.dumps(asdict(value)).encode("ascii"),)
+        return _in_parts(kind, value.session, json.dumps(asdict(value)).encode("ascii"))
 
     def read(session: int, body: memoryview) -> Message:
         return _built(message, {**json.loads(bytes(body)), "session": session})
 
-    return _Coding(kind, message, body_of, read)
+    return _Coding(kind, message, pack_json, read)
 
 
-def _audio_body(audio: Audio) -> tuple[bytes, ...]:
+def _pack_audio(audio: Audio) -> bytes:
     head = _AUDIO.pack(
         audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
     )
-    return (
+    return _in_parts(
+        _Kind.AUDIO,
+        audio.session,
         head,
         *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
         audio.pcm,
@@ -193,15 +203,19 @@ def _read_audio(session: int, body: memoryview) -> Audio:
     pcm_start = _AUDIO.size + mark_count * _MARK.size
     if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
-    marks = tuple(
-        Mark(MarkKind(kind), frame, mark_source, offset_samples)
-        for kind, frame, mark_source, offset_samples in _MARK.iter_unpack(bytes(body[_AUDIO.size : pcm_start]))
+    marks = _read_marks(body[_AUDIO.size : pcm_start]) if mark_count else ()
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:])
+
+
+def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(MarkKind(kind), frame, source, offset_samples)
+        for kind, frame, source, offset_samples in _MARK.iter_unpack(packed)
     )
-    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, bytes(body[pcm_start:]))
 
 
-def _data_body(data: Data) -> tuple[bytes, ...]:
-    return (_DATA.pack(data.source, data.offset), data.data)
+def _pack_data(data: Data) -> bytes:
+    return _in_parts(_Kind.DATA, data.session, _DATA.pack(data.source, data.offset), data.data)
 
 
 def _read_data(session: int, body: memoryview) -> Data:
@@ -243,17 +257,17 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
 )
 
 _CODINGS: Final = (
-    _Coding(_Kind.AUDIO, Audio, _audio_body, _read_audio),
-    _Coding(_Kind.DATA, Data, _data_body, _read_data),
+    _Coding(_Kind.AUDIO, Audio, _pack_audio, _read_audio),
+    _Coding(_Kind.DATA, Data, _pack_data, _read_data),
     _flat(_Kind.CLOSE_SESSION, CloseSession),
-    _flat(_Kind.DROP_SOURCE, DropSource, "<I"),
-    _flat(_Kind.GRANT, Grant, "<IQQ?"),
+    _flat(_Kind.DROP_SOURCE, DropSource, "I"),
+    _flat(_Kind.GRANT, Grant, "IQQ?"),
     _flat(_Kind.FLUSH, Flush),
-    _flat(_Kind.PING, Ping, "<Q"),
+    _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READY, Ready),
-    _flat(_Kind.WANT, Want, "<IQI"),
-    _flat(_Kind.DECODED, Decoded, "<I"),
-    _flat(_Kind.PONG, Pong, "<Qd"),
+    _flat(_Kind.WANT, Want, "IQI"),
+    _flat(_Kind.DECODED, Decoded, "I"),
+    _flat(_Kind.PONG, Pong, "Qd"),
     _as_json(_Kind.OPEN_SESSION, OpenSession),
     _as_json(_Kind.OPEN_SOURCE, OpenSource),
     _as_json(_Kind.DATA_FAILED, DataFailed),

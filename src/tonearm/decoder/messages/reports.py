@@ -78,7 +78,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Decoder: rendered frames, in order. `source` and `position_samples` tell where the first one stands."""
+    """Decoder: rendered frames, in order. `source` and `position_samples` tell where the first one stands.
+
+    What was received has its `pcm` still where it was received, to be used before more is.
+    """
 
     session: int
     epoch: int
@@ -87,7 +90,7 @@ class Audio:
     source: int
     position_samples: int
     marks: tuple[Mark, ...]
-    pcm: bytes
+    pcm: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
