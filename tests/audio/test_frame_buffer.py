@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
 from tonearm.audio.framing import in_framing
 from tonearm.audio.sinks import Framing
@@ -226,6 +228,56 @@ def test_the_begin_of_what_sounds_is_no_join_to_be_voided() -> None:
     assert buffer.next_mark() is not None
     buffer.void_joins_except(1, 2)
     assert buffer.frames_ahead == 5
+
+
+def plain(buffer: FrameBuffer, most: int) -> int:
+    """How many frames are plain ones after the first."""
+    buffer.pop()
+    buffer.look_ahead(most)
+    count = 0
+    while (message := buffer.pop_plain()) is not None:
+        count += 1
+        assert message[-2:] == bytes((buffer.next_frame - 1, 0))
+    return count
+
+
+def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
+    """The end is told in the tick of the last frame."""
+    assert plain(filled(audio(0, 10)), 100) == 9
+    assert plain(filled(audio(0, 10)), 4) == 4
+    assert plain(filled(audio(0, 10, marks=[(END, 10, 1)])), 100) == 8
+    assert plain(filled(audio(0, 10, marks=[(END, 6, 1), (BEGIN, 6, 2)])), 100) == 4
+    assert plain(filled(audio(0, 5), audio(5, 5, source=2, position=0)), 100) == 4
+
+
+def test_plain_frames_go_on_in_those_that_come_later() -> None:
+    buffer = filled(audio(0, 5))
+    buffer.pop()
+    buffer.look_ahead(100)
+    buffer.append(audio(5, 5))
+    messages = [buffer.pop_plain() for _ in range(9)]
+    assert [message[-2] for message in messages if message] == list(range(1, 10))
+    assert buffer.end_place() == (1, 10 * FRAME_SAMPLES)
+    assert buffer.pop_plain() is None
+
+
+@pytest.mark.parametrize(
+    "part", [audio(5, 5, marks=[(END, 8, 1)]), audio(5, 0, marks=[(END, 5, 1)]), audio(5, 5, source=2, position=0)]
+)
+def test_frames_are_not_plain_any_more_when_something_is_to_happen(part: Audio) -> None:
+    buffer = filled(audio(0, 5))
+    buffer.pop()
+    buffer.look_ahead(100)
+    buffer.append(part)
+    assert buffer.pop_plain() is None
+
+
+def test_no_frame_is_plain_after_voiding() -> None:
+    buffer = filled(audio(0, 10))
+    buffer.pop()
+    buffer.look_ahead(100)
+    buffer.void_from(5)
+    assert buffer.pop_plain() is None
 
 
 def test_where_it_ends() -> None:

@@ -200,6 +200,29 @@ async def test_a_source_that_breaks_off_is_heard_to_its_last_frame() -> None:
     assert ends(bench) == [("a", "loadFailed")]
 
 
+async def test_what_follows_a_source_that_breaks_off_is_opened_while_its_last_frames_are_sent() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(20)
+    bench.tick(3)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.tick(2)
+    await bench.settle()
+    assert list(bench.started_at) == [1, 2]
+
+
+async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(20)
+    bench.opened(1, length_ms=12_000)
+    for first in range(20, 140, 10):
+        bench.audio(first, 10)
+        bench.tick(10)
+        await bench.settle()
+        sent_ms = 20 * len(bench.listener)
+        assert bench.player.state()["position"] == sent_ms
+        assert list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
+
+
 # Skips and other changes
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from tonearm.decoder.messages import BrokenMessage, FromNode, Message, MessageSplitter, pack
 
-RECEIVE_BYTES: Final = 512 * 1024
+RECEIVE_BYTES: Final = 1024 * 1024
 SEND_BYTES: Final = 256 * 1024  # about as much as the kernel takes at once
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tonearm.audio.decoder_link import DecoderLink
+from tonearm.audio.decoder_link import RECEIVE_BYTES, DecoderLink
 from tonearm.decoder.messages import (
     CULPRIT_SLOTS,
     EXIT_MEMORY_LIMIT,
@@ -90,6 +90,8 @@ class DecoderProcess:
     def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        # What a grant of many players leads to, as far as the system allows: to wake up for less costs both sides more.
+        decoder_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BYTES)
         culprits = os.memfd_create("tonearm-culprits", os.MFD_CLOEXEC)
         os.ftruncate(culprits, CULPRIT_SLOTS * 8)
         self._culprits = mmap.mmap(culprits, CULPRIT_SLOTS * 8)
