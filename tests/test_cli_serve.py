@@ -40,9 +40,10 @@ class RunningNode:
     def stop(self, number: int) -> int:
         """Sends the signal and waits for the exit code; what was logged is in `log`."""
         self.process.send_signal(number)
-        _, stderr = self.process.communicate(timeout=PATIENCE_S)
-        self.log += stderr.decode().splitlines(keepends=True)
-        return self.process.returncode
+        # Read as the lines before: `communicate` knows nothing of what has been read ahead with them.
+        assert self.process.stderr is not None
+        self.log += [line.decode() for line in self.process.stderr]
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture
