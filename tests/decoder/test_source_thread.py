@@ -5,20 +5,21 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.audio_files import music, wav
+from tests.support.audio_files import mp3, music, wav
 from tests.support.decoder_driver import PATIENCE_S, open_order
-from tonearm.core.failure import FailureCode
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.decoder.messages import Data, Decoded, Failed, Opened, OpenSource, Want
+from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
 from tonearm.decoder.source_thread import AHEAD_SAMPLES, TURN_SAMPLES, Report, SourceThread
 from tonearm.decoder.turns import Turns
 
 
 class Bench:
-    """A source with its node, which answers every want."""
+    """A source with its node, which answers every want; behind the data with `break_off`, if there is one."""
 
-    def __init__(self, data: bytes, order: OpenSource | None = None) -> None:
+    def __init__(self, data: bytes, order: OpenSource | None = None, break_off: PlayFailure | None = None) -> None:
         self._data = data
+        self._break_off = break_off
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
         turns, openings = Turns(range(1), self._note), Turns(range(1, 3), self._note)
@@ -45,7 +46,10 @@ class Bench:
 
     def _answer(self, want: Want) -> None:
         part = self._data[want.offset : want.offset + want.length]
-        self.source.deliver(Data(7, 3, want.offset, part))
+        if part or self._break_off is None:
+            self.source.deliver(Data(7, 3, want.offset, part))
+        else:
+            self.source.deliver(DataFailed(7, 3, self._break_off))
 
     def _note(self, slot: int, culprit: int) -> None:
         self.noted[slot] = culprit
@@ -95,3 +99,13 @@ def test_no_more_is_decoded_than_lies_ahead() -> None:
         used += SAMPLE_RATE_HZ // 2
         bench.source.used(used, is_follower=False)
     bench.source.drop()
+
+
+def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:
+    radio = mp3(music(0.9, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+    lost = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The station went away.", "Try again.")
+    order = open_order(7, 3, None, is_seekable=False, is_live=True)
+    bench = Bench(radio, order, lost)
+    bench.source.deliver(TitleAt(7, 3, len(radio) * 3 // 4, "Last words"))
+    reports = [bench.next_report() for _ in range(3)]
+    assert [type(report) for report in reports] == [Opened, Titled, Failed]

@@ -225,7 +225,6 @@ class SourceThread:
                 raise Dropped
             goes_on = self._decode_turn(media)
             self._give_up_turn()
-            self._tell_titles()
             if not goes_on:
                 break
         if self.store.end == self._order.start_sample == 0:
@@ -240,6 +239,7 @@ class SourceThread:
         wanted_end = self.store.end + self._turn_samples()
         while self.store.end < wanted_end:
             pcm = media.decode(PIECE_SAMPLES)
+            self._tell_titles()
             if not pcm:
                 return False
             self._append(pcm)
