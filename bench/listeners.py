@@ -1,7 +1,8 @@
 """The listeners' side, in a process of its own: connects, notes when frames come, reports how evenly they did.
 
 `python -m bench.listeners` reads one JSON order a line from stdin and answers each with one JSON line:
-{"do": "listen", "host": …, "port": …, "paths": […]}, {"do": "begin"}, {"do": "end"}.
+{"do": "listen", "host": …, "port": …, "paths": […]}, {"do": "hear_all", "limit_s": …},
+{"do": "begin"}, {"do": "end"}.
 
 A client library would cost more than the node does: the handshake is a real one, but frames are only counted.
 """
@@ -20,6 +21,7 @@ from bench.evenness import evenness
 from bench.frame_stream import FrameStream
 
 _CONNECT_LIMIT_S: Final = 60.0
+_LOOK_AGAIN_S: Final = 0.05
 _ACCEPT_KEY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 
 
@@ -94,6 +96,13 @@ class Side:
             self._listeners.append(listener)
         return {"listening": len(self._listeners)}
 
+    async def hear_all(self, limit_s: float) -> dict[str, object]:
+        """Waits until every listener has had a frame, but no longer than `limit_s`."""
+        deadline_s = time.monotonic() + limit_s
+        while (silent := self._silent()) and time.monotonic() < deadline_s:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return {"silent": silent}
+
     def begin(self) -> dict[str, object]:
         for listener in self._listeners:
             listener.arrivals_s.clear()
@@ -106,6 +115,9 @@ class Side:
         report["strays"] = sum(listener.stream.strays for listener in self._listeners)
         report["lost"] = sum(listener.is_lost or listener.stream.is_closed for listener in self._listeners)
         return report
+
+    def _silent(self) -> int:
+        return sum(not listener.arrivals_s for listener in self._listeners)
 
     async def _connect(self, loop: asyncio.AbstractEventLoop, listener: Listener, host: str, port: int) -> None:
         await loop.create_connection(lambda: listener, host, port)
@@ -122,6 +134,8 @@ async def main() -> None:
             match order.pop("do"):
                 case "listen":
                     answer = await side.listen(**order)
+                case "hear_all":
+                    answer = await side.hear_all(**order)
                 case "begin":
                     answer = side.begin()
                 case _:

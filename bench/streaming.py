@@ -13,6 +13,7 @@ from bench.order_pipe import OrderPipe, order_pipe
 from bench.subjects import HOST, Subject
 
 SETTLE_S: Final = 2.0
+_BEGIN_LIMIT_S: Final = 20.0
 EVEN_SHARE: Final = 0.999
 EVEN_LATE_MS: Final = 20.0
 _ADDED_AT_ONCE: Final = 10
@@ -54,7 +55,7 @@ class Streaming:
         self._bands = bands
 
     async def grow_to(self, players: int, *, is_heard: bool = True) -> None:
-        """Adds players until there are so many, with one listener each, and lets all settle."""
+        """Adds players until there are so many, with one listener each, and lets all begin and settle."""
         while self.players < players:
             more = range(self.players, min(players, self.players + _ADDED_AT_ONCE))
             ids = [f"p{number}" for number in more]
@@ -63,6 +64,8 @@ class Streaming:
             if is_heard:
                 await self._listen(ids)
             self.players = more.stop
+        if is_heard:
+            await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
         await asyncio.sleep(SETTLE_S)
 
     async def add_listeners(self, count: int) -> None:
