@@ -10,7 +10,7 @@ from tests.support.decoder_driver import PATIENCE_S, open_order
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
-from tonearm.decoder.source_thread import AHEAD_SAMPLES, TURN_SAMPLES, Report, SourceThread
+from tonearm.decoder.source_thread import AHEAD_SAMPLES, TURN_SAMPLES, Report, SourceThread, due_s
 from tonearm.decoder.turns import Turns
 
 
@@ -109,3 +109,11 @@ def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:
     bench.source.deliver(TitleAt(7, 3, len(radio) * 3 // 4, "Last words"))
     reports = [bench.next_report() for _ in range(3)]
     assert [type(report) for report in reports] == [Opened, Titled, Failed]
+
+
+def test_who_runs_out_first_is_due_first_however_long_ago_it_asked() -> None:
+    second = SAMPLE_RATE_HZ
+    asked_long_ago = due_s(10.0, 2 * second, is_follower=False)
+    assert asked_long_ago < due_s(11.0, int(1.5 * second), is_follower=False)
+    assert asked_long_ago > due_s(11.0, second // 2, is_follower=False)
+    assert due_s(10.0, 0, is_follower=True) > due_s(12.0, 2 * second, is_follower=False)

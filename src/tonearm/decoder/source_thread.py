@@ -20,8 +20,8 @@ AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
 SHORT_TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 10
 PIECE_SAMPLES: Final = SAMPLE_RATE_HZ // 10
-FOLLOWER_URGENCY_SAMPLES: Final = 5 * SAMPLE_RATE_HZ  # a source that only waits for its turn is less urgent
-DROPPED_URGENCY_SAMPLES: Final = -1  # what is to end goes first: it works no more and gives back what it holds
+FOLLOWER_CAN_WAIT_S: Final = 5.0  # a source that only waits for its turn is less urgent
+DROPPED_DUE_S: Final = 0.0  # what is to end goes first: it works no more and gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
 Report: TypeAlias = Want | Opened | Failed | Decoded | Titled
@@ -274,20 +274,20 @@ class SourceThread:
             sleeper, self._sleeper = self._sleeper, None
         if sleeper is None:
             return False
-        self._gate.enter(sleeper, self._urgency())
+        self._gate.enter(sleeper, self._due_s())
         return True
 
-    def _urgency(self) -> int:
+    def _due_s(self) -> float:
         if self._is_dropped:
-            return DROPPED_URGENCY_SAMPLES
-        return self.store.end - self._used_up_to + (FOLLOWER_URGENCY_SAMPLES if self._is_follower else 0)
+            return DROPPED_DUE_S
+        return due_s(time.monotonic(), self.store.end - self._used_up_to, is_follower=self._is_follower)
 
     @property
     def _culprit(self) -> int:
         return self._order.session << 32 | self._order.source
 
     def _take_turn(self) -> None:
-        self._slot = self._gate.take(self._urgency(), self._culprit)
+        self._slot = self._gate.take(self._due_s(), self._culprit)
 
     def _give_up_turn(self) -> None:
         if self._slot is not None:
@@ -296,6 +296,15 @@ class SourceThread:
 
     def _want(self, offset: int, length: int) -> None:
         self._post(Want(self._order.session, self._order.source, offset, length))
+
+
+def due_s(now_s: float, ahead_samples: int, *, is_follower: bool) -> float:
+    """When the sound of a source runs out that asks for a turn now.
+
+    So it grows more urgent while it waits. By what is ahead alone, others that come later with a little less would always
+    go before it, and a busy process would let it starve.
+    """
+    return now_s + ahead_samples / SAMPLE_RATE_HZ + (FOLLOWER_CAN_WAIT_S if is_follower else 0.0)
 
 
 def _unexpected(error: Exception) -> PlayFailure:

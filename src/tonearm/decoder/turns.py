@@ -28,18 +28,18 @@ class Turns:
         self._note = note
         self._now_s = now_s
 
-    def take(self, urgency: float, culprit: int) -> int:
-        """Waits for a turn and returns its slot. The smallest `urgency` goes first, then who has waited longest."""
+    def take(self, due_s: float, culprit: int) -> int:
+        """Waits for a turn and returns its slot. The smallest `due_s` goes first, then who has waited longest."""
         sleeper = Sleeper(culprit)
-        self.enter(sleeper, urgency)
+        self.enter(sleeper, due_s)
         return sleeper.sleep()
 
-    def enter(self, sleeper: "Sleeper", urgency: float) -> None:
+    def enter(self, sleeper: "Sleeper", due_s: float) -> None:
         """Has `sleeper` woken with its turn, as soon as there is one for it; nobody is woken only to wait again."""
         with self._lock:
             if not self._free:
                 self._arrivals += 1
-                heapq.heappush(self._waiting, (urgency, self._arrivals, sleeper))
+                heapq.heappush(self._waiting, (due_s, self._arrivals, sleeper))
                 return
             slot = self._free.pop()
             self._begin(slot, sleeper.culprit)
