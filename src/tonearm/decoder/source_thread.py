@@ -301,8 +301,8 @@ class SourceThread:
 def due_s(now_s: float, ahead_samples: int, *, is_follower: bool) -> float:
     """When the sound of a source runs out that asks for a turn now.
 
-    So it grows more urgent while it waits. By what is ahead alone, others that come later with a little less would always
-    go before it, and a busy process would let it starve.
+    So it grows more urgent while it waits. By what is ahead alone, others that come later with a little less would
+    always go before it, and a busy process would let it starve.
     """
     return now_s + ahead_samples / SAMPLE_RATE_HZ + (FOLLOWER_CAN_WAIT_S if is_follower else 0.0)
 
