@@ -1,7 +1,9 @@
 """A source's thread without a process around it: what it reports when things go wrong inside."""
 
+import os
 import queue
 from dataclasses import replace
+from tempfile import NamedTemporaryFile
 
 import pytest
 
@@ -99,6 +101,31 @@ def test_no_more_is_decoded_than_lies_ahead() -> None:
         used += SAMPLE_RATE_HZ // 2
         bench.source.used(used, is_follower=False)
     bench.source.drop()
+
+
+def test_a_source_that_has_run_out_is_served_in_whole_turns() -> None:
+    turns: list[int] = []
+
+    def use_up(session: int) -> None:
+        source.used(source.store.end, is_follower=False)
+
+    song = wav(music(3.0))
+    with NamedTemporaryFile() as file:
+        file.write(song)
+        file.flush()
+        reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        source = SourceThread(
+            open_order(7, 3, len(song)),
+            os.open(file.name, os.O_RDONLY),
+            Turns(range(1), lambda slot, culprit: turns.append(culprit)),
+            Turns(range(1, 3), lambda slot, culprit: None),
+            reports.put,
+            use_up,
+        )
+        source.start()
+        while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
+            pass
+    assert sum(culprit != 0 for culprit in turns) <= 2 + -(-source.store.end // TURN_SAMPLES)
 
 
 def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:

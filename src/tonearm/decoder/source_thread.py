@@ -13,13 +13,13 @@ from tonearm.decoder.media import Media, open_media
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.reader import DescriptorReader, Dropped, WantingReader
+from tonearm.decoder.resampling import BLOCK_SAMPLES
 from tonearm.decoder.stream_titles import StreamTitles
 from tonearm.decoder.turns import Sleeper, Turns
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
-SHORT_TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 10
-PIECE_SAMPLES: Final = SAMPLE_RATE_HZ // 10
+SHORT_TURN_SAMPLES: Final = BLOCK_SAMPLES
 FOLLOWER_CAN_WAIT_S: Final = 5.0  # a source that only waits for its turn is less urgent
 DROPPED_DUE_S: Final = 0.0  # what is to end goes first: it works no more and gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
@@ -235,10 +235,10 @@ class SourceThread:
             )
 
     def _decode_turn(self, media: Media) -> bool:
-        """Decodes a turn's samples, in pieces: larger ones would be memory that the system maps anew each time."""
+        """Decodes a turn's samples, in blocks: larger pieces would be memory that the system maps anew each time."""
         wanted_end = self.store.end + self._turn_samples()
         while self.store.end < wanted_end:
-            pcm = media.decode(PIECE_SAMPLES)
+            pcm = media.decode(BLOCK_SAMPLES)
             self._tell_titles()
             if not pcm:
                 return False
@@ -246,8 +246,9 @@ class SourceThread:
         return True
 
     def _turn_samples(self) -> int:
-        """What is heard next shall not wait for more than it needs, least of all when it comes at its own pace."""
-        return TURN_SAMPLES if self.store.end - self._used_up_to >= TURN_SAMPLES else SHORT_TURN_SAMPLES
+        """A first sound waits for little. From then on whole turns, even when little is ahead: where many run out at
+        once, a round of short turns costs so much more for each that none of them gets ahead again."""
+        return TURN_SAMPLES if self.store.end > self.store.start else SHORT_TURN_SAMPLES
 
     def _tell_titles(self) -> None:
         order = self._order
