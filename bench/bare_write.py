@@ -7,7 +7,9 @@ import sys
 import time
 from typing import Final, cast
 
-_MESSAGE_BYTES: Final = 3844
+from bench.evenness import FRAME_S
+from bench.frame_stream import MESSAGE_BYTES
+
 _CONNECTIONS: Final = 200
 _DRAIN: Final = """
 import asyncio, sys, uvloop
@@ -45,13 +47,13 @@ async def _measure(seconds: float) -> float:
     try:
         while len(transports) < _CONNECTIONS:
             await asyncio.sleep(0.01)
-        message = bytes(_MESSAGE_BYTES)
-        ticks = int(seconds * 50)
+        message = bytes(MESSAGE_BYTES)
+        ticks = int(seconds / FRAME_S)
         deadline, before = time.monotonic(), time.thread_time()
         for _ in range(ticks):
             for transport in transports:
                 transport.write(message)
-            deadline += 0.020
+            deadline += FRAME_S
             await asyncio.sleep(max(0.0, deadline - time.monotonic()))
         return (time.thread_time() - before) * 1e6 / (ticks * _CONNECTIONS)
     finally:

@@ -7,11 +7,9 @@ import json
 import select
 import sys
 import time
-from typing import Final
 
+from bench.evenness import FRAME_S
 from bench.spread import percentile
-
-PERIOD_S: Final = 0.020
 
 
 def tick() -> list[float]:
@@ -19,7 +17,7 @@ def tick() -> list[float]:
     late_ms = []
     deadline = time.monotonic()
     while not select.select([sys.stdin], [], [], 0)[0]:
-        deadline += PERIOD_S
+        deadline += FRAME_S
         time.sleep(max(0.0, deadline - time.monotonic()))
         late_ms.append((time.monotonic() - deadline) * 1000)
     return late_ms
