@@ -39,9 +39,8 @@ class FrameBuffer:
 
     def __init__(self, first_frame: int = 0) -> None:
         self._messages: deque[bytes] = deque()
-        self._stretches: deque[_Stretch] = deque(
-            (_Stretch(first_frame, 0, 0),)
-        )  # the first is that of the last frame sent
+        # The first is that of the last frame sent.
+        self._stretches: deque[_Stretch] = deque((_Stretch(first_frame, 0, 0),))
         self._marks: deque[Mark] = deque()
         self.next_frame = first_frame
         self.end_frame = first_frame

@@ -98,9 +98,9 @@ class Worker:
         """Returns when the node has closed the socket or is gone. Raises what goes wrong in reading from it."""
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._send(Ready())
+        if not self._flush():
+            return
         while True:
-            if not self._flush():
-                return
             item = self._inbox.get()
             touched: set[int] = set()
             while True:
