@@ -1,7 +1,9 @@
+import queue
 import threading
 from collections.abc import Callable
 
-from tonearm.decoder.turns import Turns
+from tonearm.decoder.crew import Crew
+from tonearm.decoder.turns import Turn, Turns
 
 
 class Notes:
@@ -114,3 +116,51 @@ def test_the_time_spent_waiting_for_a_turn_is_not_busy() -> None:
     waiting.join()
     clock.now_s += 1
     assert turns.busy_s() == 1.0
+
+
+class Piece:
+    """Work that notes by which thread its turn was done."""
+
+    culprit = 5
+
+    def __init__(self, turns: Turns, crew: Crew, done_by: queue.SimpleQueue[int]) -> None:
+        self._turns = turns
+        self._crew = crew
+        self._done_by = done_by
+
+    def wake(self, slot: int) -> None:
+        self._crew.order(self, slot)
+
+    def do_turn(self, slot: int) -> Turn | None:
+        self._done_by.put(threading.get_ident())
+        return self._turns.pass_on(slot)
+
+
+def test_a_thread_goes_on_with_what_waits_for_any_thread() -> None:
+    notes = Notes()
+    turns, crew = Turns(range(1), notes), Crew()
+    crew.start(2)
+    done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
+    slot = turns.take(0, 1)
+    for due_s in range(20):
+        turns.enter(Piece(turns, crew, done_by), due_s)
+    turns.give_up(slot)
+    assert len({done_by.get(timeout=10) for _ in range(20)}) == 1
+    assert turns.take(0, 2) == slot
+    crew.shrink()
+    crew.shrink()
+
+
+def test_a_thread_that_sleeps_for_its_turn_is_woken_by_one_that_has_none_to_go_on_with() -> None:
+    turns, crew = Turns(range(1), Notes()), Crew()
+    crew.start(1)
+    done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
+    slot = turns.take(0, 1)
+    taken: list[int] = []
+    sleeping = start_waiting(turns, 7, 13, taken.append)
+    turns.enter(Piece(turns, crew, done_by), 3)
+    turns.give_up(slot)
+    sleeping.join(10)
+    assert taken == [slot]
+    assert done_by.qsize() == 1
+    crew.shrink()

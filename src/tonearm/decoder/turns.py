@@ -8,6 +8,31 @@ import heapq
 import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+
+class Work(Protocol):
+    """Something to do in turns, by any thread, that leaves nothing on a stack between them."""
+
+    @property
+    def culprit(self) -> int:
+        """What is being worked on, for `note`."""
+        ...
+
+    def wake(self, slot: int) -> None:
+        """Has some thread do the turn that was given to it."""
+        ...
+
+    def do_turn(self, slot: int) -> "Turn | None":
+        """Does it, and returns what the slot was passed on to."""
+        ...
+
+
+class Turn(NamedTuple):
+    """One that has begun, and that somebody must do."""
+
+    work: Work
+    slot: int
 
 
 class Turns:
@@ -22,7 +47,7 @@ class Turns:
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._waiting: list[tuple[float, int, Sleeper]] = []
+        self._waiting: list[tuple[float, int, Work | Sleeper]] = []
         self._arrivals = 0
         self._since_s: dict[int, float] = {}
         self._note = note
@@ -34,28 +59,33 @@ class Turns:
         self.enter(sleeper, due_s)
         return sleeper.sleep()
 
-    def enter(self, sleeper: "Sleeper", due_s: float) -> None:
-        """Has `sleeper` woken with its turn, as soon as there is one for it; nobody is woken only to wait again."""
+    def enter(self, waiter: "Work | Sleeper", due_s: float) -> None:
+        """Has `waiter` woken with its turn, as soon as there is one for it; nobody is woken only to wait again."""
         with self._lock:
             if not self._free:
                 self._arrivals += 1
-                heapq.heappush(self._waiting, (due_s, self._arrivals, sleeper))
+                heapq.heappush(self._waiting, (due_s, self._arrivals, waiter))
                 return
             slot = self._free.pop()
-            self._begin(slot, sleeper.culprit)
-        sleeper.wake(slot)
+            self._begin(slot, waiter.culprit)
+        waiter.wake(slot)
 
     def give_up(self, slot: int) -> None:
         """Ends a turn; the slot goes straight to the most urgent one that waits."""
-        with self._lock:
-            if not self._waiting:
-                del self._since_s[slot]
-                self._note(slot, 0)
-                self._free.append(slot)
-                return
-            _, _, sleeper = heapq.heappop(self._waiting)
-            self._begin(slot, sleeper.culprit)
-        sleeper.wake(slot)
+        waiter = self._next(slot)
+        if waiter is not None:
+            waiter.wake(slot)
+
+    def pass_on(self, slot: int) -> Turn | None:
+        """As `give_up`, by a thread that has nothing else to do: it is given the next turn, if any thread can do it.
+
+        Waking another one for it would cost more, mostly because that comes to run on another core.
+        """
+        waiter = self._next(slot)
+        if isinstance(waiter, Sleeper):
+            waiter.wake(slot)
+            return None
+        return None if waiter is None else Turn(waiter, slot)
 
     @property
     def waiting(self) -> int:
@@ -67,6 +97,18 @@ class Turns:
         with self._lock:
             begun_s = min(self._since_s.values(), default=None)
         return 0.0 if begun_s is None else self._now_s() - begun_s
+
+    def _next(self, slot: int) -> "Work | Sleeper | None":
+        """Ends a turn and begins that of the one who is returned."""
+        with self._lock:
+            if not self._waiting:
+                del self._since_s[slot]
+                self._note(slot, 0)
+                self._free.append(slot)
+                return None
+            _, _, waiter = heapq.heappop(self._waiting)
+            self._begin(slot, waiter.culprit)
+            return waiter
 
     def _begin(self, slot: int, culprit: int) -> None:
         self._since_s[slot] = self._now_s()

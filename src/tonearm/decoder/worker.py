@@ -1,4 +1,4 @@
-"""The decoder process: one thread reads the socket, one renders and writes, one for each source decodes.
+"""The decoder process: one thread reads the socket, one renders and writes, the others open and decode in turns.
 
 What the threads share: the inbox (a queue), the stores and readers of the sources (locked), and the table by which
 the reading thread finds a source for its bytes (single operations on a dict). All else belongs to the thread that
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.decoder.crew import Crew
+from tonearm.decoder.decoding_source import DecodingSource
 from tonearm.decoder.descriptor_queue import LOST, DescriptorQueue
 from tonearm.decoder.messages import (
     CULPRIT_SLOTS,
@@ -39,7 +41,6 @@ from tonearm.decoder.messages import (
     pack,
 )
 from tonearm.decoder.session import Session
-from tonearm.decoder.source_thread import SourceThread
 from tonearm.decoder.turns import Turns
 
 RECEIVE_BYTES: Final = 256 * 1024
@@ -85,18 +86,21 @@ class Worker:
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._turns = Turns(range(1), note)
         self._openings = Turns(range(1, CULPRIT_SLOTS), note)
+        self._crew = Crew()
         self._sessions: dict[int, Session] = {}
-        self._sources: dict[int, dict[int, SourceThread]] = {}
+        self._sources: dict[int, dict[int, DecodingSource]] = {}
         self._dropped: dict[int, set[int]] = {}
-        self._deliveries: dict[tuple[int, int], SourceThread] = {}
-        # Sessions with frames granted that could not be rendered. Read by the sources' threads, after they have added
-        # to a store; written by the rendering thread, which looks once more after it. So one of both sees the other.
+        self._deliveries: dict[tuple[int, int], DecodingSource] = {}
+        # Sessions with frames granted that could not be rendered. Read by the threads that decode, after they have
+        # added to a store; written by the rendering thread, which looks once more after it. So one of both sees the
+        # other.
         self._hungry: set[int] = set()
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
         """Returns when the node has closed the socket or is gone. Raises what goes wrong in reading from it."""
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
+        self._crew.start(CULPRIT_SLOTS)
         self._send(Ready())
         if not self._flush():
             return
@@ -161,7 +165,7 @@ class Worker:
         self._outgoing.append(pack(message))
 
     def _begin(self, order: OpenSession) -> None:
-        sources: dict[int, SourceThread] = {}
+        sources: dict[int, DecodingSource] = {}
         self._sources[order.session] = sources
         self._sessions[order.session] = Session(order, sources)
         self._dropped[order.session] = set()
@@ -176,16 +180,17 @@ class Worker:
         if descriptor == LOST:
             self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
             return
-        source = SourceThread(
+        source = DecodingSource(
             order,
             descriptor,
             self._turns,
             self._openings,
+            self._crew,
             self._inbox.put,
             self._take_note_of_pcm,
         )
         self._sources[order.session][order.source] = source
-        # Before its thread starts: the bytes that it asks for find it.
+        # Before it begins: the bytes that it asks for find it.
         self._deliveries[order.session, order.source] = source
         source.used(order.start_sample, is_follower=session.follows(order.source))
         source.start()
@@ -263,7 +268,7 @@ class Worker:
             for source in self._sources.get(session_id, {}).values():
                 source.fill_up()
 
-    # The sources' threads
+    # The threads that decode
 
     def _take_note_of_pcm(self, session_id: int) -> None:
         if session_id in self._hungry:

@@ -11,8 +11,9 @@ from tests.support.audio_files import mp3, music, wav
 from tests.support.decoder_driver import PATIENCE_S, open_order
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.decoder.crew import Crew
+from tonearm.decoder.decoding_source import AHEAD_SAMPLES, TURN_SAMPLES, DecodingSource, Report, due_s
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
-from tonearm.decoder.source_thread import AHEAD_SAMPLES, TURN_SAMPLES, Report, SourceThread, due_s
 from tonearm.decoder.turns import Turns
 
 
@@ -26,7 +27,9 @@ class Bench:
         self.noted: dict[int, int] = {}
         turns, openings = Turns(range(1), self._note), Turns(range(1, 3), self._note)
         order = order or open_order(7, 3, len(data))
-        self.source = SourceThread(order, None, turns, openings, self._reports.put, lambda session: None)
+        crew = Crew()
+        crew.start(2)
+        self.source = DecodingSource(order, None, turns, openings, crew, self._reports.put, lambda session: None)
         self.source.start()
 
     def next_report(self) -> Report:
@@ -114,11 +117,14 @@ def test_a_source_that_has_run_out_is_served_in_whole_turns() -> None:
         file.write(song)
         file.flush()
         reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        source = SourceThread(
+        crew = Crew()
+        crew.start(2)
+        source = DecodingSource(
             open_order(7, 3, len(song)),
             os.open(file.name, os.O_RDONLY),
             Turns(range(1), lambda slot, culprit: turns.append(culprit)),
             Turns(range(1, 3), lambda slot, culprit: None),
+            crew,
             reports.put,
             use_up,
         )

@@ -1,21 +1,22 @@
-"""One source in a decoder process: a thread that opens it and decodes it ahead, in turns with the others."""
+"""One source in a decoder process: opened and decoded ahead, in turns with the others."""
 
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.decoder.crew import Crew
 from tonearm.decoder.media import Media, open_media
 from tonearm.decoder.messages import Data, DataFailed, Decoded, Failed, Opened, OpenSource, TitleAt, Titled, Want
 from tonearm.decoder.pcm_store import PcmStore
 from tonearm.decoder.reader import DescriptorReader, Dropped, WantingReader
 from tonearm.decoder.resampling import BLOCK_SAMPLES
 from tonearm.decoder.stream_titles import StreamTitles
-from tonearm.decoder.turns import Sleeper, Turns
+from tonearm.decoder.turns import Turn, Turns
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
@@ -35,12 +36,12 @@ _OUT_OF_MEMORY: Final = PlayFailure(
 )
 
 
-class SourceThread:
-    """Opens and decodes one source until `AHEAD_SAMPLES` lie ready, then sleeps until they are used.
+class DecodingSource:
+    """Opens and decodes one source until `AHEAD_SAMPLES` lie ready, then rests until they are used.
 
-    `post` takes what the node must know, `notify` tells the renderer of new PCM. Nothing of the media is touched
-    outside the thread. `store` and `has_failed` are ended by the renderer when it hears of it (`settle`), so that the
-    node is told before the sound ends.
+    `post` takes what the node must know, `notify` tells the renderer of new PCM. Nothing of the media is touched but in
+    its turns, which threads of the crew do. `store` and `has_failed` are ended by the renderer when it hears of it
+    (`settle`), so that the node is told before the sound ends.
     """
 
     def __init__(
@@ -49,17 +50,19 @@ class SourceThread:
         descriptor: int | None,
         turns: Turns,
         openings: Turns,
+        crew: Crew,
         post: Callable[[Report], None],
         notify: Callable[[int], None],
     ) -> None:
         self._order = order
         self._turns = turns
         self._gate = openings
-        self._slot: int | None = None
+        self._slot = -1
+        self._crew = crew
         self._post = post
         self._notify = notify
-        self._sleeping = threading.Lock()
-        self._sleeper: Sleeper | None = None  # the thread, when nobody has asked for a turn for it
+        self._resting = threading.Lock()
+        self._rests = False  # and nobody has asked for a turn for it
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_follower = True
@@ -73,20 +76,24 @@ class SourceThread:
             self._reader = WantingReader(
                 order.size_bytes, order.is_seekable, self._want, self._give_up_turn, self._take_turn
             )
-        self._thread = threading.Thread(target=self._run, name=f"source-{order.session}-{order.source}", daemon=True)
+        self._waits_in_turns = descriptor is None
+        self._work = self._in_turns()
 
     # For the thread that renders, but for `deliver`, which is for the one that reads the socket
 
     def start(self) -> None:
-        """Starts the thread. When the memory does not even suffice for that, it is a failure of the source."""
-        try:
-            self._thread.start()
-        except (RuntimeError, MemoryError):
-            self._reader.close()
-            self._report_failure(_OUT_OF_MEMORY)
+        """Asks for the first turn. When the memory does not suffice for its thread, it is a failure of the source."""
+        if self._waits_in_turns:
+            try:
+                self._crew.grow()
+            except (RuntimeError, MemoryError):
+                self._reader.close()
+                self._report_failure(_OUT_OF_MEMORY)
+                return
+        self._gate.enter(self, self._due_s())
 
     def drop(self) -> None:
-        """Orders the thread to end soon. What is in the store stays readable."""
+        """Orders it to end soon. What is in the store stays readable."""
         self._is_dropped = True
         self._reader.drop()
         self._wake_up()
@@ -103,13 +110,13 @@ class SourceThread:
                 self._reader.fail(message.failure)
 
     def used(self, sample: int, *, is_follower: bool) -> bool:
-        """Tells how far the source was rendered. When little is ahead its thread is woken to go on: True."""
+        """Tells how far the source was rendered. When little is ahead it is woken to go on: True."""
         self._used_up_to = sample
         self._is_follower = is_follower
         return self._needs_more() and self._wake_up()
 
     def fill_up(self) -> None:
-        """Has the thread go on when it has room for a turn, before it needs it: it costs less while others decode."""
+        """Has it go on when it has room for a turn, before it needs it: it costs less while others decode."""
         if self.store.end - self._used_up_to <= AHEAD_SAMPLES:
             self._wake_up()
 
@@ -120,14 +127,37 @@ class SourceThread:
         else:
             self.store.finish(is_broken=isinstance(report, Failed))
 
-    # The source's own thread
+    # For the turns
 
-    def _run(self) -> None:
+    @property
+    def culprit(self) -> int:
+        return self._order.session << 32 | self._order.source
+
+    def wake(self, slot: int) -> None:
+        self._crew.order(self, slot)
+
+    def do_turn(self, slot: int) -> Turn | None:
+        self._slot, gate = slot, self._gate
+        goes_on = self._go_on()
+        slot = self._slot  # another one, perhaps: while it waited for bytes it had none
+        if goes_on:
+            self._rest()  # from here another thread may be at its next turn
+        elif self._waits_in_turns:
+            self._crew.shrink()
+        return gate.pass_on(slot)
+
+    # In its turns
+
+    def _go_on(self) -> bool:
+        """False when there is nothing more to do."""
         failure: PlayFailure | None = None
         try:
-            self._work()
+            next(self._work)
+            return True
+        except StopIteration:
+            pass
         except Dropped:
-            return
+            return False
         except PlayError as error:
             failure = error.failure
         except MemoryError:
@@ -139,39 +169,35 @@ class SourceThread:
             self._post(Decoded(self._order.session, self._order.source))
         elif not self._is_dropped:
             self._report_failure(failure)
+        return False
 
     def _report_failure(self, failure: PlayFailure) -> None:
         order = self._order
         gave_audio = self.store.end > self.store.start
         self._post(Failed(order.session, order.source, failure, gave_audio))
 
-    def _work(self) -> None:
+    def _in_turns(self) -> Iterator[None]:
+        """The whole work. It rests wherever it yields."""
         media: Media | None = None
         try:
-            self._take_turn()
             media = self._open()
             if self._order.start_sample and not self._order.is_live:
-                self._go_to_start(media)
-            self._give_up_turn()
+                yield from self._go_to_start(media)
             if self._order.is_probe:
                 return
             self._gate = self._turns
-            self._decode_to_end(media)
-            self._take_turn()
+            yield from self._decode_to_end(media)
             while self._reader.begin_next_part():
                 # Another encoding or other timestamps: nothing of what the demuxer knows holds any more.
                 media.close()
                 media = self._open_media()
-                self._give_up_turn()
-                self._decode_to_end(media)
-                self._take_turn()
+                yield from self._decode_to_end(media)
         finally:
             try:
                 if media is not None:
                     media.close()
-                self._reader.close()
             finally:
-                self._give_up_turn()
+                self._reader.close()
 
     def _open(self) -> Media:
         media = self._open_media()
@@ -189,7 +215,7 @@ class SourceThread:
             titles=self._titles,
         )
 
-    def _go_to_start(self, media: Media) -> None:
+    def _go_to_start(self, media: Media) -> Iterator[None]:
         """Skips what was heard before. Reads it again where the source cannot jump."""
         start = self._order.start_sample
         if self._reader.seekable():
@@ -199,8 +225,7 @@ class SourceThread:
         passed = 0
         while passed < start:
             # A turn for each piece, so that other openings get in between and none counts as hanging.
-            self._give_up_turn()
-            self._take_turn()
+            yield
             pcm = media.decode(TURN_SAMPLES)
             if not pcm:
                 return
@@ -218,15 +243,13 @@ class SourceThread:
                     )
                 )
 
-    def _decode_to_end(self, media: Media) -> None:
-        while True:
-            self._sleep_until_needed()
+    def _decode_to_end(self, media: Media) -> Iterator[None]:
+        goes_on = True
+        while goes_on:
+            yield
             if self._is_dropped:
                 raise Dropped
             goes_on = self._decode_turn(media)
-            self._give_up_turn()
-            if not goes_on:
-                break
         if self.store.end == self._order.start_sample == 0:
             raise PlayError(
                 PlayFailure(
@@ -262,38 +285,30 @@ class SourceThread:
     def _needs_more(self) -> bool:
         return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - TURN_SAMPLES
 
-    def _sleep_until_needed(self) -> None:
-        """Until little is ahead and the turn has come: one wake-up for both."""
-        sleeper = self._sleeper = Sleeper(self._culprit)
+    def _rest(self) -> None:
+        with self._resting:
+            self._rests = True
         if self._needs_more():
             self._wake_up()
-        self._slot = sleeper.sleep()
 
     def _wake_up(self) -> bool:
-        """For any thread: asks for a turn for the source's thread. False when that does not sleep."""
-        with self._sleeping:
-            sleeper, self._sleeper = self._sleeper, None
-        if sleeper is None:
-            return False
-        self._gate.enter(sleeper, self._due_s())
-        return True
+        """For any thread: asks for a turn. False when the source does not rest."""
+        with self._resting:
+            rests, self._rests = self._rests, False
+        if rests:
+            self._gate.enter(self, self._due_s())
+        return rests
 
     def _due_s(self) -> float:
         if self._is_dropped:
             return DROPPED_DUE_S
         return due_s(time.monotonic(), self.store.end - self._used_up_to, is_follower=self._is_follower)
 
-    @property
-    def _culprit(self) -> int:
-        return self._order.session << 32 | self._order.source
-
     def _take_turn(self) -> None:
-        self._slot = self._gate.take(self._due_s(), self._culprit)
+        self._slot = self._gate.take(self._due_s(), self.culprit)
 
     def _give_up_turn(self) -> None:
-        if self._slot is not None:
-            slot, self._slot = self._slot, None
-            self._gate.give_up(slot)
+        self._gate.give_up(self._slot)
 
     def _want(self, offset: int, length: int) -> None:
         self._post(Want(self._order.session, self._order.source, offset, length))
