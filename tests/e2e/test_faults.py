@@ -32,8 +32,8 @@ SONG: Final = wav(SOUND)
 LONG: Final = music(1.5, seed=9)
 LONG_SONG: Final = wav(LONG)
 
-HASTY: Final = "[sources]\nprivate_networks = true\nconnect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\n"
-# The patience with a stalled server is 1 s, with an opening 15 s; anything above hangs.
+HASTY: Final = "[sources]\nprivate_networks = true\nconnect_timeout_s = 2\nheaders_timeout_s = 2\nstall_timeout_s = 2\n"
+# The patience with a stalled server is 2 s, with an opening 15 s; anything above hangs.
 NEVER_LONGER_S: Final = 20.0
 MIB: Final = 1024 * 1024
 

@@ -71,7 +71,7 @@ async def test_volume_zero_is_silence(node: Node, shelf: Shelf) -> None:
 
 
 async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None:
-    signal, pcm = original(1.6)
+    signal, pcm = original(2.6)
     player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
     await player.listener.wait_frames(5)
     for step in range(100):
