@@ -1,4 +1,4 @@
-"""A source's thread without a process around it: what it reports when things go wrong inside."""
+"""A source without a process around it: what it reports when things go wrong inside, and what its turns bring."""
 
 import os
 import queue
