@@ -8,7 +8,7 @@ import aiohttp
 from bench.edge import find_edge
 from bench.plan import Run
 from bench.progress import progress_note
-from bench.quiet import NOISY_MS
+from bench.quiet import MOST_TRIES, NOISY_MS
 from bench.streaming import Streamed, Streaming, streaming
 from bench.subjects import relay, tonearm_node
 
@@ -16,7 +16,6 @@ STEP: Final = 25
 KINDS: Final = ("flat", "bands", "relay")
 CLEARLY_UNEVEN: Final = 0.99  # a listener that gets less of its frames ends the trial
 _GLANCE_S: Final = 1.0
-_TRIES_WHEN_NOISY: Final = 5
 # Where nothing is known yet: where the search begins, and with what stride.
 _START: Final = {"flat": (200, 200), "bands": (150, 150), "relay": (50, 25)}
 
@@ -62,7 +61,7 @@ class _Trials:
     async def is_even(self, players: int) -> bool:
         try:
             subject = await self._with_players(players)
-            for _ in range(_TRIES_WHEN_NOISY):
+            for _ in range(MOST_TRIES):
                 streamed, ticker_p99_ms = await self._run.ticker.beside(lambda: self._window(subject))
                 if streamed.is_even or ticker_p99_ms <= NOISY_MS:
                     break
