@@ -150,12 +150,12 @@ class DecodingSource:
 
     def _go_on(self) -> bool:
         """False when there is nothing more to do."""
-        failure: PlayFailure | None = None
         try:
             next(self._work)
             return True
         except StopIteration:
-            pass
+            self._post(Decoded(self._order.session, self._order.source))
+            return False
         except Dropped:
             return False
         except PlayError as error:
@@ -165,9 +165,7 @@ class DecodingSource:
         except Exception as error:  # noqa: BLE001 - told to the node and to stderr; a source must not just fall silent
             traceback.print_exc(file=sys.stderr)
             failure = _unexpected(error)
-        if failure is None:
-            self._post(Decoded(self._order.session, self._order.source))
-        elif not self._is_dropped:
+        if not self._is_dropped:
             self._report_failure(failure)
         return False
 
