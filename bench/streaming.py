@@ -54,17 +54,17 @@ class Streaming:
         self._uri = uri
         self._bands = bands
 
-    async def grow_to(self, players: int, *, is_heard: bool = True) -> None:
+    async def grow_to(self, players: int, *, has_listeners: bool = True) -> None:
         """Adds players until there are so many, with one listener each, and lets all begin and settle."""
         while self.players < players:
             more = range(self.players, min(players, self.players + _ADDED_AT_ONCE))
             ids = [f"p{number}" for number in more]
             for player_id in ids:
                 await self.subject.add(self.session, player_id, self._uri, bands=self._bands)
-            if is_heard:
+            if has_listeners:
                 await self._listen(ids)
             self.players = more.stop
-        if is_heard:
+        if has_listeners:
             await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
         await asyncio.sleep(SETTLE_S)
 

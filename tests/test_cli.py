@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run_tonearm
-from tonearm.config import Config
-from tonearm.config_file import load_config
+from tonearm.config.load import load_config
+from tonearm.config.schema import Config
 from tonearm.version import VERSION
 
 

@@ -16,7 +16,7 @@ async def unheard(run: Run) -> None:
     uri = run.uri(MAIN_FORMAT)
     for kind in ("flat", "bands"):
         async with streaming(tonearm_node(run.folder), uri, bands=kind == "bands") as node:
-            await node.grow_to(PLAYERS, is_heard=False)
+            await node.grow_to(PLAYERS, has_listeners=False)
             pid = node.subject.pid
             (streamed, before, after), ticker_p99_ms = await run.ticker.quiet(
                 partial(node.window_between, run.plan.seconds, partial(written_bytes, pid))

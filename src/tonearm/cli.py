@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from tonearm.version import VERSION
 
 if TYPE_CHECKING:
-    from tonearm.config_file import LoadedConfig
-    from tonearm.config_problem import Given
+    from tonearm.config.load import LoadedConfig
+    from tonearm.config.problem import Given
 
 EXIT_OK: Final = 0
 EXIT_WRONG_CONFIG: Final = 2  # also what argparse exits with
@@ -70,7 +70,7 @@ def _add_config_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from tonearm.config_problem import ConfigError, Given
+    from tonearm.config.problem import ConfigError, Given
 
     given = {}
     if options.host is not None:
@@ -89,7 +89,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _init_config(file: Path) -> int:
-    from tonearm.config_template import config_template
+    from tonearm.config.template import config_template
 
     try:
         # Only for the owner: it is where the password goes.
@@ -105,8 +105,8 @@ def _init_config(file: Path) -> int:
 
 
 def _check_config(path: Path | None) -> int:
-    from tonearm.config_problem import ConfigError
-    from tonearm.config_template import effective_values
+    from tonearm.config.problem import ConfigError
+    from tonearm.config.template import effective_values
 
     try:
         loaded = _load(path, {})
@@ -128,7 +128,7 @@ def _listen(options: argparse.Namespace) -> int:
 
 
 def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":
-    from tonearm.config_file import load_config
+    from tonearm.config.load import load_config
 
     return load_config(path, os.environ, given)
 

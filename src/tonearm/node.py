@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonearm.audio.clock import Clock
-from tonearm.audio.decoder_pool import DecoderPool
-from tonearm.audio.live_pause import LIVE_PAUSE_S
-from tonearm.audio.on_demand_pool import OnDemandPool
-from tonearm.audio.player import Player
-from tonearm.audio.player_services import PlayerServices
-from tonearm.audio.playlist_tracks import playlist_tracks
+from tonearm.audio.player import Player, PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.audio.source_input import playlist_tracks
+from tonearm.audio.timers import LIVE_PAUSE_S
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import (
@@ -33,13 +30,13 @@ from tonearm.core.errors import (
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.playlist import Playlist
+from tonearm.core.play_queue import LoopMode, Playlist
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import has_playlist_ending, initial_track_info, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_codec import is_encoded_track
-from tonearm.core.track_queue import LoopMode
+from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.sources.opener import SourceOpener
 
 CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1

@@ -1,28 +1,80 @@
-"""Runs a node: puts the rooms together, waits for a signal, takes them down again."""
+"""Runs a node: puts the rooms together, waits for a signal, takes them down again.
+
+Plain log lines on stderr: time, level, message.
+
+Three commands to paste into another terminal, for a first look at a node that runs.
+"""
 
 import asyncio
+import json
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
 from typing import Final
 
-from tonearm.config import Config
-from tonearm.config_file import DEFAULT_FILE, LoadedConfig
-from tonearm.core.source_policy import SourcePolicy
-from tonearm.logging_setup import set_up_logging
+from tonearm.config.load import DEFAULT_FILE, LoadedConfig
+from tonearm.config.patterns import compile_pattern
+from tonearm.config.schema import Config
+from tonearm.core.policy import SourcePolicy
 from tonearm.node import Node, NodeSettings
-from tonearm.patterns import compile_pattern
-from tonearm.server.app import BindError, Server, build_app
+from tonearm.server.app import BindError, EdgeSettings, Server, build_app
 from tonearm.server.app import serve as listen_on
-from tonearm.server.settings import EdgeSettings
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
-from tonearm.sources.resolver.page_resolver import ResolverSetupError
-from tonearm.sources.resolver.settings import ResolverSettings
-from tonearm.try_it import commands_to_try, node_url
+from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
 from tonearm.version import VERSION
+
+log = logging.getLogger(__name__)
+
+_FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
+
+
+def set_up_logging(level: str) -> None:
+    """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr."""
+    logging.basicConfig(level=level.upper(), format=_FORMAT, datefmt="%Y-%m-%d %H:%M:%S", force=True)
+    # Each is told by the node in its own words; theirs would come for every request and every selector.
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+PASSWORD_VARIABLE: Final = "TONEARM_SERVER__PASSWORD"  # noqa: S105 - the variable's name
+_PLAYER: Final = "demo"
+
+
+def node_url(host: str, port: int) -> str:
+    """How a client on this machine reaches a node that listens on `host`."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+
+
+def commands_to_try(url: str, *, has_password: bool) -> str:
+    """Text for a terminal: create a player on the bundled clip, listen to it, skip.
+
+    With a password the commands take it from the environment, so that it is not shown.
+    """
+    clip = str(resources.files("tonearm") / "clips" / "welcome.opus")
+    curl = 'curl -H "Authorization: $' + PASSWORD_VARIABLE + '"' if has_password else "curl"
+    tonearm = shlex.quote(str(Path(sys.argv[0]).absolute()))
+    body = shlex.quote(json.dumps({"id": _PLAYER, "uri": clip}))
+    password_line = f"  (first: export {PASSWORD_VARIABLE}=..., the password of the node)\n" if has_password else ""
+    return f"""
+tonearm listens on {url}. To try it, paste into another terminal:
+{password_line}
+  {curl} -d {body} {url}/v0/players
+  {tonearm} listen {_PLAYER} --url {url}
+  {curl} -X POST {url}/v0/players/{_PLAYER}/skip
+
+The clip lasts 25 s; {curl} -X POST {url}/v0/players/{_PLAYER}/play plays it again.
+To hear it, open {url}/v0/players/{_PLAYER}/stream.wav in a player such as mpv, VLC or ffplay.
+Ctrl-C ends the node.
+
+"""
+
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -33,8 +85,6 @@ _SHUTDOWN_PATIENCE_S: Final = 4.0
 
 # A thread that computes gives way to the event loop after this; the interpreter's own 5 ms would delay the audio clock.
 _THREAD_SWITCH_S: Final = 0.001
-
-log = logging.getLogger(__name__)
 
 
 def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:

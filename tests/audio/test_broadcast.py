@@ -5,8 +5,14 @@ import logging
 import pytest
 
 from tests.support.sinks import MemoryListener
-from tonearm.audio.broadcast import CUT_AFTER_FRAMES, RING_FRAMES, TAKES_NOTHING_FRAMES, Broadcast
-from tonearm.audio.framing import in_framing, websocket_messages
+from tonearm.audio.broadcast import (
+    CUT_AFTER_FRAMES,
+    RING_FRAMES,
+    TAKES_NOTHING_FRAMES,
+    Broadcast,
+    in_framing,
+    websocket_messages,
+)
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.sinks import MemoryEventClient
 from tonearm.audio.event_log import KEPT_EVENTS, EventLog
-from tonearm.core.event import Event
+from tonearm.core.events import Event
 from tonearm.core.json_value import JsonObject
 
 

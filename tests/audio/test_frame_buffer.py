@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from tonearm.audio.broadcast import in_framing
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
-from tonearm.audio.framing import in_framing
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoder.messages import Audio, Mark, MarkKind
+from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.support.player_bench import BEGIN, PlayerBench, frame
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.track_queue import LoopMode
-from tonearm.decoder.messages import DropSource, Plan
+from tonearm.core.play_queue import LoopMode
+from tonearm.decoding.messages import DropSource, Plan
 
 
 def live_player(*names: str) -> PlayerBench:

@@ -13,10 +13,10 @@ from tests.support.audio_files import id3, mp3, music, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.processes import exists
-from tonearm.audio.on_demand_pool import OnDemandPool
 from tonearm.audio.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.policy import SourcePolicy
+from tonearm.decoding.pool.pool import OnDemandPool
 from tonearm.sources.opener import SourceOpener
 
 SONG = wav(music(1.0))
@@ -151,5 +151,5 @@ async def _replaced(pool: OnDemandPool, pid: int) -> None:
 def _is_working(pid: int) -> bool:
     """Whether the process has noted a source that it works on, where it would be found after its death."""
     folder = Path(f"/proc/{pid}/fd")
-    noted = next(entry for entry in folder.iterdir() if "culprits" in str(entry.readlink()))
+    noted = next(entry for entry in folder.iterdir() if "suspects" in str(entry.readlink()))
     return any(noted.read_bytes())

@@ -9,10 +9,10 @@ from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import FilterChange
+from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Outcome, Playback, PlayerState, SourceId
 from tonearm.core.track_codec import decode_track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
 
 NONE, TRACK, QUEUE = LoopMode
 LOADING, PLAYING, IDLE, FAILED = PlayerState

@@ -10,12 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.event import Event
-from tonearm.core.outcome import Outcome, SourceId
-from tonearm.core.playback import Playback, PlayerState
+from tonearm.core.events import Event
+from tonearm.core.play_queue import LoopMode, SourceId
+from tonearm.core.playback import Outcome, Playback, PlayerState
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
 
 LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     Playback.first_frame,

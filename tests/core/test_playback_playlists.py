@@ -7,11 +7,10 @@ import pytest
 from tests.support.playback_log import PlaybackLog, names_waiting, new_player, playing_player, sound
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.errors import LimitReached
-from tonearm.core.outcome import Outcome
-from tonearm.core.playback import Playback, PlayerState
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback import Outcome, Playback, PlayerState
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
 
 NONE, TRACK, QUEUE = LoopMode
 

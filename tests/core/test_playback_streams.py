@@ -2,11 +2,11 @@
 
 from tests.support.playback_log import PlaybackLog, new_player, playing_player
 from tests.support.tracks import CONNECTION_LOST
+from tonearm.core.failure import SILENT_FOR_TOO_LONG
+from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import PlayerState
-from tonearm.core.playback_failures import SILENT_FOR_TOO_LONG
 from tonearm.core.track_codec import decode_track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
 
 STATION = SourceFacts(is_stream=True, probe_name="mp3").of_station("Test FM")
 
@@ -50,7 +50,7 @@ def test_the_same_title_is_not_told_again() -> None:
     assert log.do(log.playback.retitled(1, "One")) == ["StreamTitle"]
 
 
-def test_a_source_that_is_opened_again_keeps_the_title_that_is_heard() -> None:
+def test_a_source_that_is_opened_again_keeps_the_title_that_has_listeners() -> None:
     log = playing_station()
     log.do(log.playback.retitled(1, "One"))
     assert log.do(log.playback.opened(1, STATION)) == []

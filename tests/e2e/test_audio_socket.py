@@ -96,7 +96,7 @@ async def test_a_source_that_stalls_goes_on_where_it_was(tmp_path: Path) -> None
     file = wav(NOISE.repeat(2, axis=0))
     cut = 250_000
     async with MediaServer() as server, running_node(tmp_path, PATIENT + "[sources]\nstall_timeout_s = 1\n") as node:
-        # Silent from there on; after the node's patience the rest is asked for anew.
+        # Silent from there on; after the node's timeouts the rest is asked for anew.
         url = server.serve("/song.wav", in_turn(media(file, stall_after=cut), media(file)))
         await create(node, "p", url)
         async with following(node, "p") as tape, listening(node, "p") as ear:

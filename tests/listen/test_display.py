@@ -4,8 +4,7 @@ import io
 import os
 import pty
 
-from tonearm.listen.display import Display, printable
-from tonearm.listen.player_view import PlayerView
+from tonearm.listen.display import Display, PlayerView, printable
 
 
 def view(title: str, length_ms: int = 25_000, is_stream: bool = False) -> PlayerView:

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tonearm.listen.level import SILENCE_DB, PeakMeter, bar
+from tonearm.listen.display import SILENCE_DB, PeakMeter, bar
 
 
 def test_each_channel_has_its_own_peak() -> None:

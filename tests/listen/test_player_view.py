@@ -1,7 +1,7 @@
 """What is shown of a player's events."""
 
 from tests.support.listened_node import event, track
-from tonearm.listen.player_view import PlayerView
+from tonearm.listen.display import PlayerView
 
 
 def test_the_snapshot_tells_everything() -> None:

@@ -10,7 +10,7 @@ from tests.support.media_server import MediaServer, Reply, Request, media, stall
 from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
-from tonearm.core.track_queue import LoopMode
+from tonearm.core.play_queue import LoopMode
 from tonearm.node import Node, NodeSettings
 
 

@@ -16,7 +16,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.track_queue import LoopMode
+from tonearm.core.play_queue import LoopMode
 from tonearm.node import NodeSettings
 
 

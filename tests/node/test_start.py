@@ -5,7 +5,7 @@ import asyncio
 from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.audio.framing import in_framing, websocket_messages
+from tonearm.audio.broadcast import in_framing, websocket_messages
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node, NodeSettings

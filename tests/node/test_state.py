@@ -12,7 +12,7 @@ from tests.support.node_in_process import Listening, as_any, listening, running_
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
-from tonearm.core.track_queue import LoopMode
+from tonearm.core.play_queue import LoopMode
 from tonearm.node import Node, NodeSettings, is_player_id
 
 

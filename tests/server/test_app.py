@@ -3,8 +3,7 @@ import pytest
 from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import request
-from tonearm.server.app import BindError, build_app, serve
-from tonearm.server.settings import EdgeSettings
+from tonearm.server.app import BindError, EdgeSettings, build_app, serve
 
 
 async def test_port_0_lets_the_system_choose(port: int) -> None:

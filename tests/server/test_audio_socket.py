@@ -20,7 +20,7 @@ from tests.support.waiting import until
 from tonearm.audio.sinks import FrameSink, Framing
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.server.settings import EdgeSettings
+from tonearm.server.app import EdgeSettings
 
 SOCKETS = ["/v0/players/p/ws", "/v0/players/p/events"]
 WS = SOCKETS[0]

@@ -3,8 +3,7 @@ import pytest
 from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
-from tonearm.server.app import build_app
-from tonearm.server.settings import EdgeSettings
+from tonearm.server.app import EdgeSettings, build_app
 
 PASSWORD = "pa55 wörd"
 SETTINGS = EdgeSettings(password=PASSWORD)

@@ -9,8 +9,8 @@ from tests.support.fake_node import FakeNode
 from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.core import errors
 from tonearm.core.errors import RequestError
+from tonearm.server.app import EdgeSettings
 from tonearm.server.errors import STATUS_BY_ERROR
-from tonearm.server.settings import EdgeSettings
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
 NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}

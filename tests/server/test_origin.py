@@ -3,7 +3,7 @@ import pytest
 from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import WEBSOCKET_HEADERS, Headers, request
-from tonearm.server.settings import EdgeSettings
+from tonearm.server.app import EdgeSettings
 
 PASSWORD: Headers = (("Authorization", "secret"),)
 

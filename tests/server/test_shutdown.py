@@ -8,8 +8,7 @@ from tests.support.fake_node import FakeNode
 from tests.support.http_client import CLOSE, connected, websocket
 from tests.support.waiting import until
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.server.app import build_app, serve
-from tonearm.server.settings import EdgeSettings
+from tonearm.server.app import EdgeSettings, build_app, serve
 
 WS, EVENTS, WAV = "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav"
 

@@ -343,5 +343,5 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     made = Names()
-    monkeypatch.setattr("tonearm.sources.guarded_resolver.socket.getaddrinfo", made.getaddrinfo)
+    monkeypatch.setattr("tonearm.sources.guard.socket.getaddrinfo", made.getaddrinfo)
     return made

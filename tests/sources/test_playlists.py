@@ -11,16 +11,14 @@ import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opener
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
+from tonearm.config.patterns import compile_pattern
 from tonearm.core.byte_source import LocalFile
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
-from tonearm.core.playlist import Playlist
+from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import has_playlist_ending, parse_source_uri
-from tonearm.patterns import compile_pattern
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.playlist_formats import Listed, parse_listing
-from tonearm.sources.playlist_links import linked_uri
-from tonearm.sources.playlist_text import looks_like_playlist, may_be_playlist
+from tonearm.sources.playlist import Listed, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 
 SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'
 

@@ -11,7 +11,7 @@ from tonearm.sources.fetch_settings import (
     FetchSettings,
     read_ahead_bytes_at,
 )
-from tonearm.sources.http_source import HttpSource
+from tonearm.sources.http.file import HttpSource
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.sources.read_window import ReadWindow
+from tonearm.sources.read_ahead import ReadWindow
 
 
 def test_takes_what_is_there_and_no_more() -> None:

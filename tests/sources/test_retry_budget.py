@@ -1,6 +1,6 @@
 """How often a broken transfer is taken up again."""
 
-from tonearm.sources.retry_budget import RetryBudget
+from tonearm.sources.read_ahead import RetryBudget
 
 
 def test_each_try_waits_longer_until_none_is_left() -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tonearm.config import SECTIONS
-from tonearm.config_template import toml_value
+from tonearm.config.schema import SECTIONS
+from tonearm.config.template import toml_value
 from tonearm.version import VERSION
 
 

@@ -14,9 +14,10 @@ from typing import Final, TypeAlias, TypeVar
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.decoder.messages import (
-    CULPRIT_SLOTS,
+from tonearm.decoding.message_coding import MessageSplitter, pack
+from tonearm.decoding.messages import (
     GRANT_FRAMES,
+    SUSPECT_SLOTS,
     Audio,
     Data,
     DataFailed,
@@ -24,19 +25,17 @@ from tonearm.decoder.messages import (
     FromNode,
     Grant,
     Mark,
-    MessageSplitter,
     OpenSession,
     OpenSource,
     Plan,
+    ReadRequest,
     Ready,
-    Want,
-    pack,
 )
 
 # Far beyond what anything takes, also on a machine that has much else to do.
 PATIENCE_S: Final = 20.0
 
-Feed: TypeAlias = Callable[[Want], Data | DataFailed | None]
+Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
 
 
@@ -49,27 +48,27 @@ class DecoderDriver:
         self._splitter = MessageSplitter()
         self._stderr = ""
         self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        culprits = os.memfd_create("culprits", os.MFD_CLOEXEC)
-        os.ftruncate(culprits, CULPRIT_SLOTS * 8)
-        self._culprits = mmap.mmap(culprits, CULPRIT_SLOTS * 8)
+        suspects = os.memfd_create("suspects", os.MFD_CLOEXEC)
+        os.ftruncate(suspects, SUSPECT_SLOTS * 8)
+        self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
         self.process = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
-                "tonearm.decoder",
+                "tonearm.decoding.worker",
                 str(decoder_end.fileno()),
-                str(culprits),
+                str(suspects),
                 str(memory_limit_mb),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            pass_fds=(decoder_end.fileno(), culprits),
+            pass_fds=(decoder_end.fileno(), suspects),
             start_new_session=True,
             env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
         )
         decoder_end.close()
-        os.close(culprits)
+        os.close(suspects)
 
     # Orders
 
@@ -125,7 +124,7 @@ class DecoderDriver:
             raise EOFError(f"the decoder process has ended with {status}: {stderr}")
         fresh: list[FromDecoder] = []
         for message in self._splitter.feed(data):
-            if isinstance(message, Want):
+            if isinstance(message, ReadRequest):
                 feed = self.feeds.get((message.session, message.source))
                 answer = feed(message) if feed is not None else None
                 if answer is not None:
@@ -159,8 +158,8 @@ class DecoderDriver:
 
     # The process
 
-    def culprits(self) -> list[tuple[int, int]]:
-        values = struct.unpack(f"<{CULPRIT_SLOTS}Q", self._culprits[:])
+    def suspects(self) -> list[tuple[int, int]]:
+        values = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
         return [(value >> 32, value & 0xFFFFFFFF) for value in values if value]
 
     def threads(self) -> int:
@@ -185,7 +184,7 @@ class DecoderDriver:
         if self.process.poll() is None:
             self.process.kill()
         self.wait_for_end()
-        self._culprits.close()
+        self._suspects.close()
 
 
 class SentAudio:
@@ -234,7 +233,9 @@ def open_order(
 
 def feed_of(data: bytes) -> Feed:
     """Answers every want from `data` at once."""
-    return lambda want: Data(want.session, want.source, want.offset, data[want.offset : want.offset + want.length])
+    return lambda request: Data(
+        request.session, request.source, request.offset, data[request.offset : request.offset + request.length]
+    )
 
 
 @contextmanager

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tonearm.server.app import build_app, serve
+from tonearm.server.app import EdgeSettings, build_app, serve
 from tonearm.server.node_api import NodeApi
-from tonearm.server.settings import EdgeSettings
 
 
 @asynccontextmanager

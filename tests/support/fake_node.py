@@ -9,7 +9,7 @@ from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.track_queue import LoopMode
+from tonearm.core.play_queue import LoopMode
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Openers and HTTP sources with the short patience that tests have."""
+"""Openers and HTTP sources with the short timeouts that tests have."""
 
 import contextlib
 import dataclasses
@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.failure import PlayError
-from tonearm.core.playlist import Playlist
-from tonearm.core.source_policy import Pattern, SourcePolicy
+from tonearm.core.play_queue import Playlist
+from tonearm.core.policy import Pattern, SourcePolicy
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
-from tonearm.sources.resolver.settings import ResolverSettings
+from tonearm.sources.resolver.pages import ResolverSettings
 
 QUICK: Final = FetchSettings(
     user_agent="tonearm-test/1",

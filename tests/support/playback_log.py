@@ -1,12 +1,11 @@
 """A player's rules with an obedient shell: does what outcomes ask for and writes down what was told."""
 
 from tests.support.tracks import make_track
-from tonearm.core.event import Event
-from tonearm.core.outcome import Drop, Open, Outcome, SourceId
-from tonearm.core.playback import Playback
+from tonearm.core.events import Event
+from tonearm.core.play_queue import Drop, LoopMode, Open, SourceId
+from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
 
 _DETAILS = ("reason", "length", "state", "mode")
 

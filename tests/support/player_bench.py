@@ -9,15 +9,12 @@ from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
-from tonearm.audio.decoder_pool import DecoderPool, PoolSession
-from tonearm.audio.decoder_process import SessionOwner
-from tonearm.audio.player import Player
-from tonearm.audio.player_services import PlayerServices
+from tonearm.audio.player import Player, PlayerServices
 from tonearm.core.byte_source import LocalFile
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.messages import (
+from tonearm.decoding.messages import (
     Audio,
     Decoded,
     Failed,
@@ -30,6 +27,8 @@ from tonearm.decoder.messages import (
     Plan,
     Titled,
 )
+from tonearm.decoding.pool.pool import DecoderPool, PoolSession
+from tonearm.decoding.pool.process import SessionOwner
 
 BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
 
@@ -84,13 +83,13 @@ class HandPool(DecoderPool):
     def forget(self, owner: SessionOwner) -> None:
         self.waiting = [waiting for waiting in self.waiting if waiting is not owner]
 
-    def lose(self, guilty_sources: tuple[int, ...] = ()) -> None:
+    def lose(self, suspect_sources: tuple[int, ...] = ()) -> None:
         """The process dies and is replaced."""
         lost = [*self.owners.values(), *self.waiting]
         self.owners.clear()
         self.waiting.clear()
         for owner in lost:
-            owner.process_lost(guilty_sources)
+            owner.process_lost(suspect_sources)
 
 
 class HandOpener:

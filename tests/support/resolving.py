@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.media_server import Answer, media
-from tonearm.sources.resolver.settings import ResolverSettings
+from tonearm.sources.resolver.pages import ResolverSettings
 
 FAKE_SITES: Final = (sys.executable, "-B", "-P", str(Path(__file__).with_name("fake_sites.py")))
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoder.messages import GRANT_FRAMES, Audio, Grant, Mark, OpenSession, Plan
-from tonearm.decoder.pcm_store import PcmStore
-from tonearm.decoder.session import Session
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, OpenSession, Plan
+from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.timeline import PcmStore
 
 
 class MemorySource:
@@ -39,7 +39,7 @@ class SessionBench:
         self.sources = sources
         self.filters = filters or Filters()
         self.first_frame = first_frame
-        self.session = Session(OpenSession(1, 1, first_frame, self.filters), sources)
+        self.session = RenderSession(OpenSession(1, 1, first_frame, self.filters), sources)
         self.frames: dict[int, bytes] = {}
         self.marks: list[Mark] = []
         self.audios: list[Audio] = []

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tonearm.audio.sinks import EventSink
-from tonearm.core.event import Event
+from tonearm.core.events import Event
 from tonearm.core.json_value import JsonObject
 
 KEPT_EVENTS: Final = 256

@@ -1,32 +1,81 @@
-"""The shell of a `Playback`: does what the rules say, sends a frame at each tick, and tells what happened."""
+"""The shell of a `Playback`: does what the rules say, sends a frame at each tick, and tells what happened.
+
+What a player is given to work with.
+
+What the log tells of a player's tracks.
+"""
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 from tonearm.audio.broadcast import Broadcast
+from tonearm.audio.clock import Clock
+from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_log import EventLog
-from tonearm.audio.live_pause import LivePause
-from tonearm.audio.player_log import log_event
-from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
-from tonearm.audio.sound import GRANT_STEP_FRAMES, Sound
-from tonearm.audio.stall_watch import STUCK_AFTER_S, StallWatch
-from tonearm.audio.timers import Cancellable
+from tonearm.audio.source_input import Opener
+from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.errors import LimitReached
-from tonearm.core.event import Event
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.events import Event, PlayerState
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.outcome import Open, Outcome, SourceId
-from tonearm.core.playback import Playback
-from tonearm.core.playback_failures import SILENT_FOR_TOO_LONG
-from tonearm.core.player_event import PlayerState
+from tonearm.core.play_queue import LoopMode, Open, SourceId
+from tonearm.core.playback import Outcome, Playback
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.core.track_queue import LoopMode
-from tonearm.decoder.messages import Mark, MarkKind
+from tonearm.decoding.messages import Mark, MarkKind
+from tonearm.decoding.pool.pool import DecoderPool
+
+log = logging.getLogger(__name__)
+
+
+class Suspects(Protocol):
+    """Remembers which sources ended decoder processes."""
+
+    def strike(self, uri: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerServices:
+    """What all players of a node share, and their limits."""
+
+    pool: DecoderPool
+    opener: Opener
+    suspects: Suspects
+    clock: Clock
+    wall_ms: Callable[[], int]
+    call_later: CallLater
+    first_listener_wait_ms: int
+    max_waiting_tracks: int
+    max_listeners: int
+    live_pause_s: float = LIVE_PAUSE_S
+
+
+def log_event(player_id: str, event: Event) -> None:
+    """A line for an event that an operator wants to know of; none for the others."""
+    match event.op:
+        case "TrackStart":
+            log.info("player %s: track started: %s", player_id, _uri(event))
+        case "TrackEnd":
+            log.info("player %s: track ended (%s): %s", player_id, event.fields["reason"], _uri(event))
+        case "TrackException":
+            error = event.fields["error"]
+            message = text_for_logs(str(_field(error, "message")))
+            log.warning("player %s: track failed (%s): %s %s", player_id, _field(error, "code"), message, _uri(event))
+
+
+def _uri(event: Event) -> str:
+    return text_for_logs(str(_field(_field(event.fields["track"], "info"), "identifier")))
+
+
+def _field(value: Json, name: str) -> Json:
+    return value[name] if isinstance(value, dict) else None
+
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
@@ -38,8 +87,6 @@ _NODE_ERROR: Final = PlayFailure(
     "The node met an error of its own while it played this track, and gave the track up.",
     "Look into the node's log, and report what it says.",
 )
-
-log = logging.getLogger(__name__)
 
 
 class Player:
@@ -59,7 +106,7 @@ class Player:
         self._frames_lost = 0
         self._times_dry = 0
         self._is_deleted = False
-        self._sound = Sound(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
+        self._sound = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
         self._buffer = self._sound.buffer
         self._stalls = StallWatch(
             services.call_later, self._tell_stuck, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)

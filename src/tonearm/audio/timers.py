@@ -1,7 +1,14 @@
-"""Timers as the node's side uses them: an event loop's, or a test's."""
+"""A live stream goes on while its player is paused: after a while nothing of it is worth keeping.
+
+Timers as the node's side uses them: an event loop's, or a test's.
+
+Watches over sound that stays away in the middle of a track: first it is told, then the track is given up.
+"""
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
+
+from tonearm.core.play_queue import SourceId
 
 
 class Cancellable(Protocol):
@@ -9,3 +16,74 @@ class Cancellable(Protocol):
 
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
+
+STUCK_AFTER_S: Final = 10.0
+GIVE_UP_AFTER_S: Final = 20.0  # from then on
+
+
+class StallWatch:
+    """Calls `stuck` once in a stall, and `gave_up` when the stall goes on. The time of a pause does not count."""
+
+    def __init__(
+        self, call_later: CallLater, stuck: Callable[[SourceId], None], gave_up: Callable[[SourceId], None]
+    ) -> None:
+        self._call_later = call_later
+        self._stuck = stuck
+        self._gave_up = gave_up
+        self._source: SourceId | None = None
+        self._has_told = False
+        self._timer: Cancellable | None = None
+
+    def follow(self, source: SourceId | None, *, is_paused: bool) -> None:
+        """To be called with every change: the source whose sound is missing, None when none is."""
+        if source != self._source:
+            self._source = source
+            self._has_told = False
+            self._stop()
+        if source is None or is_paused:
+            self._stop()
+        elif self._timer is None:
+            self._wait(source)
+
+    def _wait(self, source: SourceId) -> None:
+        delay_s = GIVE_UP_AFTER_S if self._has_told else STUCK_AFTER_S
+        self._timer = self._call_later(delay_s, lambda: self._ring(source))
+
+    def _ring(self, source: SourceId) -> None:
+        self._timer = None
+        if self._has_told:
+            self._gave_up(source)
+            return
+        self._has_told = True
+        self._wait(source)
+        self._stuck(source)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+LIVE_PAUSE_S: Final = 10.0
+
+
+class LivePause:
+    """Calls `rest` when a live stream has been paused for `after_s` seconds."""
+
+    def __init__(self, call_later: CallLater, rest: Callable[[], None], after_s: float) -> None:
+        self._call_later = call_later
+        self._rest = rest
+        self._after_s = after_s
+        self._timer: Cancellable | None = None
+        self._source: SourceId | None = None
+
+    def follow(self, source: SourceId | None) -> None:
+        """To be called with every change: the live source that is paused, None when none is."""
+        if source == self._source:
+            return
+        self._source = source
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if source is not None:
+            self._timer = self._call_later(self._after_s, self._rest)

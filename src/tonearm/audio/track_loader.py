@@ -6,16 +6,15 @@ So a source that ends its process takes no player's sound with it.
 import asyncio
 from typing import Final, TypeAlias
 
-from tonearm.audio.decoder_pool import DecoderPool, PoolSession
-from tonearm.audio.on_demand_pool import OnDemandPool
-from tonearm.audio.player_services import Suspects
-from tonearm.audio.source_opening import Opener, SourceOpening
+from tonearm.audio.player import Suspects
+from tonearm.audio.source_input import Opener, SourceOpening
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
-from tonearm.core.outcome import SourceId
+from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
-from tonearm.decoder.messages import Failed, FromDecoder, Opened, OpenSession, Want
+from tonearm.decoding.messages import Failed, FromDecoder, Opened, OpenSession, ReadRequest
+from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool, PoolSession
 
 LOAD_DEADLINE_S: Final = 15.0
 LOADS_AT_ONCE: Final = 8
@@ -112,17 +111,17 @@ class _Load:
 
     def receive(self, message: FromDecoder) -> None:
         match message:
-            case Want():
+            case ReadRequest():
                 if self._opening is not None:
-                    self._opening.want(message)
+                    self._opening.request_read(message)
             case Opened():
                 self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
             case Failed():
                 self._settle(message.failure)
 
-    def process_lost(self, guilty_sources: tuple[int, ...]) -> None:
-        """Tries again: another load may be the guilty one. One that is guilty twice is in quarantine then."""
-        if guilty_sources:
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """Tries again: another load may be the suspects one. One that is suspects twice is in quarantine then."""
+        if suspect_sources:
             self._suspects.strike(self._uri)
         self._drop()
         self._begin()

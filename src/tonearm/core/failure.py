@@ -1,7 +1,11 @@
-"""Why a track cannot be played: the value behind `TrackException.error`."""
+"""What can go wrong with a track beside its source and its decoder.
+
+Why a track cannot be played: the value behind `TrackException.error`.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from tonearm.core.json_value import JsonObject
 
@@ -73,3 +77,23 @@ class PlayError(Exception):
     def __init__(self, failure: PlayFailure) -> None:
         super().__init__(f"{failure.code}: {failure.message}")
         self.failure = failure
+
+
+ENDED_WITHOUT_AUDIO: Final = PlayFailure(
+    FailureCode.EMPTY, Stage.DECODE, "The source ended before it gave any audio.", "Check that the file is complete."
+)
+NESTED_PLAYLIST: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.READ,
+    "The playlist's entry is a playlist itself.",
+    "Give the inner playlist instead; playlists are followed one level deep.",
+)
+TURNED_PLAYLIST: Final = PlayFailure(
+    FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
+)
+SILENT_FOR_TOO_LONG: Final = PlayFailure(
+    FailureCode.TIMEOUT,
+    Stage.READ,
+    "The sound broke off and did not come back in time.",
+    "Play the track again; if it stays so, its server or the way to it is at fault.",
+)

@@ -1,16 +1,137 @@
-"""The command `tonearm listen`, from its options to its exit code."""
+"""The command `tonearm listen`, from its options to its exit code.
+
+One listening: the audio socket and the events socket of a player.
+"""
 
 import asyncio
 import contextlib
 import signal
 import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
-from tonearm.listen.display import Display
+import aiohttp
+
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
+from tonearm.listen.display import Display, Pacing, PeakMeter, PlayerView
 from tonearm.listen.outputs import Output, OutputEndedError, WavOutput, open_raw_output
-from tonearm.listen.session import Ending, ListenError, Session
+
+_CONNECT_PATIENCE_S: Final = 10.0
+_HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
+
+_CLOSE_SENTENCES: Final = {
+    1000: "The player was deleted.",
+    1001: "The node is shutting down.",
+    1013: "The node closed the connection, because it was too slow for the audio.",
+}
+_ORDERLY_CLOSES: Final = frozenset({1000, 1001})
+
+
+class ListenError(Exception):
+    """Listening could not begin; the message is a sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """`is_orderly`: nothing went wrong."""
+
+    sentence: str
+    is_orderly: bool
+
+
+class Session:
+    """Listens to `player` on the node at `url` (http or https)."""
+
+    def __init__(self, url: str, player: str, password: str, display: Display, outputs: Sequence[Output]) -> None:
+        self._base_url = f"{url.rstrip('/')}/v0/players/{quote(player, safe='')}"
+        self._url = url
+        self._player = player
+        self._password = password
+        self._display = display
+        self._outputs = outputs
+        self._view = PlayerView()
+        self._pacing = Pacing()
+        self._meter = PeakMeter()
+        self._frames = 0
+
+    async def run(self) -> Ending:
+        """Until the audio socket ends or the task is cancelled. Raises `ListenError` and `OutputEndedError`."""
+        headers = {"Authorization": self._password} if self._password else {}
+        async with aiohttp.ClientSession(headers=headers) as client:
+            # Events first, so that the first TrackStart is not missed.
+            events = await self._connect(client, f"{self._base_url}/events?snapshot=true")
+            audio = await self._connect(client, f"{self._base_url}/ws")
+            self._display.say(f"listening to {self._player} on {self._url}; Ctrl-C stops")
+            helpers = [asyncio.ensure_future(self._follow(events)), asyncio.ensure_future(self._draw())]
+            try:
+                return await self._hear(audio)
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+                await asyncio.gather(*helpers, return_exceptions=True)
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"{self._frames / FRAMES_PER_SECOND:.1f} s heard, {self._pacing.late_frames} of {self._frames} frames late"
+        )
+
+    async def _connect(self, client: aiohttp.ClientSession, url: str) -> aiohttp.ClientWebSocketResponse:
+        try:
+            async with asyncio.timeout(_CONNECT_PATIENCE_S):
+                return await client.ws_connect(url, heartbeat=_HEARTBEAT_S)
+        except aiohttp.WSServerHandshakeError as error:
+            raise ListenError(self._refusal(error.status)) from None
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):
+            raise ListenError(f"{self._url} is no address of a node; it looks like http://127.0.0.1:2333") from None
+        except TimeoutError:
+            raise ListenError(f"The node at {self._url} does not answer.") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ListenError(f"No node can be reached at {self._url} ({error}); is it running?") from None
+
+    def _refusal(self, status: int) -> str:
+        match status:
+            case 401:
+                return "The node wants its password: use --password or set TONEARM_SERVER__PASSWORD."
+            case 404:
+                return f"There is no player {self._player!r} on the node; GET {self._url}/v0/players lists them."
+            case 429:
+                return f"The player {self._player!r} has as many listeners as the node allows."
+            case _:
+                return f"The node refused the connection with status {status}; is {self._url} a tonearm node?"
+
+    async def _hear(self, audio: aiohttp.ClientWebSocketResponse) -> Ending:
+        async for message in audio:
+            if message.type is not aiohttp.WSMsgType.BINARY or len(message.data) != FRAME_BYTES:
+                continue
+            self._pacing.arrived(time.monotonic())
+            self._frames += 1
+            self._view.frame_heard()
+            self._meter.add(message.data)
+            for output in self._outputs:
+                output.write(message.data)
+        code = audio.close_code
+        sentence = _CLOSE_SENTENCES.get(code or 0, "The connection to the node broke off.")
+        return Ending(sentence, code in _ORDERLY_CLOSES)
+
+    async def _follow(self, events: aiohttp.ClientWebSocketResponse) -> None:
+        async for message in events:
+            if message.type is aiohttp.WSMsgType.TEXT:
+                is_break, sentence = self._view.take(message.data)
+                if is_break:
+                    self._pacing.interrupted()
+                if sentence:
+                    self._display.say(sentence)
+
+    async def _draw(self) -> None:
+        while True:
+            await asyncio.sleep(self._display.interval_s)
+            self._display.show(self._view, self._meter.take_db(), self._pacing.late_frames)
+
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1

@@ -1,12 +1,153 @@
-"""The listener's status: one line that is drawn again on a terminal, or plain lines elsewhere."""
+"""The listener's status: one line that is drawn again on a terminal, or plain lines elsewhere.
 
+Peak levels of PCM, and bars that show them.
+
+How evenly frames arrive.
+
+What a player's events tell, kept for showing.
+"""
+
+import json
+import math
 import os
 import unicodedata
 from collections.abc import Sequence
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
-from tonearm.listen.level import bar
-from tonearm.listen.player_view import PlayerView
+import numpy as np
+
+from tonearm.core.frame import CHANNELS, FRAME_MS
+
+SILENCE_DB: Final = -60.0
+_FULL_SCALE: Final = 32768
+
+
+class PeakMeter:
+    """Keeps the highest sample of each channel until it is taken."""
+
+    def __init__(self) -> None:
+        self._peaks = [0] * CHANNELS
+
+    def add(self, pcm: bytes) -> None:
+        """`pcm`: interleaved s16le, whole sample blocks."""
+        # 16 bits cannot hold the absolute value of -32768.
+        samples = np.abs(np.frombuffer(pcm, dtype="<i2").astype(np.int32)).reshape(-1, CHANNELS)
+        if samples.size:
+            self._peaks = [max(old, int(new)) for old, new in zip(self._peaks, samples.max(axis=0), strict=True)]
+
+    def take_db(self) -> tuple[float, ...]:
+        """Each channel's peak since the last call, in dB of full scale, at least `SILENCE_DB`."""
+        peaks, self._peaks = self._peaks, [0] * CHANNELS
+        return tuple(_db(peak) for peak in peaks)
+
+
+def bar(level_db: float, width: int, full: str, empty: str) -> str:
+    """A bar of `width` characters: empty at `SILENCE_DB`, full at 0 dB."""
+    filled = round(width * (1 - min(max(level_db / SILENCE_DB, 0.0), 1.0)))
+    return full * filled + empty * (width - filled)
+
+
+def _db(peak: int) -> float:
+    return max(20 * math.log10(peak / _FULL_SCALE), SILENCE_DB) if peak else SILENCE_DB
+
+
+_FRAME_S: Final = FRAME_MS / 1000
+_TOLERANCE_S: Final = 2 * _FRAME_S
+_GIVE_UP_S: Final = 1.0
+
+
+class Pacing:
+    """Counts frames that arrive more than two frame lengths after they were due. Times are seconds of one clock."""
+
+    def __init__(self) -> None:
+        self.late_frames = 0
+        self._due_s: float | None = None
+
+    def arrived(self, now_s: float) -> None:
+        # The frame that came earliest sets the pace, else the jitter of the very first would.
+        due_s = now_s if self._due_s is None else min(self._due_s, now_s)
+        lateness_s = now_s - due_s
+        if lateness_s > _TOLERANCE_S:
+            self.late_frames += 1
+        # After a long hole the node does not catch up either.
+        self._due_s = (now_s if lateness_s > _GIVE_UP_S else due_s) + _FRAME_S
+
+    def interrupted(self) -> None:
+        """The player paused, ended a track or the like: the next frame sets the pace anew."""
+        self._due_s = None
+
+
+# After these the next frame is not due 20 ms after the one before.
+_INTERRUPTIONS: Final = frozenset(
+    {"PlayerState", "PlayerPause", "PlayerResume", "TrackStart", "TrackEnd", "TrackStuck", "TrackException"}
+)
+
+
+class PlayerView:
+    """Follows the events; unknown ones and unknown fields are passed over."""
+
+    def __init__(self) -> None:
+        self.state = ""
+        self.paused = False
+        self.title = ""
+        self.position_ms = 0
+        self.length_ms = 0
+        self.is_stream = False
+
+    def take(self, text: str) -> tuple[bool, str | None]:
+        """One event. Returns whether the flow of frames may have a break here, and a sentence worth showing."""
+        try:
+            event = json.loads(text)
+        except ValueError:
+            return False, None
+        if not isinstance(event, dict):
+            return False, None
+        op = event.get("op")
+        if op in ("PlayerState", "PlayerUpdate"):
+            self._update(event)
+        if op in ("PlayerState", "TrackStart"):
+            self._track(event.get("track"))
+        if op == "TrackStart":
+            self.state, self.position_ms = "playing", 0
+        elif op in ("PlayerPause", "PlayerResume"):
+            self.paused = op == "PlayerPause"
+        elif op == "StreamTitle":
+            self.title = str(event.get("title", ""))
+        is_break = op in _INTERRUPTIONS or (op == "PlayerUpdate" and self.state != "playing")
+        return is_break, _sentence(event)
+
+    def frame_heard(self) -> None:
+        self.position_ms += FRAME_MS
+
+    def _update(self, event: dict[str, Any]) -> None:
+        self.state = str(event.get("state", self.state))
+        self.paused = event.get("paused", self.paused) is True
+        self.position_ms = _whole(event.get("position"), self.position_ms)
+
+    def _track(self, track: object) -> None:
+        info = track.get("info") if isinstance(track, dict) else None
+        if not isinstance(info, dict):
+            return
+        author, title = str(info.get("author", "")), str(info.get("title", ""))
+        self.title = f"{author} - {title}" if author else title
+        self.length_ms = _whole(info.get("length"), 0)
+        self.is_stream = info.get("isStream") is True
+
+
+def _whole(value: object, otherwise: int) -> int:
+    return value if isinstance(value, int) else otherwise
+
+
+def _sentence(event: dict[str, Any]) -> str | None:
+    match event.get("op"):
+        case "TrackEnd":
+            return f"track ended: {event.get('reason')}"
+        case "TrackException":
+            error = event.get("error")
+            return f"track failed: {error.get('message')}" if isinstance(error, dict) else "track failed"
+        case _:
+            return None
+
 
 _BAR_WIDTH: Final = 16
 _FALLBACK_COLUMNS: Final = 80

@@ -1,25 +1,32 @@
-"""The HTTP server as a whole: putting it together, starting it, stopping it."""
+"""The HTTP server as a whole: putting it together, starting it, stopping it.
+
+What the edge needs of the configuration.
+"""
 
 import asyncio
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
 from aiohttp import web
 
-from tonearm.server.audio_socket import AudioSocketRoutes
-from tonearm.server.auth import PasswordCheck
-from tonearm.server.edge import Edge
-from tonearm.server.event_socket import EventSocketRoutes
+from tonearm.server.access import PasswordCheck
+from tonearm.server.http_server import EdgeHttpServer
 from tonearm.server.node_api import NodeApi
-from tonearm.server.open_streams import OpenStreams
-from tonearm.server.protocol import EdgeHttpServer
-from tonearm.server.raw_output import CLOSE_GRACE_S
-from tonearm.server.routes_info import InfoRoutes
-from tonearm.server.routes_players import PlayerRoutes
+from tonearm.server.routes_players import InfoRoutes, PlayerRoutes
 from tonearm.server.routes_tracks import TrackRoutes
-from tonearm.server.routing import Route, RouteTable
-from tonearm.server.settings import EdgeSettings
-from tonearm.server.wav_stream import WavStreamRoutes
+from tonearm.server.routing import Edge, Route, RouteTable
+from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
+from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, WavStreamRoutes
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeSettings:
+    """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut."""
+
+    password: str = ""
+    ping_interval_s: float = 20.0
+
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.track_queue import LoopMode
+from tonearm.core.play_queue import LoopMode
 
 
 class NodeApi(Protocol):

@@ -1,4 +1,7 @@
-"""Players: their life, their queue and their settings."""
+"""Players: their life, their queue and their settings.
+
+What this node is.
+"""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -6,11 +9,24 @@ from http import HTTPStatus
 from aiohttp import web
 
 from tonearm.core.json_value import JsonObject
-from tonearm.server.body import read_body
+from tonearm.server.bodies import FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack, read_body
 from tonearm.server.node_api import NodeApi
-from tonearm.server.replies import json_list_reply, json_reply, no_content
+from tonearm.server.replies import json_list_reply, json_reply, no_content, prefers_json
 from tonearm.server.routing import Call, Handler, Route
-from tonearm.server.schema import FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
+from tonearm.version import BUILD_TIME_MS, VERSION
+
+
+class InfoRoutes:
+    def routes(self) -> Sequence[Route]:
+        return (Route("GET", "/info", self._info), Route("GET", "/version", self._version))
+
+    async def _info(self, call: Call) -> web.Response:
+        return json_reply({"version": VERSION, "buildTime": BUILD_TIME_MS})
+
+    async def _version(self, call: Call) -> web.Response:
+        if prefers_json(call.request.headers.getall("Accept", [])):
+            return json_reply({"version": VERSION})
+        return web.Response(text=VERSION)
 
 
 class PlayerRoutes:

@@ -15,14 +15,12 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.sources import playlist_errors
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.hls_playlist import ByteRange
-from tonearm.sources.http_client import HttpClient
-from tonearm.sources.http_errors import admission_error, read_error, status_error
-from tonearm.sources.http_facts import content_range, refuse_encoded
-from tonearm.sources.link_headers import LinkHeaders
+from tonearm.sources.hls.playlist import ByteRange
+from tonearm.sources.http.client import HttpClient, LinkHeaders
+from tonearm.sources.http.errors import admission_error, read_error, status_error
+from tonearm.sources.http.facts import content_range, refuse_encoded
 from tonearm.sources.local_file import FileOpener
-from tonearm.sources.playlist_links import linked_uri
-from tonearm.sources.playlist_text import MAX_PLAYLIST_BYTES
+from tonearm.sources.playlist import MAX_PLAYLIST_BYTES, linked_uri
 
 _CHUNK_BYTES: Final = 64 * 1024
 # From a server without range requests so much may come in vain.

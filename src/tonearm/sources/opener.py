@@ -7,22 +7,19 @@ from collections.abc import Iterable
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.failure import PlayError
-from tonearm.core.playlist import Playlist
-from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.play_queue import Playlist
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.http_client import HttpClient
-from tonearm.sources.http_errors import admission_error
-from tonearm.sources.http_opening import open_http
-from tonearm.sources.http_source import HttpSource
-from tonearm.sources.link_headers import LinkHeaders
+from tonearm.sources.guard import AddressGuard, AddressRefusedError
+from tonearm.sources.http.client import HttpClient, LinkHeaders
+from tonearm.sources.http.errors import admission_error
+from tonearm.sources.http.file import HttpSource
+from tonearm.sources.http.opening import open_http
 from tonearm.sources.linked_files import LinkedFiles
 from tonearm.sources.local_file import FileOpener, FileRefusedError
 from tonearm.sources.playlist_opening import PlaylistOpening
-from tonearm.sources.resolver.page_opening import PageOpening
-from tonearm.sources.resolver.page_resolver import PageResolver
-from tonearm.sources.resolver.settings import ResolverSettings
+from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
 
 
 class SourceOpener:

@@ -10,24 +10,26 @@ from typing import Final
 from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import PlayError
-from tonearm.core.playlist import Playlist, PlaylistEntry
+from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sources import playlist_errors
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.hls_playlist import is_hls
-from tonearm.sources.hls_source import HlsSource
-from tonearm.sources.http_source import HttpSource
-from tonearm.sources.link_headers import LinkHeaders
+from tonearm.sources.hls.playlist import is_hls
+from tonearm.sources.hls.source import HlsSource
+from tonearm.sources.http.client import LinkHeaders
+from tonearm.sources.http.file import HttpSource
 from tonearm.sources.linked_files import Body, FileBody, LinkedFiles, PlaylistFile, Version, read_playlist
-from tonearm.sources.playlist_formats import MAX_ENTRIES, Listed, parse_listing
-from tonearm.sources.playlist_links import linked_uri
-from tonearm.sources.playlist_text import (
+from tonearm.sources.playlist import (
     HEAD_BYTES,
+    MAX_ENTRIES,
+    Listed,
     decode,
     has_playlist_ending,
+    linked_uri,
     looks_like_playlist,
     may_be_playlist,
+    parse_listing,
 )
 
 # Little, so that a source that is no playlist still holds it for the decoder.

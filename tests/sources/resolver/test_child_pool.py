@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tonearm.sources.resolver.child_pool import ChildPool
-from tonearm.sources.resolver.child_process import ChildBroken, child_environment
+from tonearm.sources.resolver.children import ChildBroken, ChildPool, child_environment
 
 # Answers each line with what Python makes of the request's "do".
 PROGRAM = """

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.support.media_server import Canary, MediaServer, Reply, Request, media, stall
+from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode
-from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.patterns import compile_pattern
-from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
-from tonearm.sources.resolver.forward_proxy import ForwardProxy
-from tonearm.sources.resolver.proxy_pass import CONNECTIONS_AT_MOST, ProxyPass
+from tonearm.sources.guard import AddressGuard, AddressRefusedError
+from tonearm.sources.resolver.proxy import CONNECTIONS_AT_MOST, ForwardProxy, ProxyPass
 
 
 class UsedProxy:

@@ -5,13 +5,13 @@ import pytest
 from tests.support.fetching import opener, read_all
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
 from tests.support.resolving import fake_sites, html, told
+from tonearm.config.patterns import compile_pattern
 from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.playlist import Playlist
-from tonearm.patterns import compile_pattern
+from tonearm.core.play_queue import Playlist
 from tonearm.sources.opener import SourceOpener
-from tonearm.sources.resolver.settings import ResolverSettings
+from tonearm.sources.resolver.pages import ResolverSettings
 
 BODY = bytes(range(256)) * 2000
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)

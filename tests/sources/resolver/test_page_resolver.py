@@ -12,15 +12,13 @@ from tests.support.certificate import unsigned_certificate
 from tests.support.eventually import eventually
 from tests.support.media_server import Canary, MediaServer, Reply, Request, media, redirect, stall, status
 from tests.support.resolving import fake_sites, html, told
+from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.source_policy import SourcePolicy
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
-from tonearm.patterns import compile_pattern
-from tonearm.sources.address_guard import AddressGuard, AddressRefusedError
-from tonearm.sources.resolver.page_resolver import PageResolver, ResolverSetupError
-from tonearm.sources.resolver.resolved_page import ResolvedPage
-from tonearm.sources.resolver.settings import ResolverSettings
+from tonearm.sources.guard import AddressGuard, AddressRefusedError
+from tonearm.sources.resolver.pages import PageResolver, ResolvedPage, ResolverSettings, ResolverSetupError
 
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tonearm.sources.resolver.proxy_request import BadProxyRequest, parse_proxy_request
+from tonearm.sources.resolver.proxy import BadProxyRequest, parse_proxy_request
 
 PASS = base64.b64encode(b"tonearm:secret").decode()
 

@@ -8,7 +8,7 @@ from tonearm.core.errors import SourceBlocked
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
-from tonearm.sources.resolver.resolved_page import ResolvedPage, read_page
+from tonearm.sources.resolver.pages import ResolvedPage, read_page
 
 LINK = "http://media.example/a.mp3"
 

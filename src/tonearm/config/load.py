@@ -1,0 +1,178 @@
+"""From a TOML file, the environment and the command line to one `Config`.
+
+Keys of the older node, which a file or the environment may still have. They are dropped with a warning.
+
+The variables `TONEARM_<SECTION>__<KEY>`, which go before the file.
+"""
+
+import importlib.util
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr, ValidationError
+
+from tonearm.config.problem import ConfigError, Given, closest, describe
+from tonearm.config.schema import SECTIONS, Config
+
+_OLDER_KEYS: Final = (
+    ("logging", "clean_log_on_start"),
+    ("resolver", "allow_spotify_title_search"),
+    ("resolver", "ffmpeg_path"),
+    ("resolver", "preferred_format"),
+    ("resolver", "ytdlp_path"),
+)
+_OLDER_SECTION: Final = "spotify"
+
+
+def is_older_key(section: str, key: str) -> bool:
+    return section == _OLDER_SECTION or (section, key) in _OLDER_KEYS
+
+
+def drop_older_keys(raw: dict[str, Any]) -> list[str]:
+    """Takes them out of `raw` and returns their names."""
+    dropped = []
+    for section, key in _OLDER_KEYS:
+        values = raw.get(section)
+        if isinstance(values, dict) and key in values:
+            del values[key]
+            dropped.append(f"{section}.{key}")
+    if _OLDER_SECTION in raw:
+        del raw[_OLDER_SECTION]
+        dropped.append(f"[{_OLDER_SECTION}]")
+    return dropped
+
+
+_PREFIX: Final = "TONEARM_"
+_NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
+
+# Their default is a text, but they take booleans and lists as well.
+_MIXED: Final = frozenset({"sources.files", "sources.private_networks"})
+
+
+def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str]]:
+    """What the variables give, by key ("server.port"), and warnings about names that are not read.
+
+    Raises `ConfigError` for a name with a section whose key does not exist.
+    """
+    given: dict[str, Given] = {}
+    warnings: list[str] = []
+    for name, text in sorted(environment.items()):
+        if not name.startswith(_PREFIX):
+            continue
+        if "__" not in name:
+            warnings.append(f"the environment variable {name} is not read{_hint(name)}")
+            continue
+        key = _key(name)
+        if key is None:
+            raise ConfigError(f"environment variable {name}: there is no such key{_hint(name)}")
+        given[key] = Given(f"environment variable {name}", _value(key, text))
+    return given, warnings
+
+
+def _key(name: str) -> str | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    section, key = (part.lower() for part in match.groups())
+    known = section in SECTIONS and key in SECTIONS[section].model_fields
+    return f"{section}.{key}" if known or is_older_key(section, key) else None
+
+
+def _value(key: str, text: str) -> object:
+    """A text as it is; anything else as JSON, so that `true`, `8080` and `["a"]` mean what they mean in the file."""
+    section, _, name = key.partition(".")
+    field = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
+    if field is None or (isinstance(field.default, str | SecretStr) and key not in _MIXED):
+        return text
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _hint(name: str) -> str:
+    names = {f"{_PREFIX}{section}__{key}".lower() for section, model in SECTIONS.items() for key in model.model_fields}
+    meant = closest(name, sorted(names))
+    return f"; did you mean {meant.upper()}?" if meant else "; the names are TONEARM_<SECTION>__<KEY>"
+
+
+DEFAULT_FILE: Final = "tonearm.toml"
+_LARGEST_FILE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """`path` is the file that was read, if any; `warnings` are for the log."""
+
+    config: Config
+    path: Path | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def load_config(
+    path: Path | None, environment: Mapping[str, str], options: Mapping[str, Given] | None = None
+) -> LoadedConfig:
+    """Reads `path` (None: `tonearm.toml` of the working folder, if there is one); over it lie the environment and,
+    last, the `options` of the command line by their keys ("server.port"). Raises `ConfigError`.
+    """
+    if path is None and Path(DEFAULT_FILE).exists():
+        path = Path(DEFAULT_FILE)
+    text = "" if path is None else _read(path)
+    file_name = str(path or DEFAULT_FILE)
+    raw = _parse(text, file_name)
+    given, warnings = read_environment(environment)
+    given.update(options or {})
+    _lay_over(raw, given)
+    dropped = drop_older_keys(raw)
+    if dropped:
+        warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        # The chain is cut: the cause would show what was given.
+        raise ConfigError(describe(error, given, file_name, text)) from None
+    if config.resolver.enabled and importlib.util.find_spec("yt_dlp") is None:
+        place = given["resolver.enabled"].origin if "resolver.enabled" in given else file_name
+        raise ConfigError(
+            f"{place}: resolver.enabled is true, but yt-dlp is not installed; install the extra with "
+            "pip install 'tonearm[resolver]', or set resolver.enabled to false"
+        )
+    return LoadedConfig(config, path, tuple(warnings))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > _LARGEST_FILE_BYTES:
+        raise ConfigError(f"{path}: is larger than 1 MiB; is it really the configuration?")
+    try:
+        return content.decode("utf-8-sig")  # some editors put a byte order mark in front
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
+
+
+def _parse(text: str, file_name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{file_name}: is not valid TOML: nested too deep") from None
+    except ValueError as error:
+        raise ConfigError(f"{file_name}: is not valid TOML: {error}") from None
+
+
+def _lay_over(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
+    for key, gift in given.items():
+        section, _, name = key.partition(".")
+        values = raw.setdefault(section, {})
+        if isinstance(values, dict):  # else the file has no section there, which the validation refuses
+            values[name] = gift.value

@@ -1,0 +1,195 @@
+"""The node's configuration as one frozen, validated value. Its field descriptions are its documentation."""
+
+import ipaddress
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from tonearm.config.patterns import compile_pattern
+from tonearm.version import VERSION
+
+
+def _no_outer_blanks(password: SecretStr) -> SecretStr:
+    text = password.get_secret_value()
+    if text != text.strip():
+        raise ValueError("must not begin or end with blanks: no client could send them in a header")
+    if not text.isprintable():
+        raise ValueError("must not hold control characters: no client could send them in a header")
+    return password
+
+
+def _a_host(host: str) -> str:
+    if not host or host != host.strip() or not host.isprintable():
+        raise ValueError('must be an address or a name to listen on, such as "127.0.0.1"')
+    return host
+
+
+def _a_header_value(text: str) -> str:
+    if text != text.strip() or not text.isprintable() or not text.isascii():
+        raise ValueError("must be printable ASCII without outer blanks: it is sent as a header")
+    return text
+
+
+def _compile_all(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        compile_pattern(pattern)
+    return patterns
+
+
+def _auto_or_bool_or_folders(value: object) -> object:
+    if value == "auto" or isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(folder, str) and folder for folder in value):
+        return tuple(value)
+    raise ValueError('must be "auto", true, false, or a list of folders such as ["/srv/music"]')
+
+
+def _auto_or_bool(value: object) -> object:
+    if value == "auto" or isinstance(value, bool):
+        return value
+    raise ValueError('must be "auto", true or false')
+
+
+# Lists come as lists from TOML; a frozen value holds tuples, so these fields convert although the rest is strict.
+_Texts = Annotated[tuple[str, ...], Field(strict=False)]
+_Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
+_Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
+_PrivateNetworks = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
+_Seconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+class _Section(BaseModel):
+    # Errors must not repeat what was given: it may be a password.
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+class ServerConfig(_Section):
+    """Where the node listens, and who is let in."""
+
+    host: Annotated[str, AfterValidator(_a_host)] = Field(
+        default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
+    )
+    port: int = Field(default=2333, ge=0, le=65535, description="Port to listen on; 0 lets the system choose one.")
+    password: Annotated[SecretStr, AfterValidator(_no_outer_blanks)] = Field(
+        default=SecretStr(""), description="What clients send as the Authorization header; empty lets everyone in."
+    )
+
+    @property
+    def listens_on_loopback_only(self) -> bool:
+        """True when only programs of this machine can reach the node."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+class PlayerConfig(_Section):
+    """Limits of players. Beyond them a request is answered with 429."""
+
+    first_listener_wait_ms: int = Field(
+        default=1000,
+        ge=0,
+        le=3_600_000,
+        description="How long a new player waits for its first listener before it plays.",
+    )
+    max_players: int = Field(default=10_000, ge=1, description="Players at a time.")
+    max_waiting_tracks: int = Field(default=10_000, ge=1, description="Waiting tracks in one player's queue.")
+    max_listeners: int = Field(default=1_000, ge=1, description="Listeners of one player.")
+
+
+class SourcesConfig(_Section):
+    """What may be opened, and how long to wait for it."""
+
+    allowed: _Patterns = Field(
+        default=(),
+        description="Regular expressions (RE2). When there are any, only URIs in which one is found may be opened.",
+    )
+    blocked: _Patterns = Field(
+        default=(), description="Regular expressions (RE2). A URI in which one is found is refused, even when allowed."
+    )
+    files: _Files = Field(
+        default="auto",
+        description='Local files: true, false, a list of folders, or "auto": only while the node listens on '
+        "loopback only.",
+    )
+    private_networks: _PrivateNetworks = Field(
+        default="auto",
+        description='Addresses of private networks and of this machine: true, false, or "auto": only while the node '
+        "listens on loopback only.",
+    )
+    connect_timeout_s: _Seconds = Field(default=5.0, description="Name lookup, connecting and TLS, in seconds.")
+    headers_timeout_s: _Seconds = Field(
+        default=10.0, description="From the request to the answer's headers, in seconds."
+    )
+    stall_timeout_s: _Seconds = Field(default=10.0, description="Longest silence within an answer's body, in seconds.")
+    user_agent: Annotated[str, AfterValidator(_a_header_value)] = Field(
+        default=f"tonearm/{VERSION}", description="The User-Agent header of requests to sources."
+    )
+
+
+class ResolverConfig(_Section):
+    """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
+
+    enabled: bool = Field(default=False, description="Whether pages are resolved; where not, only direct URIs play.")
+    timeout_ms: int = Field(
+        default=20_000, ge=1, le=3_600_000, description="How long resolving may take, in milliseconds."
+    )
+    sites: _Texts = Field(
+        default=(),
+        description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
+        'empty list, is every one but "generic", which looks for media in any page.',
+    )
+
+
+class DecoderConfig(_Section):
+    """The processes that decode."""
+
+    processes: int = Field(default=0, ge=0, le=1024, description="How many at most; 0 means one for each core.")
+    memory_limit_mb: int = Field(default=1024, ge=256, description="Address space of each, in MiB.")
+
+
+class LoggingConfig(_Section):
+    """What the node tells on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description='The least that is told: "debug", "info", "warning" or "error".'
+    )
+
+
+class Config(_Section):
+    """All of it. Every key has a default."""
+
+    server: ServerConfig = ServerConfig()
+    player: PlayerConfig = PlayerConfig()
+    sources: SourcesConfig = SourcesConfig()
+    resolver: ResolverConfig = ResolverConfig()
+    decoder: DecoderConfig = DecoderConfig()
+    logging: LoggingConfig = LoggingConfig()
+
+    @property
+    def allows_files(self) -> bool:
+        """True when any local file may be opened."""
+        files = self.sources.files
+        return self.server.listens_on_loopback_only if files == "auto" else bool(files)
+
+    @property
+    def allows_private_networks(self) -> bool:
+        private_networks = self.sources.private_networks
+        return self.server.listens_on_loopback_only if private_networks == "auto" else private_networks
+
+
+SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
+    {
+        "server": ServerConfig,
+        "player": PlayerConfig,
+        "sources": SourcesConfig,
+        "resolver": ResolverConfig,
+        "decoder": DecoderConfig,
+        "logging": LoggingConfig,
+    }
+)
+"""The sections by name, in the order of the file."""

@@ -1,0 +1,279 @@
+"""Messages as bytes, and bytes as messages. What comes from the other end is checked: it may have gone wrong."""
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
+from enum import IntEnum
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.messages import (
+    BODY_LIMIT_BYTES,
+    Audio,
+    CloseSession,
+    Data,
+    DataFailed,
+    Decoded,
+    DropSource,
+    Failed,
+    Flush,
+    FromDecoder,
+    FromNode,
+    Grant,
+    Mark,
+    MarkKind,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Ping,
+    Plan,
+    Pong,
+    ReadRequest,
+    Ready,
+    TitleAt,
+    Titled,
+)
+
+Message: TypeAlias = FromNode | FromDecoder
+
+_HEADER: Final = struct.Struct("<IBI")
+_AUDIO: Final = struct.Struct("<IQIQHH")
+_MARK: Final = struct.Struct("<BQIH")
+_DATA: Final = struct.Struct("<IQ")
+
+_T = TypeVar("_T")
+
+
+class BrokenMessage(Exception):
+    """The other end said something that is no message."""
+
+
+class _Kind(IntEnum):
+    OPEN_SESSION = 1
+    CLOSE_SESSION = 2
+    OPEN_SOURCE = 3
+    DROP_SOURCE = 4
+    DATA = 5
+    DATA_FAILED = 6
+    PLAN = 7
+    GRANT = 8
+    FLUSH = 9
+    PING = 10
+    TITLE_AT = 11
+    READY = 32
+    WANT = 33
+    OPENED = 34
+    FAILED = 35
+    DECODED = 36
+    AUDIO = 37
+    PONG = 38
+    TITLED = 39
+
+
+class _Coding(NamedTuple):
+    """How one class of messages is written and read."""
+
+    kind: _Kind
+    message: type[Message]
+    pack: Callable[[Any], bytes]
+    read: Callable[[int, memoryview], Message]
+
+
+def pack(message: Message) -> bytes:
+    """The message as bytes for the socket."""
+    return _BY_MESSAGE[type(message)].pack(message)
+
+
+class MessageSplitter:
+    """Cuts the bytes that come from a socket into messages."""
+
+    def __init__(self) -> None:
+        self._begun = bytearray()  # the first bytes of a message that is not complete
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
+        """The messages that are complete with `data`. Raises `BrokenMessage`.
+
+        PCM is not copied: an `Audio` is good for as long as `data` is not overwritten.
+        """
+        view = memoryview(data)
+        while self._begun and view:
+            missing = _end_of_message(self._begun, 0) - len(self._begun)
+            self._begun += view[:missing]
+            view = view[missing:]
+            if len(self._begun) == _end_of_message(self._begun, 0):
+                complete, self._begun = self._begun, bytearray()
+                yield _read(memoryview(complete))
+        start = 0
+        while (end := _end_of_message(view, start)) <= len(view):
+            yield _read(view[start:end])
+            start = end
+        self._begun += view[start:]
+
+
+def _end_of_message(data: bytearray | memoryview, start: int) -> int:
+    """Where the message ends that begins at `start`; where its header ends when not all of that is here."""
+    body_start = start + _HEADER.size
+    if body_start > len(data):
+        return body_start
+    length: int = _HEADER.unpack_from(data, start)[0]
+    if length > BODY_LIMIT_BYTES:
+        raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
+    return body_start + length
+
+
+def _read(message: memoryview) -> Message:
+    _, kind, session = _HEADER.unpack_from(message)
+    coding = _BY_KIND.get(kind)
+    if coding is None:
+        raise BrokenMessage(f"a message of the unknown kind {kind}")
+    try:
+        return coding.read(session, message[_HEADER.size :])
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
+        raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
+
+
+def _in_parts(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
+    """A message of which the body is given in parts, so that audio is copied only once."""
+    return b"".join((_HEADER.pack(sum(map(len, body)), kind, session), *body))
+
+
+def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
+    """For messages of numbers only: `layout` names them in the order of the class, without the session."""
+    numbers = struct.Struct("<" + layout)
+    whole = struct.Struct(_HEADER.format + layout)
+    names = [field.name for field in fields(message)]
+    has_session = names[:1] == ["session"]
+    values_of = _values_of(names)
+    build: Callable[..., Message] = message
+
+    def pack_flat(value: Message) -> bytes:
+        if has_session:
+            return whole.pack(numbers.size, kind, *values_of(value))
+        return whole.pack(numbers.size, kind, 0, *values_of(value))
+
+    def read(session: int, body: memoryview) -> Message:
+        own = numbers.unpack(body)
+        return build(session, *own) if has_session else build(*own)
+
+    return _Coding(kind, message, pack_flat, read)
+
+
+def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
+
+
+def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
+    """For messages with texts and nested values."""
+
+    def pack_json(value: Any) -> bytes:
+        # Texts from hostile files may hold lone surrogates: JSON keeps them inside ASCII escapes.
+        return _in_parts(kind, value.session, json.dumps(asdict(value)).encode("ascii"))
+
+    def read(session: int, body: memoryview) -> Message:
+        return _built(message, {**json.loads(bytes(body)), "session": session})
+
+    return _Coding(kind, message, pack_json, read)
+
+
+def _pack_audio(audio: Audio) -> bytes:
+    head = _AUDIO.pack(
+        audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
+    )
+    return _in_parts(
+        _Kind.AUDIO,
+        audio.session,
+        head,
+        *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
+        audio.pcm,
+    )
+
+
+def _read_audio(session: int, body: memoryview) -> Audio:
+    epoch, first_frame, source, position_samples, mark_count, frames = _AUDIO.unpack_from(body)
+    pcm_start = _AUDIO.size + mark_count * _MARK.size
+    if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
+        raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
+    marks = _read_marks(body[_AUDIO.size : pcm_start]) if mark_count else ()
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:])
+
+
+def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(MarkKind(kind), frame, source, offset_samples)
+        for kind, frame, source, offset_samples in _MARK.iter_unpack(packed)
+    )
+
+
+def _pack_data(data: Data) -> bytes:
+    return _in_parts(_Kind.DATA, data.session, _DATA.pack(data.source, data.offset), data.data)
+
+
+def _read_data(session: int, body: memoryview) -> Data:
+    source, offset = _DATA.unpack_from(body)
+    return Data(session, source, offset, bytes(body[_DATA.size :]))
+
+
+def _built(wanted: type[_T], values: object) -> _T:
+    """The dataclass from what JSON gave. Raises `ValueError`, `TypeError` or `KeyError` when a field does not fit."""
+    if not isinstance(values, dict):
+        raise TypeError(f"{wanted.__name__} is not an object")
+    built: dict[str, object] = {}
+    for field in fields(cast(Any, wanted)):
+        value = _NESTED.get(field.type, _as_it_is)(values[field.name])
+        if not isinstance(value, cast(type, field.type)):
+            raise TypeError(f"{field.name} is {value!r:.100}")
+        built[field.name] = value
+    return wanted(**built)
+
+
+def _as_it_is(value: object) -> object:
+    return value
+
+
+def _filters(value: Any) -> Filters:
+    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])))
+
+
+def _facts(value: object) -> SourceFacts:
+    return _built(SourceFacts, value)
+
+
+def _failure(value: object) -> PlayFailure:
+    return _built(PlayFailure, value)
+
+
+_NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
+    {Filters: _filters, SourceFacts: _facts, PlayFailure: _failure, FailureCode: FailureCode, Stage: Stage}
+)
+
+_CODINGS: Final = (
+    _Coding(_Kind.AUDIO, Audio, _pack_audio, _read_audio),
+    _Coding(_Kind.DATA, Data, _pack_data, _read_data),
+    _flat(_Kind.CLOSE_SESSION, CloseSession),
+    _flat(_Kind.DROP_SOURCE, DropSource, "I"),
+    _flat(_Kind.GRANT, Grant, "IQQ?"),
+    _flat(_Kind.FLUSH, Flush),
+    _flat(_Kind.PING, Ping, "Q"),
+    _flat(_Kind.READY, Ready),
+    _flat(_Kind.WANT, ReadRequest, "IQI"),
+    _flat(_Kind.DECODED, Decoded, "I"),
+    _flat(_Kind.PONG, Pong, "Qd"),
+    _as_json(_Kind.OPEN_SESSION, OpenSession),
+    _as_json(_Kind.OPEN_SOURCE, OpenSource),
+    _as_json(_Kind.DATA_FAILED, DataFailed),
+    _as_json(_Kind.PLAN, Plan),
+    _as_json(_Kind.OPENED, Opened),
+    _as_json(_Kind.FAILED, Failed),
+    _as_json(_Kind.TITLE_AT, TitleAt),
+    _as_json(_Kind.TITLED, Titled),
+)
+_BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType({coding.message: coding for coding in _CODINGS})
+_BY_KIND: Final[Mapping[int, _Coding]] = MappingProxyType({int(coding.kind): coding for coding in _CODINGS})

@@ -1,0 +1,95 @@
+"""Which containers and codecs are played, under libav's names. All others are refused, whatever libav can do.
+
+Process-wide limits on what libav may take. The decoder process sets them once, when it starts.
+"""
+
+import ctypes
+from pathlib import Path
+from typing import Final
+
+import av
+
+MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
+
+
+class LibavNotFoundError(Exception):
+    """The libavutil that PyAV uses is not loaded under a name that we know."""
+
+
+def limit_allocation_size(max_bytes: int = MAX_ALLOCATION_BYTES) -> None:
+    """Make every single allocation of libav above `max_bytes` fail with ENOMEM, in the whole process.
+
+    A header of a kilobyte can ask for gigabytes; no sound needs a block of this size.
+    Raises LibavNotFoundError when the library cannot be reached: then decoding untrusted files is not safe.
+    """
+    libavutil = ctypes.CDLL(str(loaded_libavutil()))
+    libavutil.av_max_alloc.argtypes = [ctypes.c_size_t]
+    libavutil.av_max_alloc.restype = None
+    libavutil.av_max_alloc(max_bytes)
+
+
+def loaded_libavutil() -> Path:
+    """The libavutil that PyAV uses. Raises LibavNotFoundError."""
+    # The copy that is mapped into this process, whether it came with the wheel or with the system: a second copy
+    # would have a limit of its own. The import of av above has loaded it.
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.rpartition(" ")[2])
+        if path.name.startswith("libavutil"):
+            return path
+    raise LibavNotFoundError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")
+
+
+# Demuxers. Left out on purpose: those that open other files or addresses (hls, concat, sdp, dash, image2 …).
+CONTAINERS: Final = (
+    "aac",
+    "ac3",
+    "aiff",
+    "asf",
+    "au",
+    "avi",
+    "caf",
+    "eac3",
+    "flac",
+    "flv",
+    "matroska",
+    "mov",
+    "mp3",
+    "mpeg",
+    "mpegts",
+    "ogg",
+    "w64",
+    "wav",
+    "webm",
+    "wv",
+)
+
+CODECS: Final = frozenset(
+    {
+        *("mp3", "mp3float", "mp2", "mp2float", "mp1", "mp1float"),
+        *("aac", "aac_latm", "alac", "flac", "vorbis", "opus", "wavpack"),
+        *("ac3", "eac3", "wmav1", "wmav2"),
+        *("pcm_u8", "pcm_s8", "pcm_s8_planar", "pcm_alaw", "pcm_mulaw"),
+        *("pcm_s16le", "pcm_s16be", "pcm_s16le_planar", "pcm_s16be_planar", "pcm_u16le", "pcm_u16be"),
+        *("pcm_s24le", "pcm_s24be", "pcm_s24le_planar", "pcm_u24le", "pcm_u24be"),
+        *("pcm_s32le", "pcm_s32be", "pcm_s32le_planar", "pcm_u32le", "pcm_u32be"),
+        *("pcm_s64le", "pcm_s64be", "pcm_f32le", "pcm_f32be", "pcm_f64le", "pcm_f64be"),
+        *("adpcm_ms", "adpcm_ima_wav", "adpcm_ima_qt", "gsm_ms"),
+    }
+)
+
+MIN_SAMPLE_RATE_HZ: Final = 4_000
+MAX_SAMPLE_RATE_HZ: Final = 384_000
+MAX_CHANNELS: Final = 8
+
+# Demuxers whose packets carry no check, so that random bytes can pass for a few packets of sound.
+UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
+
+
+def probe_name(container_name: str) -> str:
+    """The container's name as tracks show it, from libav's (a comma-separated list for some)."""
+    names = container_name.split(",")
+    if "mp4" in names:
+        return "mp4"
+    if "matroska" in names:
+        return "matroska/webm"
+    return names[0]

@@ -1,0 +1,267 @@
+"""The file object that libav reads from: it holds what libav may take to limits, and keeps errors from being lost.
+
+A look at the first bytes of a source before libav gets it: what would end in a useless or endless read.
+"""
+
+import io
+import struct
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.core.failure import PlayError
+from tonearm.decoding.worker import play_errors
+from tonearm.decoding.worker.reader import Dropped, MediaReader
+
+# From here on, up to the first decoded sound. Bytes that only trickle would hold the player for ever.
+OPENING_DEADLINE_S: Final = 15.0
+
+FIRST_BYTES: Final = 4096
+# At 24 kbit/s the larger number takes more than a second to come.
+LIVE_FIRST_BYTES: Final = 256
+_ID3_HEADER_BYTES: Final = 10
+
+# How files begin, what stands 8 bytes further on, and libav's name for them.
+_PCM_CONTAINERS: Final = (
+    (b"RIFF", b"WAVE", "wav"),
+    (b"RF64", b"WAVE", "wav"),
+    (b"BW64", b"WAVE", "wav"),
+    (b"FORM", b"AIFF", "aiff"),
+    (b"FORM", b"AIFC", "aiff"),
+    (b".snd", b"", "au"),
+    (b"caff", b"desc", "caf"),
+    (b"riff\x2e\x91\xcf\x11", b"\xa5\xd6\x28\xdb", "w64"),
+)
+
+
+class RewoundReader:
+    """Gives bytes that were read already once more, then goes on with the reader: for sources that cannot jump."""
+
+    def __init__(self, first: bytes, reader: MediaReader) -> None:
+        self._first = first
+        self._reader = reader
+
+    def read(self, n: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:n], self._first[n:]
+            return data
+        return self._reader.read(n)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._first = b""
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell() - len(self._first)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
+def read_first_bytes(
+    reader: MediaReader,
+    *,
+    name: str,
+    deadline_s: float,
+    is_live: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source. Of a live one only those that tell its kind.
+
+    Raises PlayError when they have not come at `deadline_s` by the clock.
+    """
+    parts: list[bytes] = []
+    missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
+    while missing > 0 and (part := reader.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+        if missing > 0 and clock() > deadline_s:
+            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
+    return b"".join(parts)
+
+
+def id3_tag_bytes(first: bytes) -> int:
+    """The size of the ID3v2 tag (ID3v2.4 structure, 3.1) before the sound, with its header; 0 without one."""
+    if len(first) < _ID3_HEADER_BYTES or not first.startswith(b"ID3"):
+        return 0
+    size = 0
+    for seven_bits in first[6:_ID3_HEADER_BYTES]:
+        size = size << 7 | seven_bits & 0x7F
+    return _ID3_HEADER_BYTES + size
+
+
+def pcm_container(first: bytes) -> str | None:
+    """libav's name of the container when it is one for plain samples; None for all others, which libav tells apart.
+
+    libav weighs what all the bytes look like, and samples can look like anything: it takes a tone of 10 kHz in a WAV
+    file for an MPEG transport stream, because every 192nd byte is the right one.
+    """
+    for start, kind, container in _PCM_CONTAINERS:
+        if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
+            return container
+    return None
+
+
+def is_transport_stream(first: bytes) -> bool:
+    """Whether this is MPEG-TS (ISO 13818-1, 2.4.3.2): packets of 188 bytes that begin with one and the same byte."""
+    return first[0:1] == first[188:189] == b"G"
+
+
+def is_fragmented_mp4(first: bytes) -> bool:
+    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), of which each one tells its own length only."""
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"moof" or (kind == b"moov" and b"mvex" in first[position : position + size]):
+            return True
+        if kind not in (b"ftyp", b"styp", b"moov", b"sidx", b"free") or size < 8:
+            return False
+        position += size
+    return False
+
+
+def has_mp4_index_at_end(first: bytes) -> bool:
+    """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
+    if first[4:8] != b"ftyp":
+        return False
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"mdat":
+            return True
+        if kind in (b"moov", b"moof") or size < 8:
+            return False
+        position += size
+    return False
+
+
+OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
+# Between two audio packets of a playable file lies at most some video. An endless stream of junk ends here: libav needs
+# up to 3 s of CPU for as much, when it is made to look like Ogg pages.
+SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
+
+
+class GuardedReader:
+    """Passes reads on to a `MediaReader` while they are within bounds.
+
+    It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
+
+    The first error is kept in `failure`, because libav may swallow what a callback raises or turn it into the end of
+    the file. After it every read answers the end, so that libav comes back soon. A source whose bytes break off is
+    kept in `break_off`: for libav it has ended, so that all that came before is still heard.
+
+    `deadline_s` is when, by the clock, the source must be open; None: `OPENING_DEADLINE_S` from now.
+    """
+
+    def __init__(
+        self,
+        reader: MediaReader,
+        *,
+        name: str,
+        size_bytes: int | None,
+        deadline_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.failure: Exception | None = None
+        self.break_off: PlayError | None = None
+        self.bytes_read = 0
+        self._reader = reader
+        self._name = name
+        self._size_bytes = size_bytes
+        self._clock = clock
+        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S if deadline_s is None else deadline_s
+        self._budget_bytes = OPENING_BUDGET_BYTES
+        self._budget_left = OPENING_BUDGET_BYTES
+        self._is_seekable = reader.seekable()
+        self._position = 0
+
+    def begin_playing(self) -> None:
+        """The source is open: from here the deadline is off and the budget counts from packet to packet."""
+        self._deadline_s = None
+        self._budget_bytes = SILENT_BUDGET_BYTES
+        self.packet_came()
+
+    def begin_seeking(self) -> None:
+        """Containers without an index are read through to the wanted position."""
+        self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
+
+    def packet_came(self) -> None:
+        self._budget_left = self._budget_bytes
+
+    def raise_failure(self) -> None:
+        """Raise the error after which nothing can be used any more, if there was one."""
+        if self.failure is not None:
+            raise self.failure
+
+    def raise_cause(self) -> None:
+        """At the end, and where libav can make nothing of what it got: raise why no more came, if that is known."""
+        self.raise_failure()
+        if self.break_off is not None:
+            raise self.break_off
+
+    # What PyAV calls. An error must be an `Exception`: a `BaseException` is dropped there and decoding goes on.
+
+    def read(self, n: int) -> bytes:
+        if self.failure is not None or self.break_off is not None:
+            return b""
+        try:
+            self._check_limits()
+            # Cut and copied, because libav has room for n bytes only and takes the object for `bytes` unchecked.
+            data = bytes(self._read_source(n)[:n])
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except Exception as error:
+            self.failure = error
+            raise
+        self.bytes_read += len(data)
+        self._budget_left -= len(data)
+        self._position += len(data)
+        return data
+
+    def _read_source(self, n: int) -> bytes:
+        try:
+            return self._reader.read(n)
+        except Dropped:
+            raise
+        except PlayError as error:
+            self.break_off = error
+            return b""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if self.failure is not None:
+            return self._position
+        try:
+            self._position = self._seek(offset, whence)
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except PlayError as error:
+            self.failure = error
+            raise
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def readable(self) -> bool:
+        return True
+
+    def _seek(self, offset: int, whence: int) -> int:
+        if whence == io.SEEK_END and self._size_bytes is not None:
+            offset, whence = self._size_bytes + offset, io.SEEK_SET
+        if whence == io.SEEK_CUR:
+            offset, whence = self._position + offset, io.SEEK_SET
+        if whence == io.SEEK_SET and offset == self._position:
+            return offset
+        return self._reader.seek(max(offset, 0) if whence == io.SEEK_SET else offset, whence)
+
+    def _check_limits(self) -> None:
+        if self._deadline_s is not None and self._clock() > self._deadline_s:
+            raise play_errors.opening_took_too_long(self._name, OPENING_DEADLINE_S)
+        if self._budget_left <= 0:
+            mebibytes = self._budget_bytes // (1024 * 1024)
+            raise play_errors.limit_exceeded(self._name, f"no audio in {mebibytes} MiB of data")

@@ -1,0 +1,279 @@
+"""A source as the decoder process plays it: opened once, decoded in turns, positioned by sample."""
+
+import sys
+import time
+from typing import Final
+
+import av
+from av.audio.frame import AudioFrame
+
+from tonearm.core.failure import PlayError
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.worker import play_errors
+from tonearm.decoding.worker.demuxing import SourcePositions, check_limits, cut, source_start_for
+from tonearm.decoding.worker.facts import StreamTitles, heard_source_samples, source_facts
+from tonearm.decoding.worker.guarded_reader import (
+    OPENING_DEADLINE_S,
+    GuardedReader,
+    RewoundReader,
+    has_mp4_index_at_end,
+    id3_tag_bytes,
+    is_fragmented_mp4,
+    is_transport_stream,
+    pcm_container,
+    read_first_bytes,
+)
+from tonearm.decoding.worker.ogg_repair import OggMender
+from tonearm.decoding.worker.opening import OpenedAudio, open_audio
+from tonearm.decoding.worker.reader import MediaReader
+from tonearm.decoding.worker.resampling import Resampler, SourceFormat, settle_samples
+
+__all__ = ["Media", "MediaReader", "open_media"]
+
+# How far before the wanted position decoding begins: codecs build on what came before (MP3's bit reservoir at low bit
+# rates, 80 ms for Opus). When the container lands behind the position, farther.
+_PREROLLS_S: Final = (0.5, 5.0)
+# After a jump in Ogg, libav's timestamps of FLAC are wrong up to the end of the page, and so are all on a last page.
+# Pages are up to some seconds long.
+_OGG_PREROLLS_S: Final = (10.0, 30.0)
+_NOT_HEARD_YET: Final = -1
+
+
+def open_media(
+    reader: MediaReader,
+    *,
+    name: str,
+    content_type: str | None,
+    size_bytes: int | None,
+    is_live: bool = False,
+    titles: StreamTitles | None = None,
+) -> "Media":
+    """Open the audio that `reader` gives.
+
+    `name` is the file's name for messages, `content_type` what a server called it. `size_bytes` is None when unknown.
+    `titles` learns what is heard from which decoded sample on.
+    Takes at most 32 MiB and 15 s. Raises PlayError; one that the reader raises comes out unchanged.
+    """
+    deadline_s = time.monotonic() + OPENING_DEADLINE_S
+    first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
+    if not first:
+        raise play_errors.empty()
+    if not reader.seekable() and has_mp4_index_at_end(first):
+        raise play_errors.index_at_end(name)
+    whole: MediaReader = RewoundReader(first, reader)
+    if first.startswith(b"OggS"):
+        whole = OggMender(whole)
+    guard = GuardedReader(whole, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
+    opened = open_audio(
+        guard,
+        name=name,
+        content_type=content_type,
+        container_name=pcm_container(first),
+        # Streams of whole segments, with the video of which the sound is a part, do not come drop by drop.
+        is_slow=is_live and not is_transport_stream(first),
+    )
+    # Of fragments read in order libav knows the first one only, and takes that for the whole.
+    opened.tells_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
+    guard.begin_playing()
+    sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
+    facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)
+    return Media(opened, guard, facts, name, titles)
+
+
+class Media:
+    """An opened source. For one thread only; `close` too belongs to the thread that decodes."""
+
+    def __init__(
+        self,
+        opened: OpenedAudio,
+        guard: GuardedReader,
+        facts: SourceFacts,
+        name: str,
+        titles: StreamTitles | None = None,
+    ) -> None:
+        self.facts = facts
+        self._opened = opened
+        self._guard = guard
+        self._name = name
+        self._titles = titles
+        self._decoded_bytes = 0
+        self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
+        self._source_samples_heard = heard_source_samples(opened)
+        self._resampler: Resampler | None = None
+        self._broken: PlayError | None = None
+        self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
+
+    def decode(self, at_least_samples: int) -> bytes:
+        """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` a channel or more; `b""` only at the end.
+
+        Raises PlayError when the source breaks off, after everything decoded before it was returned.
+        """
+        if self._broken is not None:
+            raise self._broken
+        parts: list[bytes] = []
+        missing_bytes = max(at_least_samples, 1) * SAMPLE_BLOCK_BYTES
+        try:
+            while missing_bytes > 0 and not self._at_end:
+                part = self._decode_packet()
+                if part:
+                    part = self._without_dropped(part)
+                    self._decoded_bytes += len(part)
+                    parts.append(part)
+                    missing_bytes -= len(part)
+        except PlayError as error:
+            self._broken = error
+            parts.append(self._without_dropped(self._finish_resampler()))
+            if not any(parts):
+                raise
+        return b"".join(parts)
+
+    def seek(self, sample: int) -> None:
+        """Go on with output sample `sample` (at 48 kHz) with the next `decode`.
+
+        Exact to the sample where the container has timestamps. Behind the end, `decode` answers the end.
+        Raises PlayError when the source cannot jump. A source that cannot at all (`facts.is_seekable` tells it before)
+        plays on where it was; one that failed on the way has nothing more to decode.
+        """
+        if not self._guard.seekable():
+            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
+        if self._positions is None:
+            raise play_errors.not_seekable(self._name, "its container has no timestamps")
+        positions = self._positions
+        wanted, drop_output_samples = source_start_for(
+            sample, positions.sample_rate_hz, settle_samples(positions.sample_rate_hz)
+        )
+        self._broken = None
+        try:
+            frames = self._frames_before(wanted, positions)
+        except PlayError as error:
+            self._broken = error
+            raise
+        self._resampler = None
+        self._begin(frames, source_position=wanted, drop_output_samples=drop_output_samples)
+        self._is_before_start = True
+        self._whole_up_to = _NOT_HEARD_YET
+
+    def close(self) -> None:
+        """Let go of everything. The reader stays its owner's."""
+        self._resampler = None
+        self._waiting_frames.clear()
+        self._opened.container.close()
+
+    def _begin(self, frames: list[AudioFrame], *, source_position: int, drop_output_samples: int) -> None:
+        self._waiting_frames = frames
+        self._source_position = source_position
+        self._drop_output_bytes = drop_output_samples * SAMPLE_BLOCK_BYTES
+        self._hear_from_here()
+        self._at_end = False
+
+    # Decoding
+
+    def _decode_packet(self) -> bytes:
+        if self._waiting_frames:
+            frames = self._waiting_frames.copy()
+            self._waiting_frames.clear()
+        else:
+            next_frames = self._opened.decoder.next_frames()
+            if next_frames is None:
+                self._at_end = True
+                return self._finish_resampler()
+            frames = next_frames
+            if self._titles is not None and self._opened.decoder.packet is not None:
+                self._titles.packet_begins(self._opened.decoder.packet, self._decoded_bytes // SAMPLE_BLOCK_BYTES)
+        finished = b""
+        for frame in frames:
+            position = self._source_position + frame.samples
+            if position <= self._whole_up_to:
+                self._source_position = position
+                finished += self._push(frame)
+            else:
+                heard = self._heard_part(frame)
+                if heard is not None:
+                    finished += self._push(heard)
+        return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
+
+    def _push(self, frame: AudioFrame) -> bytes:
+        """Returns what the last resampler still held, when the frame needs another one."""
+        if self._resampler is not None and self._resampler.push(frame):
+            return b""
+        source = SourceFormat.of_frame(frame)
+        check_limits(self._name, source.sample_rate_hz, source.channels)
+        finished = self._finish_resampler()
+        self._resampler = Resampler(source)
+        self._resampler.push(frame)
+        return finished
+
+    def _hear_from_here(self) -> None:
+        self._is_before_start = False
+        self._whole_up_to = sys.maxsize if self._source_samples_heard is None else self._source_samples_heard
+
+    def _heard_part(self, frame: AudioFrame) -> AudioFrame | None:
+        """The frame without what lies before the position that was sought, or behind the end that the container tells
+        (AAC in MP4 is filled up to a whole packet)."""
+        start, stop = 0, frame.samples
+        if self._is_before_start:
+            start = max(self._source_position - self._position_of(frame), 0)
+            if start >= stop:
+                return None
+            self._hear_from_here()
+        if self._source_samples_heard is not None:
+            stop = min(stop, start + self._source_samples_heard - self._source_position)
+            if stop <= start:
+                return None
+        self._source_position += stop - start
+        return frame if stop - start == frame.samples else cut(frame, start, stop)
+
+    def _position_of(self, frame: AudioFrame) -> int:
+        position = self._positions.of_frame(frame) if self._positions is not None else None
+        return self._source_position if position is None else position
+
+    def _finish_resampler(self) -> bytes:
+        resampler, self._resampler = self._resampler, None
+        return resampler.finish() if resampler is not None else b""
+
+    def _without_dropped(self, pcm: bytes) -> bytes:
+        if self._drop_output_bytes == 0:
+            return pcm
+        dropped = min(self._drop_output_bytes, len(pcm))
+        self._drop_output_bytes -= dropped
+        return pcm[dropped:]
+
+    # Seeking
+
+    def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
+        """Move the container to where decoding gives the wanted source position; the first frames there."""
+        for timestamp in self._timestamps_to_try(wanted, positions):
+            self._guard.begin_seeking()
+            if not self._seek_container(timestamp):
+                continue
+            frames = self._next_frames_with_sound()
+            position = positions.of_frame(frames[0]) if frames else None
+            if position is not None and position <= wanted:
+                return frames
+            if not frames and timestamp == positions.first_timestamp:
+                return []
+        raise play_errors.not_seekable(self._name, "its container cannot find the position")
+
+    def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
+        prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S
+        before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in prerolls_s]
+        start = positions.first_timestamp
+        # Some containers have packets before the first sound (an encoder's delay), and some refuse a time before it.
+        return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
+
+    def _seek_container(self, timestamp: int) -> bool:
+        try:
+            self._opened.container.seek(timestamp, stream=self._opened.stream)
+        except av.FFmpegError:
+            self._guard.raise_cause()
+            return False
+        self._guard.raise_cause()
+        self._opened.decoder.restart()
+        return True
+
+    def _next_frames_with_sound(self) -> list[AudioFrame]:
+        while (frames := self._opened.decoder.next_frames()) is not None:
+            if frames:
+                return frames
+        return []

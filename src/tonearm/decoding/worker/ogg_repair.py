@@ -1,0 +1,128 @@
+"""Makes the good parts of a damaged Ogg page reach the decoder.
+
+An Ogg page (RFC 3533) holds up to a second of sound under one checksum, and libav drops a page whose checksum is
+wrong. A flipped bit is heard as a click at most, so pages whose frame still holds get a new checksum.
+"""
+
+import ctypes
+import io
+import struct
+from typing import Final
+
+from tonearm.decoding.worker.formats import loaded_libavutil
+from tonearm.decoding.worker.reader import MediaReader
+
+_HEADER_BYTES: Final = 27
+_SERIAL_AT: Final = 14
+_CHECKSUM_AT: Final = 22
+_CAPTURE_PATTERN: Final = b"OggS"
+_READ_BYTES: Final = 64 * 1024
+# What only looks like pages is not worth the search: from there all bytes pass as they are.
+_MAX_FALSE_PAGES: Final = 1000
+_AV_CRC_32_IEEE: Final = 3  # Ogg's polynomial, in Ogg's bit order
+
+
+class OggMender:
+    """Reads on from a `MediaReader`, byte for byte the same but for the checksums of damaged pages."""
+
+    def __init__(self, reader: MediaReader) -> None:
+        self._reader = reader
+        self._raw = bytearray()
+        self._ready = bytearray()
+        self._raw_ended = False
+        self._false_pages = 0
+        self._serial: int | None = None
+        self._checksum = _OggChecksum()
+
+    def read(self, n: int) -> bytes:
+        while not self._ready and not (self._raw_ended and not self._raw):
+            self._mend_next()
+        data = bytes(self._ready[:n])
+        del self._ready[:n]
+        return data
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._raw.clear()
+        self._ready.clear()
+        self._raw_ended = False
+        self._false_pages = 0
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell() - len(self._raw) - len(self._ready)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+    def _mend_next(self) -> None:
+        """Move the next page, or what is not a page, from raw to ready."""
+        if not self._has_raw(len(_CAPTURE_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
+            self._pass_on(len(self._raw))
+            return
+        start = self._raw.find(_CAPTURE_PATTERN)
+        if start != 0:
+            # The last bytes may be the beginning of a page.
+            self._pass_on(start if start > 0 else len(self._raw) - len(_CAPTURE_PATTERN) + 1)
+            return
+        page_bytes = self._page_bytes()
+        if page_bytes is None:
+            self._false_pages += 1
+            self._pass_on(len(_CAPTURE_PATTERN))
+            return
+        self._mend_checksum(page_bytes)
+        self._pass_on(page_bytes)
+
+    def _mend_checksum(self, page_bytes: int) -> None:
+        serial, _, told_checksum = struct.unpack_from("<III", self._raw, _SERIAL_AT)
+        struct.pack_into("<I", self._raw, _CHECKSUM_AT, 0)
+        true_checksum = self._checksum.of(bytes(self._raw[:page_bytes]))
+        is_whole = true_checksum == told_checksum
+        # The wrong serial number would make libav begin another stream.
+        is_usable = is_whole or (serial == self._serial and self._page_follows(page_bytes))
+        if is_whole:
+            self._serial = serial
+        self._false_pages = 0 if is_usable else self._false_pages + 1
+        struct.pack_into("<I", self._raw, _CHECKSUM_AT, true_checksum if is_usable else told_checksum)
+
+    def _page_bytes(self) -> int | None:
+        """The size of the page that raw begins with; None when there is no whole page."""
+        if not self._has_raw(_HEADER_BYTES) or self._raw[4] != 0:
+            return None
+        segments = self._raw[26]
+        if not self._has_raw(_HEADER_BYTES + segments):
+            return None
+        size = _HEADER_BYTES + segments + sum(self._raw[_HEADER_BYTES : _HEADER_BYTES + segments])
+        return size if self._has_raw(size) else None
+
+    def _page_follows(self, position: int) -> bool:
+        if not self._has_raw(position + len(_CAPTURE_PATTERN)):
+            return len(self._raw) == position
+        return self._raw[position : position + len(_CAPTURE_PATTERN)] == _CAPTURE_PATTERN
+
+    def _has_raw(self, count: int) -> bool:
+        while len(self._raw) < count and not self._raw_ended:
+            data = self._reader.read(_READ_BYTES)
+            self._raw += data
+            self._raw_ended = not data
+        return len(self._raw) >= count
+
+    def _pass_on(self, count: int) -> None:
+        self._ready += self._raw[:count]
+        del self._raw[:count]
+
+
+class _OggChecksum:
+    """CRC-32 in the form of RFC 3533, by libavutil: the one in `zlib` runs over the bits in the other direction."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(str(loaded_libavutil()))
+        library.av_crc_get_table.restype = ctypes.c_void_p
+        library.av_crc.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
+        library.av_crc.restype = ctypes.c_uint32
+        self._library = library
+        self._table = library.av_crc_get_table(_AV_CRC_32_IEEE)
+
+    def of(self, page: bytes) -> int:
+        # libavutil holds the register in memory order, so its value reads byte-swapped.
+        value: int = self._library.av_crc(self._table, 0, page, len(page))
+        return int.from_bytes(value.to_bytes(4, "little"), "big")

@@ -1,0 +1,141 @@
+"""From bytes to an opened container with one audio stream that is known to decode."""
+
+import errno
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.stream import Discard
+
+from tonearm.core.failure import PlayError
+from tonearm.decoding.worker import formats, play_errors
+from tonearm.decoding.worker.demuxing import PacketDecoder, check_limits
+from tonearm.decoding.worker.guarded_reader import GuardedReader
+
+# Enough for the demuxer to see an audio packet of each stream; libav's own 5 MB are made for video. libav may read as
+# much before the first sound (it does with PCM).
+PROBE_BYTES: Final = 256 * 1024
+
+# libav's own analysis takes in more than a second of MP3 or AAC before it opens.
+SLOW_ANALYSIS_US: Final = 100_000
+
+_READ_BYTES: Final = 32 * 1024
+_PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
+
+
+@dataclass(slots=True)
+class OpenedAudio:
+    """A container whose first audio frames are decoded already. `tells_length`: what it says of its length is true."""
+
+    container: InputContainer
+    stream: AudioStream
+    decoder: PacketDecoder
+    first_frames: list[AudioFrame]
+    tells_length: bool = True
+
+
+def open_audio(
+    guard: GuardedReader,
+    *,
+    name: str,
+    content_type: str | None,
+    container_name: str | None = None,
+    is_slow: bool = False,
+) -> OpenedAudio:
+    """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError.
+
+    `container_name` is libav's name of the container; None lets it find out. `is_slow`: the bytes come at the pace of
+    the sound, so that each one that is looked at first is a moment of silence.
+    """
+    container = _open_container(guard, name, content_type, container_name, is_slow=is_slow)
+    try:
+        stream = _first_audio_stream(container, name)
+        decoder = PacketDecoder(container, stream, guard, name)
+        first_frames = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
+    except BaseException:
+        container.close()
+        guard.raise_cause()
+        raise
+    return OpenedAudio(container, stream, decoder, first_frames)
+
+
+def _open_container(
+    guard: GuardedReader, name: str, content_type: str | None, container_name: str | None, *, is_slow: bool
+) -> InputContainer:
+    options = {
+        "protocol_whitelist": "none",
+        "format_whitelist": ",".join(formats.CONTAINERS),
+        "codec_whitelist": ",".join(sorted(formats.CODECS)),
+        "probesize": str(PROBE_BYTES),
+    }
+    if is_slow:
+        options["analyzeduration"] = str(SLOW_ANALYSIS_US)
+    arguments: dict[str, Any] = {
+        "mode": "r",
+        "format": container_name,
+        "container_options": options,
+        "buffer_size": _READ_BYTES,
+    }
+    if _PYAV_MAJOR < 19:
+        # Later ones have dropped the argument and always read tags this way.
+        arguments["metadata_errors"] = "surrogateescape"
+    try:
+        container: InputContainer = av.open(guard, **arguments)
+    except PlayError:
+        raise
+    except (av.FFmpegError, MemoryError, ValueError) as error:
+        guard.raise_cause()
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
+        raise play_errors.not_audio(name, content_type) from error
+    try:
+        guard.raise_failure()
+    except BaseException:
+        container.close()
+        raise
+    return container
+
+
+def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
+    if not container.streams.audio:
+        raise play_errors.no_audio_stream(name)
+    stream = container.streams.audio[0]
+    for other in container.streams:
+        if other.index != stream.index:
+            other.discard = Discard.all
+    # None when libav has no decoder for it, whatever the type says.
+    codec_context = cast("AudioCodecContext | None", stream.codec_context)
+    if codec_context is None:
+        raise play_errors.unsupported_codec(name, "something unknown")
+    if codec_context.name not in formats.CODECS:
+        raise play_errors.unsupported_codec(name, codec_context.name)
+    if codec_context.sample_rate and codec_context.layout.nb_channels:
+        check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
+    # One track needs a fraction of a core, and threads would only be switched between.
+    codec_context.thread_count = 1
+    return stream
+
+
+def _first_frames(
+    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
+) -> list[AudioFrame]:
+    """Decode until it is plausible that this is sound: libav also finds a few MP3 frames in random bytes."""
+    is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
+    wanted_packets = 12 if is_doubtful else 3
+    frames: list[AudioFrame] = []
+    while decoder.counts.good < wanted_packets:
+        new_frames = decoder.next_frames()
+        if new_frames is None:
+            break
+        for frame in new_frames:
+            check_limits(name, frame.sample_rate, frame.layout.nb_channels)
+        frames.extend(new_frames)
+        if decoder.counts.bad > 2 * decoder.counts.good + 8:
+            raise play_errors.not_audio(name, content_type)
+    if not frames:
+        raise play_errors.corrupt(name, "none of its audio could be decoded")
+    return frames

@@ -1,0 +1,260 @@
+"""The bytes of a source as libav wants them: read, seek, tell. One kind for descriptors, one for asked-for bytes.
+
+Where the bytes of a source come from, as the decoder sees it.
+
+Descriptors that come over a Unix socket beside the bytes.
+"""
+
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.decoding.message_coding import BrokenMessage
+from tonearm.decoding.messages import DATA_CHUNK_BYTES
+
+
+class MediaReader(Protocol):
+    """A file-like object over the bytes of one source. Any method may raise `PlayError`.
+
+    `read` waits for at least one byte and answers `b""` only at the end. `seek` takes the whence values of `io`
+    and is only called with another position than the present one when `seekable()` is true.
+    """
+
+    def read(self, n: int, /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+    def seekable(self) -> bool: ...
+
+
+LOST: Final = -1
+_AT_ONCE: Final = 4  # the kernel ends a read at the bytes that a descriptor came with, so one is expected
+
+
+class DescriptorQueue:
+    """Reads a socket and keeps the descriptors in the order of the messages that they came with."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[int] = deque()
+
+    def receive(self, connection: socket.socket, length: int) -> bytes:
+        """Up to `length` bytes; none when the other end has closed. Raises `OSError`."""
+        data, descriptors, flags, _ = socket.recv_fds(connection, length, _AT_ONCE)
+        self._waiting.extend(descriptors)
+        if flags & socket.MSG_CTRUNC:
+            # One was lost, most likely because this process has too many open: the following ones must not be taken
+            # for it, which would play another source's file.
+            self._waiting.append(LOST)
+        return data
+
+    def take(self) -> int:
+        """The descriptor for the next message that has one, or `LOST`. Raises `BrokenMessage` when none came."""
+        if not self._waiting:
+            raise BrokenMessage("a message should have had a descriptor with it")
+        return self._waiting.popleft()
+
+
+class Dropped(PlayError):
+    """The source is not wanted any more: an order to stop, not a failure.
+
+    A `PlayError` because that is what comes out of libav unchanged.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The source was dropped.", "Nothing to do.")
+        )
+
+
+class DescriptorReader:
+    """Reads an opened file by position. Never blocks for longer than the disk does."""
+
+    def __init__(self, descriptor: int, size_bytes: int) -> None:
+        self._descriptor = descriptor
+        self._size_bytes = size_bytes
+        self._offset = 0
+        self._dropped = False
+
+    def read(self, n: int) -> bytes:
+        if self._dropped:
+            raise Dropped
+        try:
+            data = os.pread(self._descriptor, n, self._offset)
+        except OSError as error:
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.FILE_UNREADABLE,
+                    Stage.READ,
+                    f"Reading the file failed: {error.strerror}.",
+                    "Check the disk and the file.",
+                )
+            ) from error
+        self._offset += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._offset = _target(offset, whence, self._offset, self._size_bytes)
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seekable(self) -> bool:
+        return True
+
+    def begin_next_part(self) -> bool:
+        return False
+
+    def drop(self) -> None:
+        self._dropped = True
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class RequestingReader:
+    """Reads bytes that the node sends when asked: one chunk in use, one on its way.
+
+    `request_read(offset, length)` asks the node. `pause()` and `resume()` are called around every wait, so that the
+    slot is given up in it. `deliver`, `fail` and `drop` are called by the thread that reads the socket.
+    """
+
+    def __init__(
+        self,
+        size_bytes: int | None,
+        is_seekable: bool,
+        request_read: Callable[[int, int], None],
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+    ) -> None:
+        self._size_bytes = size_bytes
+        self._is_seekable = is_seekable
+        self._request_read = request_read
+        self._pause = pause
+        self._resume = resume
+        self._changed = threading.Condition()
+        self._offset = 0
+        self._chunk = b""
+        self._chunk_offset = 0
+        self._part_offset = 0
+        self._end_offset: int | None = None
+        self._requested_offset: int | None = None
+        self._arrived: bytes | None = None
+        self._failure: PlayFailure | None = None
+        self._is_dropped = False
+
+    def read(self, n: int) -> bytes:
+        """Up to `n` bytes, none at the end. Raises `PlayError`."""
+        if self._is_dropped:
+            raise Dropped
+        if self._end_offset is not None and self._offset >= self._end_offset:
+            return b""
+        start = self._offset - self._chunk_offset
+        if not 0 <= start < len(self._chunk):
+            self._next_chunk()
+            start = 0
+        data = self._chunk[start : start + n]
+        self._offset += len(data)
+        if self._requested_offset is None and self._chunk:
+            self._ask(self._chunk_offset + len(self._chunk))
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END and self._size_bytes is None:
+            raise OSError("the size is unknown")
+        target = _target(offset, whence, self.tell(), self._size_bytes or 0)
+        self._offset = self._part_offset + target
+        return target
+
+    def tell(self) -> int:
+        return self._offset - self._part_offset
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def begin_next_part(self) -> bool:
+        """After the end: False when it was the end of the whole. Else positions count from the part's beginning.
+
+        Only a source that cannot jump and whose size nobody knows can have parts. Raises `PlayError`.
+        """
+        if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
+            return False
+        self._offset = self._part_offset = self._end_offset
+        self._end_offset = None
+        self._next_chunk()
+        return bool(self._chunk)
+
+    def deliver(self, offset: int, data: bytes) -> None:
+        with self._changed:
+            if offset == self._requested_offset:
+                self._arrived = data
+                self._changed.notify()
+
+    def fail(self, failure: PlayFailure) -> None:
+        with self._changed:
+            self._failure = failure
+            self._changed.notify()
+
+    def drop(self) -> None:
+        with self._changed:
+            self._is_dropped = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Forgets the bytes. Nothing may be read after it."""
+        with self._changed:
+            self._chunk = b""
+            self._arrived = self._requested_offset = None
+
+    def _next_chunk(self) -> None:
+        if self._requested_offset != self._offset:
+            self._ask(self._offset)
+        self._chunk = self._await_arrival()
+        self._chunk_offset = self._offset
+        if not self._chunk:
+            self._end_offset = self._offset  # libav asks several times at the end, and each would be a request
+
+    def _ask(self, offset: int) -> None:
+        with self._changed:
+            self._requested_offset = offset
+            self._arrived = None
+        self._request_read(offset, DATA_CHUNK_BYTES)
+
+    def _await_arrival(self) -> bytes:
+        with self._changed:
+            if self._is_here():
+                return self._take()
+        self._pause()
+        try:
+            with self._changed:
+                self._changed.wait_for(self._is_here)
+        finally:
+            self._resume()
+        with self._changed:
+            return self._take()
+
+    def _is_here(self) -> bool:
+        return self._arrived is not None or self._failure is not None or self._is_dropped
+
+    def _take(self) -> bytes:
+        if self._is_dropped:
+            raise Dropped
+        if self._arrived is None:
+            assert self._failure is not None
+            raise PlayError(self._failure)
+        data = self._arrived
+        self._arrived = self._requested_offset = None
+        return data
+
+
+def _target(offset: int, whence: int, position: int, size_bytes: int) -> int:
+    base = {os.SEEK_SET: 0, os.SEEK_CUR: position, os.SEEK_END: size_bytes}[whence]
+    if base + offset < 0:
+        raise OSError("a position before the start")
+    return base + offset

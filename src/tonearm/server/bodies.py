@@ -1,0 +1,173 @@
+"""Reading a request's JSON body within limits.
+
+The shape of each request body, and the sentence for a body that does not fit.
+"""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Final, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.filters import FilterChange
+from tonearm.core.json_value import Json
+from tonearm.core.play_queue import LoopMode
+from tonearm.server.errors import BodyTooLarge
+
+
+class Body(BaseModel):
+    """Strict: a string is no number, `true` is no number, null is not absence. Unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class NewPlayer(Body):
+    id: str
+    uri: str
+    metadata: Any = Field(default_factory=dict)
+
+
+class NewTrack(Body):
+    uri: str
+    metadata: Any = Field(default_factory=dict)
+
+
+class LoopPatch(Body):
+    # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
+    mode: Annotated[LoopMode, Field(strict=False)]
+
+
+class MetadataPatch(Body):
+    value: Any
+    merge: bool = True
+
+
+class BandGain(Body):
+    band: int
+    gain_db: float
+
+
+class FiltersPatch(Body):
+    # The defaults are never read: what is absent stays as it is.
+    volume: float = 1.0
+    eq: list[BandGain] = Field(default_factory=list)
+
+    def as_change(self) -> FilterChange:
+        """What to change; ranges are the core's matter."""
+        return FilterChange(
+            volume=self.volume if "volume" in self.model_fields_set else None,
+            gains=tuple((gain.band, gain.gain_db) for gain in self.eq) if "eq" in self.model_fields_set else None,
+        )
+
+
+ShapeT = TypeVar("ShapeT", bound=Body)
+
+_EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing": "is missing",
+        "string_type": "must be a string",
+        "float_type": "must be a number",
+        "int_type": "must be a whole number",
+        "bool_type": "must be true or false",
+        "list_type": "must be an array",
+        "model_type": "must be an object",
+    }
+)
+
+
+def parse(kind: type[ShapeT], value: Json) -> ShapeT:
+    """`value` as `kind`. Raises `BadRequest` that names the first field that is wrong."""
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        raise BadRequest(_sentence(error)) from error
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    subject = f"The field `{field}`" if field else "The body"
+    if first["type"] == "enum":
+        return f"{subject} must be one of {first['ctx']['expected']}."
+    return f"{subject} {_EXPECTED.get(first['type']) or 'is wrong: ' + first['msg']}."
+
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_NESTING: Final = 64
+
+# Looking through 1 MiB of small values takes about 50 ms; in a thread the event loop gets its turns meanwhile.
+_THREAD_FROM_BYTES: Final = 64 * 1024
+
+BodyT = TypeVar("BodyT", bound=Body)
+
+
+async def read_body(request: web.BaseRequest, kind: type[BodyT]) -> BodyT:
+    """The body as `kind`. Raises `BodyTooLarge` and `BadRequest`."""
+    return parse(kind, await read_json(request))
+
+
+async def read_json(request: web.BaseRequest) -> Json:
+    """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
+    raw = await _read(request)
+    if len(raw) >= _THREAD_FROM_BYTES:
+        return await asyncio.to_thread(_decode, raw)
+    return _decode(raw)
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        raise _too_large()
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+        # Only now: a request that is refused for other reasons is never asked for its body.
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    raw = bytearray()
+    try:
+        async for part in request.content.iter_any():
+            raw += part
+            if len(raw) > MAX_BODY_BYTES:
+                raise _too_large()
+    except (web.RequestPayloadError, ConnectionError) as error:
+        # Nothing more of it can be read; aiohttp would try to, and log its own failure as one of ours.
+        request.content.feed_eof()
+        raise BadRequest("The body ended early or is not encoded as its headers say. Send it again, whole.") from error
+    return bytes(raw)
+
+
+def _too_large() -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {MAX_BODY_BYTES} bytes. Send less.")
+
+
+def _decode(raw: bytes) -> Json:
+    try:
+        # This parser takes no NaN, no lone surrogates and no invalid UTF-8, and ends at 200 levels by itself.
+        value: Json = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise BadRequest(f"The body is not valid JSON: {error}.") from error
+    _require_plain(value)
+    return value
+
+
+def _require_plain(value: Json) -> None:
+    """Refuses what is valid JSON but cannot be kept or given out again: `1e999` is read as infinity."""
+    level: list[Json] = [value]
+    for _ in range(MAX_NESTING + 1):
+        inner: list[Json] = []
+        has_containers = False
+        for item in level:
+            if isinstance(item, list):
+                has_containers = True
+                inner += item
+            elif isinstance(item, dict):
+                has_containers = True
+                inner += item.values()
+            elif isinstance(item, float) and not math.isfinite(item):
+                raise BadRequest("The body holds a number that is too large. Send finite numbers only.")
+        if not has_containers:
+            return
+        level = inner
+    raise BadRequest(f"The body is nested deeper than {MAX_NESTING} levels. Send it flatter.")

@@ -1,0 +1,190 @@
+"""Name lookup that refuses a name as soon as one of its addresses must not be dialled.
+
+Which network addresses the node may dial.
+
+Decided on the address that is really dialled, so that neither a name, a redirect nor an odd way to write an
+address leads into a network that was not meant.
+"""
+
+import functools
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final, TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from tonearm.sources.detached_threads import DetachedThreads
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+# What `is_global` lets through although it leads to ourselves, to many, or through a gateway to anywhere.
+_NOT_PUBLIC_V4: Final = tuple(
+    ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # protocol assignments
+        "192.88.99.0/24",  # 6to4 relays
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",
+    )
+)
+# Global unicast addresses are given out of this block only; everything else is special (NAT64, fec0::/10, ::/96 …).
+_GLOBAL_UNICAST_V6: Final = ip_network("2000::/3")
+_NOT_PUBLIC_V6: Final = tuple(
+    ip_network(text)
+    for text in (
+        "2001::/23",  # protocol assignments, Teredo among them
+        "2001:db8::/32",
+        "2002::/16",  # 6to4: carries an IPv4 address
+        "3fff::/20",
+    )
+)
+
+
+class AddressRefusedError(OSError):
+    """An address the node must not dial. An OSError, because that is what connecting code passes on unchanged."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+def is_public(address: Address) -> bool:
+    """True for an address of the open internet that one host answers to."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address not in _GLOBAL_UNICAST_V6 or any(address in network for network in _NOT_PUBLIC_V6):
+            return False
+    elif any(address in network for network in _NOT_PUBLIC_V4):
+        return False
+    return address.is_global
+
+
+class AddressGuard:
+    """Refuses addresses outside the open internet unless they are permitted, and the node's own always.
+
+    `own_addresses` are the host and port of each listening socket; a host that is no literal address, or is
+    a wildcard, stands for every address of this machine.
+    """
+
+    def __init__(self, *, private_networks: bool, own_addresses: Iterable[tuple[str, int]] = ()) -> None:
+        self._private_networks = private_networks
+        self._own: set[tuple[Address | None, int]] = set()
+        for host, port in own_addresses:
+            self.add_own_address(host, port)
+
+    def add_own_address(self, host: str, port: int) -> None:
+        """Tells of a listening socket whose port was chosen only when it was bound."""
+        address = _literal(host)
+        self._own.add((None if address is None or address.is_unspecified else address, port))
+
+    def check_address(self, ip: str, port: int) -> None:
+        """Raises `AddressRefusedError` unless the literal address `ip` may be dialled."""
+        address = _literal(ip)
+        if address is None:
+            raise AddressRefusedError(f"{ip!r} is not a network address.", "Check how the host is written.")
+        if self._is_own(address, port):
+            raise AddressRefusedError(
+                "This is the node's own address and port.",
+                "A node cannot play itself; give the address of the source.",
+            )
+        if not self._private_networks and not is_public(address):
+            raise AddressRefusedError(
+                "The host leads to an address that is not on the open internet.",
+                "To allow private and local addresses set sources.private_networks = true.",
+            )
+
+    def check_host(self, host: str, port: int) -> None:
+        """Raises `AddressRefusedError` for what needs no lookup to refuse: literal addresses and localhost.
+
+        `host` is in the form of `SourceUri.host`.
+        """
+        if _literal(host) is not None:
+            self.check_address(host, port)
+        elif host == "localhost" or host.endswith(".localhost"):
+            self.check_address("127.0.0.1", port)
+            self.check_address("::1", port)
+
+    def open_socket(
+        self, addr_info: tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
+    ) -> socket.socket:
+        """The socket for one dial, in the form of aiohttp's `socket_factory`: the last look at the address."""
+        family, kind, protocol, _, address = addr_info
+        self.check_address(address[0], address[1])
+        return socket.socket(family, kind, protocol)
+
+    def _is_own(self, address: Address, port: int) -> bool:
+        for own, own_port in self._own:
+            if own_port != port:
+                continue
+            # To connect to the unspecified address is to connect to this machine.
+            if address == own or address.is_unspecified or (own is None and _is_local(address)):
+                return True
+        return False
+
+
+def _literal(text: str) -> Address | None:
+    """The address that `text` writes, IPv4-mapped ones as IPv4, without a zone; None when it is none."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _is_local(address: Address) -> bool:
+    """Whether an interface of this machine has the address: only then can a socket be bound to it."""
+    if address.is_loopback:
+        return True
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
+
+
+_LOOKUPS_AT_MOST: Final = 32
+
+
+class GuardedResolver(AbstractResolver):
+    """Looks names up with the system's resolver; any refused address among several refuses the name."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self._guard = guard
+        self._threads = DetachedThreads(_LOOKUPS_AT_MOST)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses of `host`. Raises `AddressRefusedError`, or `socket.gaierror` when there is none."""
+        lookup = functools.partial(
+            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+        )
+        try:
+            infos = await self._threads.run(lookup)
+        except UnicodeError as error:  # a label that is empty or longer than 63 characters
+            raise socket.gaierror(socket.EAI_NONAME, "not a valid host name") from error
+        results: list[ResolveResult] = []
+        for found_family, _, protocol, _, address in infos:
+            ip = str(address[0])
+            self._guard.check_address(ip, port)
+            results.append(
+                ResolveResult(
+                    hostname=host,
+                    host=ip,
+                    port=port,
+                    family=found_family,
+                    proto=protocol,
+                    flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+                )
+            )
+        return results
+
+    async def close(self) -> None:
+        """Nothing is held."""

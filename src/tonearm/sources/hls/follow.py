@@ -1,0 +1,134 @@
+"""The segments of an HLS media playlist in order; a live one is read again and again."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.text_for_logs import text_for_logs
+from tonearm.sources import playlist_errors
+from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, is_hls, parse_hls
+from tonearm.sources.linked_files import LinkedFiles, PlaylistFile, Version
+from tonearm.sources.playlist import decode
+from tonearm.sources.read_ahead import RetryBudget
+
+log = logging.getLogger(__name__)
+
+# RFC 8216, 6.3.3: not less than three target durations from the end, so that nothing runs dry.
+START_FROM_END_SEGMENTS: Final = 3
+_STILL_AFTER_TARGETS: Final = 5
+_FINAL: Final = frozenset(
+    {FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED, FailureCode.UNSUPPORTED_CODEC, FailureCode.LIMIT_EXCEEDED}
+)
+
+
+async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
+    """Raises `PlayError`; a master playlist is one level too deep here."""
+    parsed = await parse_in_thread(file.data)
+    if isinstance(parsed, MasterPlaylist):
+        raise playlist_errors.nested()
+    return parsed
+
+
+async def parse_in_thread(data: bytes) -> MasterPlaylist | MediaPlaylist:
+    """`parse_hls` without holding the event loop up. Raises `PlayError`."""
+    return await asyncio.to_thread(_parse, data)
+
+
+def _parse(data: bytes) -> MasterPlaylist | MediaPlaylist:
+    text = decode(data)
+    if not is_hls(text):  # an error page, mostly
+        raise playlist_errors.damaged("it is not HLS")
+    return parse_hls(text)
+
+
+class SegmentFollower:
+    """For one reader. `playlist` is what `file` holds."""
+
+    def __init__(self, files: LinkedFiles, file: PlaylistFile, playlist: MediaPlaylist) -> None:
+        self._files = files
+        self._settings = files.settings
+        self._uri = file.uri
+        self._version: Version = file.version
+        self._playlist = playlist
+        self._retries = RetryBudget(files.settings.live_resume_delays_s)
+        self._read_at_s = asyncio.get_running_loop().time()
+        self.base = file.uri  # what the references of the segment given last are relative to
+
+    async def segments(self) -> AsyncGenerator[Segment, None]:
+        """All of a complete playlist; of a live one those from near its end on, until it is complete.
+
+        What was lost because the reader was away for too long is left out. Raises `PlayError`.
+        """
+        if self._playlist.is_complete:
+            for segment in self._playlist.segments:
+                yield segment
+            return
+        number: int | None = None
+        while True:
+            next_segment = _segment_at(self._playlist.segments, number)
+            if next_segment is not None:
+                yield next_segment
+                number = next_segment.number + 1
+                if self._is_old and not self._playlist.is_complete:
+                    await self._refresh()
+            elif self._playlist.is_complete:
+                return
+            else:
+                await self._await_more(number)
+
+    @property
+    def _target_s(self) -> float:
+        return max(self._playlist.target_duration_s, self._settings.live_refresh_at_least_s)
+
+    @property
+    def _is_old(self) -> bool:
+        return asyncio.get_running_loop().time() - self._read_at_s > self._target_s
+
+    async def _await_more(self, number: int | None) -> None:
+        """Reads the playlist again until it has a segment `number` or is complete."""
+        loop = asyncio.get_running_loop()
+        patience_s = max(_STILL_AFTER_TARGETS * self._target_s, self._settings.stall_timeout_s)
+        give_up_at_s = loop.time() + patience_s
+        due_at_s = self._read_at_s + self._target_s
+        while True:
+            await asyncio.sleep(max(due_at_s - loop.time(), 0))
+            await self._refresh()
+            if self._playlist.is_complete or _segment_at(self._playlist.segments, number) is not None:
+                return
+            if loop.time() > give_up_at_s:
+                raise playlist_errors.stands_still(patience_s)
+            due_at_s = loop.time() + max(self._target_s / 2, self._settings.live_refresh_at_least_s)  # RFC 8216, 6.3.4
+
+    async def _refresh(self) -> None:
+        """Tries again, more and more patiently, when the playlist cannot be had."""
+        while True:
+            try:
+                file = await self._files.playlist(self._uri, self._version)
+                if file is not None:
+                    self._playlist = await read_media_playlist(file)
+                    self._version, self.base = file.version, file.uri
+            except PlayError as error:
+                delay_s = self._retries.next_delay_s(asyncio.get_running_loop().time())
+                if error.failure.code in _FINAL or delay_s is None:
+                    raise
+                log.info("a live playlist cannot be read: %s", text_for_logs(error.failure.message))
+                await asyncio.sleep(delay_s)
+            else:
+                self._read_at_s = asyncio.get_running_loop().time()
+                return
+
+
+def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | None:
+    """The segment `number`, None when it is still to come. Without a number: where a live stream is entered.
+
+    A stream whose counting has begun anew, or that has lost `number` already, is entered afresh. A server that is
+    a little behind itself is not.
+    """
+    if not segments:
+        return None
+    first, last = segments[0].number, segments[-1].number
+    if number is None or number < first or number > last + 1 + len(segments):
+        return segments[-START_FROM_END_SEGMENTS:][0]
+    return segments[number - first] if number <= last else None

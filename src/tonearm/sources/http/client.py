@@ -1,0 +1,218 @@
+"""The one HTTP client through which everything is fetched.
+
+Headers that belong to one link: what a page's player would send with it.
+
+Lets the HTTP client understand the first radio servers of the web.
+
+SHOUTcast 1 begins its answer with `ICY 200 OK` where HTTP has its version; the rest is HTTP/1.0.
+"""
+
+import asyncio
+import functools
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import aiohttp
+import yarl
+from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
+
+from tonearm.core.errors import RequestError
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
+from tonearm.sources.http.errors import admission_error, connect_error, refused
+
+_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}", re.ASCII)
+_MAX_VALUE_CHARACTERS: Final = 4096
+_MAX_HEADERS: Final = 32
+# The node's own business, what only counts between two hops (RFC 9110, 7.6.1), and what would tell who we are.
+_WITHHELD: Final = frozenset(
+    {
+        "accept-encoding", "authorization", "connection", "content-length", "expect", "forwarded", "host", "if-range",
+        "keep-alive", "range", "te", "trailer", "transfer-encoding", "upgrade", "via", "x-forwarded-for",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LinkHeaders:
+    """For requests to the host of `link` only, so that a redirect does not carry them elsewhere."""
+
+    link: SourceUri
+    headers: dict[str, str] = field(repr=False)
+
+    def headers_for(self, uri: SourceUri) -> dict[str, str]:
+        """What to send to `uri`: nothing to another host or port, nor in plain text what was meant for TLS."""
+        is_same = (uri.host, uri.port) == (self.link.host, self.link.port)
+        is_secure = uri.normalised.startswith("https:")
+        was_secure = self.link.normalised.startswith("https:")
+        is_upgrade = uri.host == self.link.host and (self.link.port, uri.port) == (80, 443)
+        if (is_same and is_secure >= was_secure) or (is_upgrade and is_secure):
+            return self.headers
+        return {}
+
+
+def safe_headers(given: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Those of foreign headers that may be sent: known in form, each name once, no line ends, none that steer HTTP."""
+    headers: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, value in given:
+        key, value = name.lower(), value.strip(" \t")
+        if key in _WITHHELD or key.startswith("proxy-") or key in seen or not _NAME.fullmatch(name):
+            continue
+        if len(value) > _MAX_VALUE_CHARACTERS or not value.isascii() or not value.isprintable():
+            continue
+        seen.add(key)
+        headers[name] = value
+        if len(headers) == _MAX_HEADERS:
+            break
+    return headers
+
+
+_ICY: Final = b"ICY "
+_HTTP: Final = b"HTTP/1.0 "
+
+
+class RadioConnector(aiohttp.TCPConnector):
+    """A connector whose connections translate the one word that is not HTTP."""
+
+    def __init__(self, *, resolver: AbstractResolver, socket_factory: Callable[[Any], socket.socket]) -> None:
+        # No limit: how many sources are open is decided elsewhere, and one must not wait for another.
+        super().__init__(resolver=resolver, socket_factory=socket_factory, limit=0)
+        handler: Callable[[], ResponseHandler] = functools.partial(_RadioResponseHandler, loop=self._loop)
+        self._factory = cast("functools.partial[ResponseHandler]", handler)
+
+
+class _RadioResponseHandler(ResponseHandler):
+    # What came so far of an answer, as long as it may still become `ICY `; None once that is decided.
+    _begun: bytes | None = b""
+
+    def set_response_params(self, **params: Any) -> None:
+        """Called before each request; a connection may have served another one before."""
+        self._begun = b""
+        super().set_response_params(**params)
+
+    def data_received(self, data: bytes) -> None:
+        if self._begun is not None and data:
+            data = self._begun + data
+            self._begun = None
+            if data.startswith(_ICY):
+                data = _HTTP + data[len(_ICY) :]
+            elif _ICY.startswith(data):
+                self._begun = data
+                return
+        super().data_received(data)
+
+
+MAX_REDIRECTS: Final = 5
+_REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
+# aiohttp stops reading from the socket at twice this; the node keeps its own, larger buffer behind it.
+_SOCKET_BUFFER_BYTES: Final = 64 * 1024
+
+
+class HttpClient:
+    """GET with the node's guards on every hop.
+
+    `admit` parses a URI and asks form and patterns; it is asked for the first URI and for each redirect.
+    The guard is asked for each address that is dialled.
+    """
+
+    def __init__(self, guard: AddressGuard, admit: Callable[[str], SourceUri], settings: FetchSettings) -> None:
+        self._guard = guard
+        self._admit = admit
+        self._settings = settings
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(
+        self, uri: str, headers: Mapping[str, str], link_headers: LinkHeaders | None = None
+    ) -> aiohttp.ClientResponse:
+        """The first response that is no redirect, with its body not yet read; the caller closes it.
+
+        `headers` go to each hop, `link_headers` only to the host that they belong to.
+        Raises `PlayError`, as its subclass `PassingError` where trying again may help. The status is the
+        caller's to judge.
+        """
+        source_uri, url = self._dialled_url(uri)
+        for _ in range(MAX_REDIRECTS + 1):
+            own_headers = {} if link_headers is None else link_headers.headers_for(source_uri)
+            response = await self._get_once(url, {**own_headers, **headers})
+            location = response.headers.get("Location")
+            if response.status not in _REDIRECT_STATUSES or location is None:
+                return response
+            response.close()
+            source_uri, url = self._dialled_url(_joined(url, location))
+        raise PlayError(
+            PlayFailure(
+                FailureCode.TOO_MANY_REDIRECTS,
+                Stage.CONNECT,
+                f"The URI leads through more than {MAX_REDIRECTS} redirects.",
+                "Give the URI at which the redirects end; if they go in a circle, the server is at fault.",
+            )
+        )
+
+    async def close(self) -> None:
+        """Closes all connections at once."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _get_once(self, url: yarl.URL, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        host = url.host or ""
+        answer_within_s = self._settings.connect_timeout_s + self._settings.headers_timeout_s
+        try:
+            # The outer limit also ends a header that comes drop by drop.
+            async with asyncio.timeout(answer_within_s):
+                return await self._open_session().get(url, headers=headers, allow_redirects=False)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise connect_error(error, host) from error
+
+    def _dialled_url(self, uri: str) -> tuple[SourceUri, yarl.URL]:
+        """An admitted URI and the URL to dial for it."""
+        try:
+            source_uri = self._admit(uri)
+        except RequestError as error:
+            raise admission_error(error) from error
+        if source_uri.host is None or source_uri.port is None:
+            raise refused("The server redirects to something that is not http or https.", "Give a direct URI.")
+        try:
+            self._guard.check_host(source_uri.host, source_uri.port)
+            url = yarl.URL(source_uri.normalised, encoded=True)
+        except AddressRefusedError as error:
+            raise refused(error.message, error.hint) from error
+        except ValueError as error:
+            raise refused(f"The URI cannot be dialled: {error}.", "Check how the URI is written.") from error
+        # The patterns judged one reading of the URI; no other reading of it must be dialled.
+        if (url.raw_host, url.port) != (source_uri.host, source_uri.port):
+            raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
+        return source_uri, url
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=RadioConnector(
+                    resolver=GuardedResolver(self._guard),
+                    socket_factory=self._guard.open_socket,
+                ),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, connect=self._settings.connect_timeout_s, sock_connect=self._settings.connect_timeout_s
+                ),
+                headers={"User-Agent": self._settings.user_agent, "Accept-Encoding": "identity"},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                read_bufsize=_SOCKET_BUFFER_BYTES,
+            )
+        return self._session
+
+
+def _joined(base: yarl.URL, location: str) -> str:
+    """The absolute form of a `Location` header."""
+    try:
+        return str(base.join(yarl.URL(location)))
+    except ValueError as error:
+        raise refused("The server redirects to something that is no URI.", "Give a direct URI.") from error

@@ -1,0 +1,137 @@
+"""Translates what the HTTP client raises into the node's own failures."""
+
+import os
+import socket
+import ssl
+from typing import Final
+
+import aiohttp
+
+from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.sources.guard import AddressRefusedError
+
+_PASSING_STATUSES: Final = frozenset({502, 503, 504})
+
+
+class PassingError(PlayError):
+    """A failure that may be gone when the same is tried again a moment later."""
+
+
+def refused(message: str, hint: str) -> PlayError:
+    return PlayError(PlayFailure(FailureCode.SOURCE_REFUSED, Stage.CONNECT, message, hint))
+
+
+def admission_error(error: RequestError) -> PlayError:
+    """For a URI whose form or patterns are refused only now: a redirect, or a track of an older configuration."""
+    if isinstance(error, SourceBlocked):
+        code, hint = FailureCode.SOURCE_BLOCKED, "The operator decides: sources.allowed and sources.blocked."
+    elif isinstance(error, SourceRefused):
+        code, hint = FailureCode.SOURCE_REFUSED, "The operator decides: sources.files and sources.private_networks."
+    else:
+        code, hint = FailureCode.SOURCE_REFUSED, "Check how the URI is written."
+    return PlayError(PlayFailure(code, Stage.CONNECT, error.message, hint))
+
+
+def connect_error(error: Exception, host: str) -> PlayError:
+    """For what was raised between the lookup of `host` and the end of the response's header."""
+    refusal = _refusal_in(error)
+    if refusal is not None:
+        return refused(refusal.message, refusal.hint)
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        message = f"The host name {host} was not found."
+        return _passing(FailureCode.NAME_NOT_FOUND, message, "Check how it is written, and the node's name lookup.")
+    if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
+        message = f"No secure connection to {host}: {_reason(error)}."
+        return _final(FailureCode.TLS, message, "The server's certificate or TLS setup has to be mended.")
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        message = f"Connecting to {host} took too long."
+        return _final(FailureCode.TIMEOUT, message, "Check that the server is up and reachable from the node.")
+    if isinstance(error, TimeoutError):
+        message = f"{host} accepted the connection but did not answer in time."
+        return _final(FailureCode.TIMEOUT, message, "Try again later, or raise sources.headers_timeout_s.")
+    if isinstance(error, aiohttp.ClientResponseError):
+        message = f"The answer of {host} cannot be read as HTTP: {_one_line(error.message)}."
+        return _final(FailureCode.CONNECT_FAILED, message, "Check that host and port belong to a web server.")
+    if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
+        return refused(f"{host!r} is not a host that can be dialled.", "Check how the URI is written.")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        message = f"No connection to {host}: {_reason(error)}."
+        return _passing(FailureCode.CONNECT_FAILED, message, "Check host and port, and that the server is up.")
+    message = f"{host} closed the connection without an answer."
+    return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it stays so, the server is at fault.")
+
+
+def read_error(error: Exception, host: str) -> PlayError:
+    """For what was raised inside a response's body."""
+    if isinstance(error, TimeoutError):
+        message = f"{host} stopped sending in the middle."
+        hint = "Try again later, or raise sources.stall_timeout_s."
+        return PassingError(PlayFailure(FailureCode.TIMEOUT, Stage.READ, message, hint))
+    message = f"The connection to {host} broke off before the end."
+    hint = "Try again; if it stays so, the server or the way to it is at fault."
+    return PassingError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, message, hint))
+
+
+def status_error(status: int, host: str, stage: Stage) -> PlayError:
+    """For an answer that is no success."""
+    failure = PlayFailure(
+        FailureCode.HTTP_STATUS, stage, f"{host} answered with status {status}.", _status_hint(status), status
+    )
+    return PassingError(failure) if status in _PASSING_STATUSES else PlayError(failure)
+
+
+def _status_hint(status: int) -> str:
+    if status in (401, 407):
+        return "The server wants a login; give a URI that needs none."
+    if status == 403:
+        return "The server does not allow it; the link may have expired or be bound to another address."
+    if status in (404, 410):
+        return "Nothing is there (any more); check the URI."
+    if status == 429:
+        return "The server got too many requests; try again later."
+    if status >= 500:
+        return "The server has a problem; try again later."
+    return "Open the URI in a browser to see what the server says."
+
+
+def _passing(code: FailureCode, message: str, hint: str) -> PlayError:
+    return PassingError(PlayFailure(code, Stage.CONNECT, message, hint))
+
+
+def _final(code: FailureCode, message: str, hint: str) -> PlayError:
+    return PlayError(PlayFailure(code, Stage.CONNECT, message, hint))
+
+
+def _refusal_in(error: BaseException) -> AddressRefusedError | None:
+    """The guard's refusal under the client's wrapping."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, AddressRefusedError):
+            return cause
+        cause = cause.__cause__
+    return None
+
+
+def _reason(error: Exception) -> str:
+    """The operating system's or the TLS library's own words, without the client's wrapping."""
+    inner: BaseException = error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        inner = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        inner = error.os_error
+    if isinstance(inner, ssl.SSLCertVerificationError):
+        return inner.verify_message
+    if isinstance(inner, ssl.SSLError) and inner.reason:
+        return inner.reason.replace("_", " ").lower()
+    if isinstance(inner, socket.gaierror):
+        return "name lookup failed"
+    if isinstance(inner, OSError) and inner.errno:
+        return os.strerror(inner.errno)  # the event loop's own text is about its calls
+    return _one_line(str(inner)) or type(inner).__name__
+
+
+def _one_line(text: str) -> str:
+    """Foreign text made fit for a message: printable, one line, short."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return " ".join(printable.split())[:200].rstrip(".")

@@ -1,0 +1,104 @@
+"""What the first response tells about a remote file."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+import aiohttp
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.sources.http.client import LinkHeaders
+from tonearm.sources.http.errors import status_error
+
+_CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file behind a URI: `given_uri` as asked for, `final_uri` where the redirects ended.
+
+    `validator` is what `If-Range` needs to get the rest of the same file and of no other; None without one.
+    `link_headers` are what every request for the file has to carry.
+    """
+
+    given_uri: str
+    final_uri: str
+    host: str
+    name: str
+    content_type: str | None
+    size_bytes: int | None
+    is_seekable: bool
+    is_live: bool
+    validator: str | None
+    link_headers: LinkHeaders | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContentRange:
+    """`first` is an offset; `total_bytes` is None when the server does not know it."""
+
+    first: int
+    total_bytes: int | None
+
+
+def content_range(response: aiohttp.ClientResponse) -> ContentRange | None:
+    """The range that a 206 response carries; None when it is missing or cannot be read."""
+    match = _CONTENT_RANGE.match(response.headers.get("Content-Range", ""))
+    if match is None:
+        return None
+    first, _, total = match.groups()
+    return ContentRange(int(first), None if total == "*" else int(total))
+
+
+def remote_file(
+    given_uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None = None
+) -> RemoteFile:
+    """The facts in the response to a request for everything from offset 0. Raises `PlayError` for a useless one."""
+    host = response.url.host or ""
+    part = content_range(response) if response.status == 206 else None
+    if response.status not in (200, 206) or (response.status == 206 and (part is None or part.first != 0)):
+        raise status_error(response.status, host, Stage.CONNECT)
+    refuse_encoded(response, host)
+    is_live = any(name.lower().startswith("icy-") for name in response.headers)
+    size_bytes = part.total_bytes if part is not None else response.content_length
+    if size_bytes == 0 and not is_live:
+        raise empty_error(host)
+    return RemoteFile(
+        given_uri=given_uri,
+        final_uri=str(response.url),
+        host=host,
+        name=unquote(response.url.raw_path.rpartition("/")[2]),
+        content_type=response.headers.get("Content-Type"),
+        size_bytes=None if is_live else size_bytes,
+        is_seekable=part is not None and not is_live,
+        is_live=is_live,
+        validator=_validator(response),
+        link_headers=link_headers,
+    )
+
+
+def refuse_encoded(response: aiohttp.ClientResponse, host: str) -> None:
+    """Raises `PlayError` for a body that is compressed, although that was declined: its offsets mean nothing."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        failure = PlayFailure(
+            FailureCode.NOT_AUDIO,
+            Stage.CONNECT,
+            f"{host} sends the file packed ({encoding[:40]!r}), although the node asked for it as it is.",
+            "The server has to stop compressing audio files.",
+        )
+        raise PlayError(failure)
+
+
+def empty_error(host: str) -> PlayError:
+    message = f"{host} answered with an empty file."
+    return PlayError(PlayFailure(FailureCode.EMPTY, Stage.READ, message, "Check the URI."))
+
+
+def _validator(response: aiohttp.ClientResponse) -> str | None:
+    etag = response.headers.get("ETag", "").strip()
+    # A weak tag does not promise the same bytes and is not allowed in If-Range.
+    if etag.startswith('"'):
+        return etag
+    return response.headers.get("Last-Modified")

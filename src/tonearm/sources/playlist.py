@@ -1,0 +1,252 @@
+"""M3U, PLS and XSPF: the references in a playlist, in order, as they are written.
+
+Where the entries of a playlist lead, seen from the playlist.
+
+What a playlist is by its first bytes, and its text.
+"""
+
+import posixpath
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+from urllib.parse import unquote, urljoin
+from xml.parsers import expat
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources import playlist_errors
+from tonearm.sources.hls.playlist import is_hls
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
+_NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
+
+
+def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
+    """The URI or path that `reference` in the playlist at `playlist` means. Its form and policy are not judged here.
+
+    `is_uri`: relative references are percent-encoded, as in HLS and XSPF; else they are plain in local playlists.
+    Raises `PlayError` for one that leads from the network to this machine, `BadRequest` for one that is no URI.
+    """
+    reference = reference.strip()
+    if _NETWORK.match(reference):
+        return reference
+    if playlist.kind == "http":
+        if _SCHEME.match(reference):
+            raise playlist_errors.leads_to_file()
+        try:
+            joined = urljoin(playlist.normalised, reference)
+        except ValueError as error:
+            raise BadRequest("The playlist's entry cannot be read as a URI.") from error
+        if not _NETWORK.match(joined):
+            raise playlist_errors.leads_to_file()
+        return joined
+    if _SCHEME.match(reference):
+        return reference
+    path = unquote(reference, errors="surrogateescape") if is_uri else reference
+    return posixpath.join(posixpath.dirname(playlist.path), path)
+
+
+MAX_PLAYLIST_BYTES: Final = 1024 * 1024
+# Enough to see what something is.
+HEAD_BYTES: Final = 1024
+
+# As names end, in lower case.
+HLS_ENDING: Final = ".m3u8"
+_M3U_ENDINGS: Final = (".m3u", HLS_ENDING)
+_ENDINGS: Final = (*_M3U_ENDINGS, ".pls", ".xspf")
+
+_M3U_TYPES: Final = frozenset(
+    {
+        "application/vnd.apple.mpegurl", "application/mpegurl", "application/x-mpegurl",
+        "audio/mpegurl", "audio/x-mpegurl", "audio/x-mpequrl",
+    }
+)  # fmt: skip
+_OTHER_TYPES: Final = frozenset({"audio/x-scpls", "audio/scpls", "application/pls+xml", "application/xspf+xml"})
+_PLAYLIST_TYPES: Final = _M3U_TYPES | _OTHER_TYPES
+_MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
+_UTF8_BOM: Final = b"\xef\xbb\xbf"
+_NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
+
+
+class PlaylistKind(Enum):
+    HLS = auto()
+    M3U = auto()
+    PLS = auto()
+    XSPF = auto()
+
+
+def has_playlist_ending(name: str) -> bool:
+    """Whether a file's name says that it may be a playlist."""
+    return name.lower().endswith(_ENDINGS)
+
+
+def may_be_playlist(name: str, content_type: str | None) -> bool:
+    """Whether it is worth a look at the content: what a server calls sound or pictures is believed."""
+    media_type = _media_type(content_type)
+    if has_playlist_ending(name) or media_type in _PLAYLIST_TYPES:
+        return True
+    return not media_type.startswith(_MEDIA_TYPES)
+
+
+def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> bool:
+    """By the first bytes; what has no sign of its own in them is M3U when its name or type says so."""
+    if _NOT_IN_TEXT & frozenset(head.removeprefix(_UTF8_BOM)):
+        return False
+    text = decode(head).lower()
+    if text.startswith(("#extm3u", "[playlist]")) or (text.startswith("<") and "<playlist" in text):
+        return True
+    is_m3u = name.lower().endswith(_M3U_ENDINGS) or _media_type(content_type) in _M3U_TYPES
+    return is_m3u and bool(text) and not text.startswith("<")
+
+
+def kind_of(text: str) -> PlaylistKind:
+    """What a text is that looked like a playlist."""
+    start = text[:HEAD_BYTES].lower()
+    if start.startswith("[playlist]"):
+        return PlaylistKind.PLS
+    if start.startswith("<"):
+        return PlaylistKind.XSPF
+    return PlaylistKind.HLS if is_hls(text) else PlaylistKind.M3U
+
+
+def decode(data: bytes) -> str:
+    """UTF-8 with or without its mark, else Latin-1 (of which no byte is wrong); without blanks at its start."""
+    data = data.removeprefix(_UTF8_BOM)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.lstrip()
+
+
+def lines_of(text: str) -> list[str]:
+    """Only at real line ends: titles hold characters at which `splitlines` would divide."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _media_type(content_type: str | None) -> str:
+    return (content_type or "").partition(";")[0].strip().lower()
+
+
+MAX_ENTRIES: Final = 500
+_MAX_TITLE_CHARACTERS: Final = 1000
+_PLS_LINE: Final = re.compile(r"(file|title)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`is_uri`: a relative reference is percent-encoded."""
+
+    reference: str
+    title: str | None = None
+    is_uri: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The first `MAX_ENTRIES` of a playlist, and how many there are."""
+
+    entries: tuple[Listed, ...]
+    count: int
+
+
+def parse_listing(data: bytes) -> Listing:
+    """A playlist that is not HLS. Raises `PlayError` for XML that is damaged or declares entities."""
+    text = decode(data)
+    match kind_of(text):
+        case PlaylistKind.PLS:
+            found = _pls(text)
+        case PlaylistKind.XSPF:
+            found = _Xspf().read(data)
+        case _:
+            found = _m3u(text)
+    return Listing(tuple(found[:MAX_ENTRIES]), len(found))
+
+
+def _m3u(text: str) -> list[Listed]:
+    found: list[Listed] = []
+    title: str | None = None
+    for raw_line in lines_of(text):
+        line = raw_line.strip()
+        if line.upper().startswith("#EXTINF:"):
+            title = _extinf_title(line)
+        elif line and not line.startswith("#"):
+            found.append(Listed(line, title))
+            title = None
+    return found
+
+
+def _extinf_title(line: str) -> str | None:
+    """What follows the first comma that is not between quotes: lists of television stations have attributes there."""
+    is_quoted = False
+    for place, character in enumerate(line):
+        if character == '"':
+            is_quoted = not is_quoted
+        elif character == "," and not is_quoted:
+            return _clean(line[place + 1 :])
+    return _clean(line.partition(",")[2])
+
+
+def _pls(text: str) -> list[Listed]:
+    files: dict[int, str] = {}
+    titles: dict[int, str] = {}
+    for line in lines_of(text):
+        found = _PLS_LINE.fullmatch(line.strip())
+        if found is not None and found[3].strip():
+            (files if found[1].lower() == "file" else titles).setdefault(int(found[2]), found[3].strip())
+    return [Listed(files[number], _clean(titles.get(number, ""))) for number in sorted(files)]
+
+
+class _Xspf:
+    """XSPF 1 (xspf.org/xspf-v1): the first location of each track. Names are taken in any namespace.
+
+    A document type is refused, because only with one can a small document become a large one.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[Listed] = []
+        self._path: list[str] = []
+        self._location = ""
+        self._title = ""
+
+    def read(self, data: bytes) -> list[Listed]:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _refuse_doctype
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        try:
+            parser.Parse(data.lstrip(), True)
+        except (expat.ExpatError, LookupError, ValueError) as error:
+            raise playlist_errors.damaged("its XML is wrong") from error
+        return self._found
+
+    def _start(self, name: str, _attributes: object) -> None:
+        self._path.append(name.rpartition(" ")[2])
+        if self._path == ["playlist", "trackList", "track"]:
+            self._location = self._title = ""
+
+    def _end(self, _name: str) -> None:
+        if self._path == ["playlist", "trackList", "track"] and self._location.strip():
+            self._found.append(Listed(self._location.splitlines()[0].strip(), _clean(self._title), is_uri=True))
+        elif self._path == ["playlist", "trackList", "track", "location"]:
+            self._location = self._location.strip() + "\n"
+        self._path.pop()
+
+    def _text(self, text: str) -> None:
+        if self._path == ["playlist", "trackList", "track", "location"]:
+            self._location += text
+        elif self._path == ["playlist", "trackList", "track", "title"]:
+            self._title += text
+
+
+def _refuse_doctype(*_: object) -> None:
+    raise playlist_errors.damaged("it declares a document type, which playlists do not need")
+
+
+def _clean(text: str) -> str | None:
+    """A title fit for JSON and display; None for nothing."""
+    visible = "".join(character if character.isprintable() else " " for character in text)
+    return visible.strip()[:_MAX_TITLE_CHARACTERS].strip() or None

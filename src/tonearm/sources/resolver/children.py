@@ -1,0 +1,210 @@
+"""Resolving processes: a few at once, kept for a while because starting one takes half a second.
+
+One resolving process as the node sees it: asked one thing at a time, killed when it is late.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn, Self
+
+from tonearm.core.json_value import Json, JsonObject
+
+LARGEST_ANSWER_BYTES: Final = 256 * 1024
+# What Python and OpenSSL need to find their files, no more: proxies, keys and settings of users stay outside.
+_ENVIRONMENT: Final = (
+    "PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+
+
+class ChildBroken(Exception):
+    """The process ended or answered what is no answer; it is of no use any more."""
+
+
+class ChildProcess:
+    """To be killed when its work is cancelled or failed: its answer could be taken for the next one."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self.answers = 0
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> Self:
+        """Raises `OSError` when the system cannot."""
+        process = await create_subprocess_exec(
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            start_new_session=True,
+            limit=LARGEST_ANSWER_BYTES,
+            env=child_environment(os.environ),
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        output = self._process.stdout  # its end is seen before the process is reaped
+        return self._process.returncode is not None or (output is not None and output.at_eof())
+
+    async def ask(self, request: JsonObject) -> JsonObject:
+        """Raises `ChildBroken`."""
+        writer, reader = self._process.stdin, self._process.stdout
+        assert writer is not None
+        assert reader is not None
+        try:
+            writer.write(json.dumps(request).encode() + b"\n")
+            await writer.drain()
+            line = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as error:
+            raise ChildBroken("its answer is too long") from error
+        except (OSError, asyncio.IncompleteReadError) as error:
+            raise ChildBroken("it ended without an answer") from error
+        answer = _parsed(line)
+        self.answers += 1
+        return answer
+
+    def kill(self) -> None:
+        """Ends it and whatever it may have started."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:  # reaped: its number may belong to another process
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def wait(self) -> None:
+        """Returns once it has ended and is taken note of."""
+        await self._process.wait()
+
+
+def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    kept = {name: environment[name] for name in _ENVIRONMENT if name in environment}
+    return {**kept, "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}
+
+
+def _parsed(line: bytes) -> JsonObject:
+    try:
+        answer: Json = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ChildBroken("its answer is not JSON") from error
+    if not isinstance(answer, dict):
+        raise ChildBroken("its answer is no object")
+    return answer
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Extractors keep things in memory; a process that has worked this often is replaced.
+_ANSWERS_AT_MOST: Final = 100
+
+
+class ChildPool:
+    """Who asks while `at_most` are at work waits for the first that is free.
+
+    `warm_up` is asked of each new process within `start_s`; what it answers does not matter.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        at_most: int,
+        idle_s: float | None,
+        warm_up: JsonObject | None = None,
+        start_s: float = 30.0,
+    ) -> None:
+        self._command = tuple(command)
+        self._warm_up = warm_up
+        self._start_s = start_s
+        self._idle_s = idle_s
+        self._places = asyncio.Semaphore(at_most)
+        self._idle: list[tuple[ChildProcess, asyncio.TimerHandle | None]] = []
+        self._working: set[ChildProcess] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def ask(self, request: JsonObject, within_s: float) -> JsonObject:
+        """The answer of a process. `within_s` counts from when one is free and warm; who is late is killed.
+
+        Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as well.
+        """
+        async with self._places:
+            if self._is_closed:
+                raise ChildBroken("the node is shutting down")
+            child = self._idle_child()
+            try:
+                if child is None:
+                    async with asyncio.timeout(self._start_s):
+                        child = await self._new_child()
+                        if self._warm_up is not None:
+                            await child.ask(self._warm_up)
+                async with asyncio.timeout(within_s):
+                    answer = await child.ask(request)
+            except OSError as error:
+                if child is not None:
+                    self._end(child)
+                if isinstance(error, TimeoutError):
+                    raise
+                raise ChildBroken(f"it could not be started: {error.strerror or error}") from error
+            except BaseException:
+                if child is not None:
+                    self._end(child)
+                raise
+            self._put_back(child)
+            return answer
+
+    async def close(self) -> None:
+        """Ends all processes and returns when they are gone."""
+        self._is_closed = True
+        for child, timer in self._idle:
+            if timer is not None:
+                timer.cancel()
+            self._end(child)
+        self._idle.clear()
+        for child in tuple(self._working):
+            self._end(child)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _idle_child(self) -> ChildProcess | None:
+        while self._idle:
+            child, timer = self._idle.pop()
+            if timer is not None:
+                timer.cancel()
+            if not child.has_ended:
+                self._working.add(child)
+                return child
+        return None
+
+    async def _new_child(self) -> ChildProcess:
+        child = await ChildProcess.start(self._command)
+        self._working.add(child)
+        return child
+
+    def _put_back(self, child: ChildProcess) -> None:
+        self._working.discard(child)
+        if self._is_closed or child.answers >= _ANSWERS_AT_MOST:
+            self._end(child)
+            return
+        loop = asyncio.get_running_loop()
+        timer = None if self._idle_s is None else loop.call_later(self._idle_s, self._dismiss, child)
+        self._idle.append((child, timer))
+
+    def _dismiss(self, child: ChildProcess) -> None:
+        self._idle = [entry for entry in self._idle if entry[0] is not child]
+        self._end(child)
+
+    def _end(self, child: ChildProcess) -> None:
+        self._working.discard(child)
+        child.kill()
+        task = asyncio.get_running_loop().create_task(child.wait())
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)

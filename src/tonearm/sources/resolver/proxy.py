@@ -1,0 +1,377 @@
+"""The only way out of a resolving process: an HTTP proxy on loopback that judges each target as the node does.
+
+Patterns see the whole URI of plain HTTP, and of HTTPS, which passes through encrypted, the host. The guard is asked
+for each address that is dialled. Nobody but a process that resolves right now has a password.
+
+The head of a request to a forward proxy (RFC 9112, 3.2), read strictly: there is one client, and it is known.
+
+The right of one resolving process to use the proxy, for as long as it resolves one page.
+
+TCP connections under the address guard, for what is not fetched by the HTTP client.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import hmac
+import os
+import re
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from tonearm.core.errors import RequestError
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
+from tonearm.sources.http.errors import admission_error, refused
+from tonearm.sources.resolver.confinement import PROXY_HOST
+
+_REQUEST_LINE: Final = re.compile(r"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.[01]")
+_HEADER: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x1f\x7f]*)")
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
+# Between client and proxy only, or written anew.
+_NOT_PASSED_ON: Final = frozenset(
+    {"connection", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"}
+)
+
+
+class BadProxyRequest(Exception):
+    """What cannot be read in exactly one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """`target` is host and port of a `CONNECT`, else an absolute URI. `headers` are those to pass on."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body_bytes: int
+    password: str
+
+    @property
+    def is_tunnel(self) -> bool:
+        return self.method == "CONNECT"
+
+
+def parse_proxy_request(head: bytes) -> ProxyRequest:
+    """`head` ends with the empty line. Raises `BadProxyRequest`."""
+    lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
+    found = _REQUEST_LINE.fullmatch(lines[0])
+    if found is None:
+        raise BadProxyRequest("the request line cannot be read")
+    headers: list[tuple[str, str]] = []
+    special: dict[str, str] = {}
+    for line in lines[1:]:
+        header = _HEADER.fullmatch(line)
+        if header is None:
+            raise BadProxyRequest("a header cannot be read")
+        name, value = header[1].lower(), header[2].rstrip(" \t")
+        if name in ("content-length", "proxy-authorization"):
+            if name in special:
+                raise BadProxyRequest(f"{name} is there twice")
+            special[name] = value
+        if name == "transfer-encoding":
+            raise BadProxyRequest("a body of unknown length is not taken")
+        if name not in _NOT_PASSED_ON:
+            headers.append((header[1], value))
+    length = special.get("content-length", "0")
+    if _LENGTH.fullmatch(length) is None:
+        raise BadProxyRequest("the length of the body cannot be read")
+    return ProxyRequest(found[1], found[2], tuple(headers), int(length), _password(special.get("proxy-authorization")))
+
+
+def _password(authorization: str | None) -> str:
+    scheme, _, encoded = (authorization or "").partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        return base64.b64decode(encoded, validate=True).decode("latin-1").partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""
+
+
+USER: Final = "tonearm"
+CONNECTIONS_AT_MOST: Final = 32
+_REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
+
+
+class ProxyPass:
+    """`traffic_limit_bytes` are for both directions together."""
+
+    def __init__(self, traffic_limit_bytes: int) -> None:
+        self.password: Final = secrets.token_urlsafe(32)
+        self._left_bytes = traffic_limit_bytes
+        self._connections: set[asyncio.Task[None]] = set()
+        self._problem: PlayFailure | None = None
+
+    @property
+    def problem(self) -> PlayFailure | None:
+        """Why something could not be reached: a refusal if there was one, else what happened last."""
+        return self._problem
+
+    def report(self, failure: PlayFailure) -> None:
+        if self._problem is None or self._problem.code not in _REFUSALS:
+            self._problem = failure
+
+    def enter(self, connection: asyncio.Task[None]) -> bool:
+        """Takes a connection in, to be ended with the pass; False when there are too many."""
+        if len(self._connections) >= CONNECTIONS_AT_MOST:
+            return False
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+        return True
+
+    def spend(self, count_bytes: int) -> bool:
+        """Counts traffic; False when there was too much of it."""
+        self._left_bytes -= count_bytes
+        if self._left_bytes < 0:
+            self.report(
+                PlayFailure(
+                    FailureCode.LIMIT_EXCEEDED,
+                    Stage.RESOLVE,
+                    "The page makes the resolver load more than it may.",
+                    "Give the link of the media itself.",
+                )
+            )
+        return self._left_bytes >= 0
+
+    async def revoke(self) -> None:
+        """Cuts what is still connected."""
+        connections = tuple(self._connections)
+        for connection in connections:
+            connection.cancel()
+        if connections:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*connections, return_exceptions=True)
+
+
+Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+_BUFFER_BYTES: Final = 64 * 1024
+
+
+class GuardedDialer:
+    """Connects to hosts of admitted URIs; the guard is asked for each address that is dialled."""
+
+    def __init__(self, guard: AddressGuard, connect_timeout_s: float) -> None:
+        self._guard = guard
+        self._resolver = GuardedResolver(guard)
+        self._connect_timeout_s = connect_timeout_s
+
+    async def dial(self, uri: SourceUri) -> Connection:
+        """Raises `PlayError`. The timeout covers name lookup and all addresses of the name."""
+        assert uri.host is not None
+        assert uri.port is not None
+        try:
+            self._guard.check_host(uri.host, uri.port)
+            async with asyncio.timeout(self._connect_timeout_s):
+                return await self._dial(uri.host, uri.port)
+        except AddressRefusedError as error:
+            raise refused(error.message, error.hint) from error
+        except socket.gaierror as error:
+            message, hint = f"The host name {uri.host} was not found.", "Check how it is written."
+            raise PlayError(PlayFailure(FailureCode.NAME_NOT_FOUND, Stage.CONNECT, message, hint)) from error
+        except TimeoutError as error:
+            message, hint = f"Connecting to {uri.host} took too long.", "Check that the server is up."
+            raise PlayError(PlayFailure(FailureCode.TIMEOUT, Stage.CONNECT, message, hint)) from error
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else "it failed"
+            message, hint = f"No connection to {uri.host}: {reason}.", "Check that the server is up."
+            raise PlayError(PlayFailure(FailureCode.CONNECT_FAILED, Stage.CONNECT, message, hint)) from error
+
+    async def _dial(self, host: str, port: int) -> Connection:
+        last_error: OSError = OSError(0, "")
+        for found in await self._resolver.resolve(host, port):
+            address = (found["host"], port)
+            try:
+                connection = self._guard.open_socket((found["family"], socket.SOCK_STREAM, found["proto"], "", address))
+            except AddressRefusedError:
+                raise
+            except OSError as error:  # a family that this machine does not have
+                last_error = error
+                continue
+            try:
+                connection.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(connection, address)
+                return await asyncio.open_connection(sock=connection, limit=_BUFFER_BYTES)
+            except OSError as error:
+                connection.close()
+                last_error = error
+            except BaseException:
+                connection.close()
+                raise
+        raise last_error
+
+
+BAD_GATEWAY: Final = "502"
+"""The status with which the proxy answers when a host cannot be reached."""
+UNREACHABLE: Final = frozenset({FailureCode.NAME_NOT_FOUND, FailureCode.TIMEOUT, FailureCode.CONNECT_FAILED})
+
+_HEAD_LIMIT_BYTES: Final = 64 * 1024
+_HEAD_TIMEOUT_S: Final = 10.0
+_BLOCK_BYTES: Final = 64 * 1024
+_STRANGERS_AT_MOST: Final = 64  # connections that have not shown a password yet
+
+
+class _Answered(Exception):
+    """The request is answered with `status` and nothing else."""
+
+    def __init__(self, status: str) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class ForwardProxy:
+    """Listens from the first pass on until `close`."""
+
+    def __init__(self, guard: AddressGuard, admit: Callable[[str], SourceUri], connect_timeout_s: float) -> None:
+        self._guard = guard
+        self._admit = admit
+        self._dialer = GuardedDialer(guard, connect_timeout_s)
+        self._passes: set[ProxyPass] = set()
+        self._strangers: set[asyncio.Task[None]] = set()
+        self._starting = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    @contextlib.asynccontextmanager
+    async def issued(self, traffic_limit_bytes: int) -> AsyncIterator[ProxyPass]:
+        """A pass that is good inside of the block. Raises `OSError` when the proxy cannot listen."""
+        async with self._starting:
+            if self._server is None:
+                self._server = await asyncio.start_server(self._accept, PROXY_HOST, 0, limit=_HEAD_LIMIT_BYTES)
+                self.port = self._server.sockets[0].getsockname()[1]
+                self._guard.add_own_address(PROXY_HOST, self.port)
+        issued = ProxyPass(traffic_limit_bytes)
+        self._passes.add(issued)
+        try:
+            yield issued
+        finally:
+            self._passes.discard(issued)
+            await issued.revoke()
+
+    def uri_for(self, issued: ProxyPass) -> str:
+        """How the holder of the pass reaches the proxy."""
+        return f"http://{USER}:{issued.password}@{PROXY_HOST}:{self.port}"
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        if self._server is not None:
+            self._server.close()
+        strangers = tuple(self._strangers)
+        for connection in strangers:
+            connection.cancel()
+        await asyncio.gather(*strangers, *(issued.revoke() for issued in self._passes), return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            if len(self._strangers) < _STRANGERS_AT_MOST:
+                await self._serve(task, reader, writer)
+        except _Answered as answer:
+            writer.write(f"HTTP/1.1 {answer.status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            with contextlib.suppress(OSError):
+                await writer.drain()
+        except (OSError, EOFError, asyncio.LimitOverrunError):
+            pass  # whoever it was has gone, or does not speak HTTP
+        except asyncio.CancelledError:
+            pass  # the pass was revoked; the stream's own task has nobody to tell
+        finally:
+            self._strangers.discard(task)
+            writer.close()
+
+    async def _serve(
+        self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._strangers.add(task)
+        async with asyncio.timeout(_HEAD_TIMEOUT_S):
+            head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            request = parse_proxy_request(head)
+        except BadProxyRequest as error:
+            raise _Answered("400 Bad Request") from error
+        issued = self._pass_of(request.password)
+        if issued is None:
+            raise _Answered('407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm="tonearm"')
+        self._strangers.discard(task)
+        if not issued.enter(task):
+            raise _Answered("429 Too Many Requests")
+        try:
+            uri = self._admitted(request)
+            upstream_reader, upstream_writer = await self._dialer.dial(uri)
+        except PlayError as error:
+            issued.report(error.failure)
+            is_refused = error.failure.code not in UNREACHABLE
+            raise _Answered("403 Forbidden" if is_refused else f"{BAD_GATEWAY} Bad Gateway") from error
+        try:
+            if request.is_tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                upstream_writer.write(_head_for(request, uri))
+            away = _pour(reader, upstream_writer, issued, None if request.is_tunnel else request.body_bytes)
+            back = _pour(upstream_reader, writer, issued, None)
+            await _until_one_ends(away, back)
+        finally:
+            upstream_writer.close()
+
+    def _pass_of(self, password: str) -> ProxyPass | None:
+        given = password.encode("latin-1")
+        found = None
+        for issued in self._passes:
+            if hmac.compare_digest(issued.password.encode(), given):
+                found = issued
+        return found
+
+    def _admitted(self, request: ProxyRequest) -> SourceUri:
+        """Raises `PlayError`, or `_Answered` for what is no target of a proxy."""
+        target = f"https://{request.target}/" if request.is_tunnel else request.target
+        is_plain = request.is_tunnel or target.lower().startswith(("http://", "https://"))
+        if not is_plain or (request.is_tunnel and set("/?#@") & set(request.target)):
+            raise _Answered("400 Bad Request")
+        try:
+            uri = self._admit(target)
+        except RequestError as error:
+            raise admission_error(error) from error
+        if not request.is_tunnel and not uri.normalised.startswith("http:"):
+            raise _Answered("400 Bad Request")  # TLS goes through a tunnel
+        return uri
+
+
+def _head_for(request: ProxyRequest, uri: SourceUri) -> bytes:
+    """What the server is asked: the reading of the URI that the patterns have judged, once a connection."""
+    authority, _, rest = uri.normalised.removeprefix("http://").partition("#")[0].partition("/")
+    lines = [f"{request.method} /{rest} HTTP/1.1", f"Host: {authority}"]
+    lines += [f"{name}: {value}" for name, value in request.headers]
+    return "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1")
+
+
+async def _pour(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, issued: ProxyPass, at_most: int | None
+) -> None:
+    """Passes bytes on until the end, too much traffic, or more than `at_most`."""
+    while block := await reader.read(_BLOCK_BYTES):
+        if at_most is not None:
+            at_most -= len(block)
+            if at_most < 0:
+                return
+        if not issued.spend(len(block)):
+            return
+        writer.write(block)
+        await writer.drain()
+
+
+async def _until_one_ends(*pouring: Coroutine[Any, Any, None]) -> None:
+    """Either side's end is the end of both: nothing here is kept alive."""
+    tasks = [asyncio.create_task(each) for each in pouring]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,258 @@
+"""From a file, the environment and options to a configuration."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tonearm.config.load import LoadedConfig, load_config
+from tonearm.config.problem import ConfigError, Given
+from tonearm.config.schema import Config
+from tonearm.config.template import config_template
+
+Load = Callable[..., LoadedConfig]
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Loads the given TOML text with the given environment."""
+    monkeypatch.chdir(tmp_path)
+
+    def load_text(text: str | bytes, **variables: str) -> LoadedConfig:
+        path = Path("node.toml")
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return load_config(path, variables)
+
+    return load_text
+
+
+# What is wrong, and what the one line must say about it.
+WRONG = {
+    "no TOML": ("[server]\nport = = 1\n", "node.toml: is not valid TOML: Invalid value (at line 2, column 8)"),
+    "a number out of bounds": (f"a = {'9' * 5000}", "node.toml: is not valid TOML"),
+    "nested too deep": ("a = " + "[" * 5000, "node.toml: is not valid TOML: nested too deep"),
+    "not UTF-8": (b"[server]\n# caf\xe9\n", "node.toml, line 2: is not UTF-8"),
+    "UTF-16": ("[server]\n".encode("utf-16"), "node.toml, line 1: is not UTF-8"),
+    "unknown section": ("[sever]\n", "node.toml, line 1: unknown section or key sever; did you mean [server]?"),
+    "unlike any section": ("[qqq]\n", "unknown section or key qqq; there are [server], [player]"),
+    "unknown key": (
+        "[server]\n\npasword = 'x'\n",
+        "node.toml, line 3: unknown key server.pasword; did you mean password?",
+    ),
+    "unlike any key": ("[server]\nqqq = 1\n", "unknown key server.qqq; [server] has host, port, password"),
+    "key of another section": ("[server]\nlevel = 'info'\n", "server.level; it belongs into the section [logging]"),
+    "key without section": ("port = 1\n", "line 1: unknown key port outside of a section; it belongs into"),
+    "no section": ("server = 3\n", "line 1: server must be a section, [server], not 3"),
+    "a list of sections": ("[[server]]\nport = 1\n", "server must be a section, [server], not a list"),
+    "text for a number": (
+        '[server]\nport = "2333"\n',
+        'line 2: server.port must be a whole number, not the text "2333"',
+    ),
+    "bool for a number": ("[player]\nmax_players = true\n", "player.max_players must be a whole number, not true"),
+    "fraction": ("[server]\nport = 1.5\n", "server.port must be a whole number, not 1.5"),
+    "number for a text": ("[server]\nhost = 1\n", "server.host must be a text in quotes, not 1"),
+    "number for a bool": ("[resolver]\nenabled = 1\n", "resolver.enabled must be true or false, not 1"),
+    "too large": ("[server]\nport = 65536\n", "server.port must be 65535 or less, not 65536"),
+    "too small": ("[player]\nmax_players = 0\n", "player.max_players must be 1 or more, not 0"),
+    "no time": ("[sources]\nstall_timeout_s = 0\n", "sources.stall_timeout_s must be more than 0, not 0"),
+    "no number": ("[sources]\nstall_timeout_s = nan\n", "sources.stall_timeout_s must be a number, not nan"),
+    "no list": (
+        "[sources]\nblocked = 'a'\n",
+        'sources.blocked must be a list of texts such as ["a", "b"], not the text',
+    ),
+    "wrong entry": ("[sources]\nblocked = ['a', 2]\n", "sources.blocked must be a list of texts; entry 2 is 2"),
+    "bad level": (
+        "[logging]\nlevel = 'loud'\n",
+        'must be one of "debug", "info", "warning" or "error", not the text "loud"',
+    ),
+    "bad files": ("[sources]\nfiles = 'yes'\n", 'sources.files must be "auto", true, false, or a list of folders'),
+    "bad networks": (
+        "[sources]\nprivate_networks = 1\n",
+        'sources.private_networks must be "auto", true or false, not 1',
+    ),
+    "empty host": ("[server]\nhost = ''\n", "server.host must be an address or a name to listen on"),
+    "unclosed group": (
+        "[sources]\nblocked = ['ok', 'ab(c']\n",
+        'line 2: sources.blocked holds a bad pattern: the pattern "ab(c" does not compile: missing ): ab(c',
+    ),
+    "look-around": (
+        "[sources]\nallowed = ['x(?!y)']\n",
+        'the pattern "x(?!y)" does not compile: invalid perl operator: (?! (character 2)',
+    ),
+    "pattern with a line break": ('[sources]\nallowed = ["a\\n("]\n', 'the pattern "a ("'),
+    "blanks around the password": ("[server]\npassword = ' x'\n", "line 2: server.password must not begin or end with"),
+    "password with a line break": (
+        '[server]\npassword = "a\\nb"\n',
+        "server.password must not hold control characters",
+    ),
+    "user agent with a line break": ('[sources]\nuser_agent = "a\\nb"\n', "sources.user_agent must be printable ASCII"),
+    "two problems": ("[server]\nport = true\nhost = 1\n", "(and 1 more)"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_told_in_one_line(load: Load, case: str) -> None:
+    text, told = WRONG[case]
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    message = str(caught.value)
+    assert told in message
+    assert message.startswith("node.toml")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("password", ["' hush'", '"hush\\n"', "['hush']", "{hush = 1}"])
+def test_a_wrong_password_is_not_told(load: Load, password: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(f"[server]\npassword = {password}\n")
+    assert "server.password" in str(caught.value)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
+        load_config(tmp_path / "none.toml", {})
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path, {})
+
+
+def test_an_endless_file_is_not_read_to_its_end() -> None:
+    with pytest.raises(ConfigError, match="larger than 1 MiB"):
+        load_config(Path("/dev/zero"), {})
+
+
+def test_the_resolver_needs_its_extra(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"resolver\.enabled is true, but yt-dlp is not installed.*tonearm\[resolver\]"
+    ):
+        load("[resolver]\nenabled = true\n")
+
+
+def test_the_resolver_is_enabled_with_its_extra(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert load("[resolver]\nenabled = true\n").config.resolver.enabled
+
+
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbf[server]\nport = 1\n", b"[server]\r\nport = 1\r\n"])
+def test_files_of_other_editors_are_fine(load: Load, text: bytes) -> None:
+    assert load(text).config.server.port == 1
+
+
+def test_an_empty_file_is_the_defaults(load: Load) -> None:
+    assert load("").config == Config()
+
+
+def test_the_template_is_the_defaults(load: Load) -> None:
+    assert load(config_template()).config == Config()
+
+
+def test_without_a_path_the_file_of_the_folder_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(None, {}) == LoadedConfig(Config())
+    Path("tonearm.toml").write_text("[server]\nport = 7\n")
+    loaded = load_config(None, {})
+    assert loaded.config.server.port == 7
+    assert loaded.path == Path("tonearm.toml")
+
+
+def test_the_environment_goes_before_the_file_and_options_before_both(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    path.write_text("[server]\nport = 1\nhost = '127.0.0.1'\n[logging]\nlevel = 'error'\n")
+    loaded = load_config(
+        path,
+        {"TONEARM_SERVER__PORT": "2", "TONEARM_SERVER__HOST": "::1"},
+        {"server.port": Given("option --port", 3)},
+    )
+    assert loaded.config.server.port == 3
+    assert loaded.config.server.host == "::1"
+    assert loaded.config.logging.level == "error"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "section", "value"),
+    [
+        ("TONEARM_SERVER__PORT", "8080", "server", 8080),
+        ("TONEARM_SERVER__HOST", "::1", "server", "::1"),
+        ("TONEARM_RESOLVER__TIMEOUT_MS", "5", "resolver", 5),
+        ("TONEARM_SOURCES__CONNECT_TIMEOUT_S", "1.5", "sources", 1.5),
+        ("TONEARM_SOURCES__BLOCKED", '["a,b", "c"]', "sources", ("a,b", "c")),
+        ("TONEARM_SOURCES__FILES", "true", "sources", True),
+        ("TONEARM_SOURCES__FILES", "auto", "sources", "auto"),
+        ("TONEARM_SOURCES__FILES", '["/srv"]', "sources", ("/srv",)),
+        ("TONEARM_SOURCES__PRIVATE_NETWORKS", "false", "sources", False),
+        ("TONEARM_LOGGING__LEVEL", "debug", "logging", "debug"),
+    ],
+)
+def test_variables_mean_what_they_would_in_the_file(
+    load: Load, variable: str, text: str, section: str, value: object
+) -> None:
+    key = variable.partition("__")[2].lower()
+    found = getattr(getattr(load("", **{variable: text}).config, section), key)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize("password", ["1234", "true", '["x"]', ""])
+def test_a_password_of_the_environment_stays_a_text(load: Load, password: str) -> None:
+    config = load("", TONEARM_SERVER__PASSWORD=password).config
+    assert config.server.password.get_secret_value() == password
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "told"),
+    [
+        ("TONEARM_SERVER__PORT", "many", 'server.port must be a whole number, not the text "many"'),
+        ("TONEARM_SERVER__PORT", "", "server.port must be a whole number"),
+        ("TONEARM_RESOLVER__ENABLED", "yes", "resolver.enabled must be true or false"),
+        ("TONEARM_SOURCES__BLOCKED", "a", "sources.blocked must be a list of texts"),
+        ("TONEARM_SOURCES__BLOCKED", '["("]', "does not compile"),
+        ("TONEARM_SERVER__PASSWORD", "hush ", "must not begin or end with blanks"),
+        ("TONEARM_SERVER__PASWORD", "hush", "no such key; did you mean TONEARM_SERVER__PASSWORD?"),
+        ("TONEARM_QQQ__WWW", "x", "no such key"),
+        ("TONEARM___", "x", "no such key"),
+    ],
+)
+def test_a_wrong_variable_is_named(load: Load, variable: str, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("", **{variable: text})
+    message = str(caught.value)
+    assert message.startswith(f"environment variable {variable}: ")
+    assert told in message
+    assert "hush" not in message
+
+
+def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:
+    (warning,) = load("", TONEARM_PASSWORD="hush", PATH="/bin").warnings
+    assert "TONEARM_PASSWORD is not read; did you mean TONEARM_SERVER__PASSWORD?" in warning
+
+
+def test_keys_of_the_older_node_are_read_and_named(load: Load) -> None:
+    loaded = load(
+        """
+        [server]
+        port = 9
+        [logging]
+        clean_log_on_start = true
+        [resolver]
+        enabled = false
+        ytdlp_path = "yt-dlp"
+        ffmpeg_path = "ffmpeg"
+        preferred_format = "140"
+        allow_spotify_title_search = true
+        [spotify]
+        client_id = "x"
+        allow_spotify_title_search = true
+        """,
+        TONEARM_SPOTIFY__CLIENT_SECRET="y",
+    )
+    assert loaded.config.server.port == 9
+    (warning,) = loaded.warnings
+    for name in (
+        "logging.clean_log_on_start",
+        "resolver.ffmpeg_path",
+        "resolver.allow_spotify_title_search",
+        "[spotify]",
+    ):
+        assert name in warning

@@ -1,0 +1,91 @@
+"""The configuration as a value."""
+
+import pytest
+from pydantic import ValidationError
+
+from tonearm.config.schema import Config, ServerConfig, SourcesConfig
+
+
+def config(**sections: object) -> Config:
+    return Config.model_validate(sections)
+
+
+def test_without_anything_the_node_is_private_to_this_machine() -> None:
+    defaults = Config()
+    assert (defaults.server.host, defaults.server.port) == ("127.0.0.1", 2333)
+    assert defaults.server.password.get_secret_value() == ""
+    assert defaults.allows_files
+    assert defaults.allows_private_networks
+    assert not defaults.resolver.enabled
+
+
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("LOCALHOST", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.4", False),
+        ("localhost.example.org", False),
+        ("node", False),
+    ],
+)
+def test_auto_allows_files_and_private_addresses_on_loopback_only(host: str, is_loopback: bool) -> None:
+    bound = config(server={"host": host})
+    assert bound.server.listens_on_loopback_only is is_loopback
+    assert bound.allows_files is is_loopback
+    assert bound.allows_private_networks is is_loopback
+
+
+@pytest.mark.parametrize(
+    ("files", "allowed"), [(True, True), (False, False), (["/srv/music"], True), ([], False), ("auto", False)]
+)
+def test_files_can_be_said_outright(files: object, allowed: bool) -> None:
+    assert config(server={"host": "0.0.0.0"}, sources={"files": files}).allows_files is allowed
+
+
+def test_private_networks_can_be_said_outright() -> None:
+    assert config(server={"host": "0.0.0.0"}, sources={"private_networks": True}).allows_private_networks
+    assert not config(sources={"private_networks": False}).allows_private_networks
+
+
+def test_nothing_can_be_changed_afterwards() -> None:
+    fixed = config(sources={"allowed": ["a"], "files": ["/srv"]})
+    assert fixed.sources.allowed == ("a",)
+    assert fixed.sources.files == ("/srv",)
+    with pytest.raises(ValidationError):
+        fixed.server.port = 1
+    with pytest.raises(ValidationError):
+        fixed.server = ServerConfig()
+
+
+def test_the_password_is_not_in_any_rendering() -> None:
+    secret = config(server={"password": "open sesame"})
+    assert "sesame" not in f"{secret!r} {secret!s} {secret.model_dump()} {secret.model_dump_json()}"
+
+
+def test_the_password_is_not_in_the_error_about_it() -> None:
+    with pytest.raises(ValidationError) as caught:
+        config(server={"password": "sesame "})
+    assert "sesame" not in str(caught.value)
+
+
+def test_every_key_is_described() -> None:
+    for section in Config.model_fields.values():
+        model = section.annotation
+        assert model is not None
+        assert all(field.description for field in model.model_fields.values())
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "5"])
+def test_a_timeout_is_a_number_of_seconds(timeout: object) -> None:
+    with pytest.raises(ValidationError):
+        SourcesConfig.model_validate({"connect_timeout_s": timeout})
+
+
+def test_whole_seconds_are_a_number_too() -> None:
+    assert SourcesConfig.model_validate({"connect_timeout_s": 3}).connect_timeout_s == 3.0

@@ -1,0 +1,118 @@
+"""The node's end of a decoder's socket, with the other end held by hand."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
+from tonearm.decoding.messages import DATA_CHUNK_BYTES, Data, FromNode, OpenSource, Ping, Pong
+from tonearm.decoding.pool.link import DecoderLink
+
+
+class Ends:
+    """A link, what it was told, and the decoder's end of its socket."""
+
+    def __init__(self) -> None:
+        node_end, self.decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.decoder_end.setblocking(False)
+        self.taken: list[Message] = []
+        self.ended: list[OSError | BrokenMessage | None] = []
+        self.link = DecoderLink(node_end, self.taken.append, self.ended.append)
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest_asyncio.fixture
+async def ends() -> AsyncIterator[Ends]:
+    ends = Ends()
+    yield ends
+    ends.link.close()
+    ends.decoder_end.close()
+
+
+def data(number: int) -> Data:
+    return Data(1, 2, number, number.to_bytes(2, "little") * (DATA_CHUNK_BYTES // 2))
+
+
+def open_source(number: int) -> OpenSource:
+    return OpenSource(1, number, "a", None, True, False, None, 0, True)
+
+
+async def test_what_is_said_arrives_in_order_however_slowly_it_is_read(ends: Ends) -> None:
+    """Far more than the kernel takes at once, with descriptors in between."""
+    orders: list[FromNode] = []
+    for number in range(60):
+        orders.append(data(number))
+        if number % 7 == 0:
+            orders.append(open_source(number))
+    for order in orders:
+        ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
+    splitter, heard, descriptors = MessageSplitter(), list[Message](), 0
+    while len(heard) < len(orders):
+        await asyncio.sleep(0)
+        try:
+            received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
+        except BlockingIOError:
+            continue
+        for descriptor in came:
+            os.close(descriptor)
+        descriptors += len(came)
+        heard += splitter.feed(received)
+        assert descriptors >= sum(isinstance(message, OpenSource) for message in heard)
+    assert heard == orders
+    assert descriptors == 9
+
+
+async def test_many_messages_said_in_one_go_wake_the_other_end_once(ends: Ends) -> None:
+    for number in range(50):
+        ends.link.send(Ping(number))
+    await ends.settle()
+    assert len(ends.decoder_end.recv(100_000)) == 50 * len(pack(Ping(0)))
+
+
+async def test_messages_are_taken_in_as_they_come(ends: Ends) -> None:
+    pongs = [Pong(number, 0.0) for number in range(20)]
+    stream = b"".join(map(pack, pongs))
+    for start in range(0, len(stream), 13):
+        ends.decoder_end.send(stream[start : start + 13])
+        await ends.settle()
+    assert ends.taken == pongs
+    assert ends.ended == []
+
+
+async def test_the_end_is_told_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
+    ends.decoder_end.close()
+    ends.link.send(Ping(1))
+    await ends.settle()
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    await ends.settle()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert len(ends.ended) == 1
+
+
+async def test_what_cannot_be_understood_ends_the_link(ends: Ends) -> None:
+    ends.decoder_end.send(pack(Pong(1, 0.0)) + b"\xff" * 100)
+    await ends.settle()
+    assert ends.taken == [Pong(1, 0.0)]
+    assert [type(error) for error in ends.ended] == [BrokenMessage]
+
+
+async def test_closing_gives_back_descriptors_that_were_not_sent(ends: Ends) -> None:
+    for number in range(20):
+        ends.link.send(data(number))
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    await ends.settle()
+    ends.link.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    await ends.settle()
+    assert ends.ended == []

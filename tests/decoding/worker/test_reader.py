@@ -1,0 +1,286 @@
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.decoding.messages import DATA_CHUNK_BYTES
+from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
+
+LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
+BYTES = b"".join(number.to_bytes(4, "big") for number in range(60_000))  # 240 000 bytes: 4 chunks, the last one short
+PATIENCE_S = 30.0
+
+
+class Node:
+    """A reader with its node: wants are noted, and answered as the test says."""
+
+    def __init__(self, *, size_bytes: int | None = len(BYTES), is_seekable: bool = True, answers: bool = True) -> None:
+        self.wants: list[int] = []
+        self.waits: list[str] = []
+        self.asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.answers = answers
+        self.reader = RequestingReader(
+            size_bytes,
+            is_seekable,
+            self._request_read,
+            lambda: self.waits.append("pause"),
+            lambda: self.waits.append("resume"),
+        )
+
+    def answer(self, offset: int) -> None:
+        self.reader.deliver(offset, BYTES[offset : offset + DATA_CHUNK_BYTES])
+
+    def _request_read(self, offset: int, length: int) -> None:
+        assert length == DATA_CHUNK_BYTES
+        self.wants.append(offset)
+        self.asked.put(offset)
+        if self.answers:
+            self.answer(offset)
+
+
+class Reading:
+    """A read in a thread of its own."""
+
+    def __init__(self, reader: RequestingReader, n: int = 100) -> None:
+        self._outcome: bytes | Exception | None = None
+        self._thread = threading.Thread(target=self._run, args=(reader, n), daemon=True)
+        self._thread.start()
+
+    @property
+    def is_going_on(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> bytes:
+        self._thread.join(PATIENCE_S)
+        assert self._outcome is not None, "it still reads"
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def _run(self, reader: RequestingReader, n: int) -> None:
+        try:
+            self._outcome = reader.read(n)
+        except PlayError as error:
+            self._outcome = error
+
+
+def all_of(reader: RequestingReader | DescriptorReader, n: int) -> bytes:
+    return b"".join(iter(lambda: reader.read(n), b""))
+
+
+@pytest.mark.parametrize("n", [1000, 4096, 32_768, DATA_CHUNK_BYTES, 10**6])
+def test_everything_is_read_in_order(n: int) -> None:
+    node = Node()
+    assert all_of(node.reader, n) == BYTES
+    assert node.reader.tell() == len(BYTES)
+    assert node.wants == [0, 65_536, 131_072, 196_608, 240_000]
+
+
+def test_never_more_than_asked_for() -> None:
+    node = Node()
+    assert len(node.reader.read(7)) == 7
+    assert node.reader.read(0) == b""
+    assert len(node.reader.read(10**9)) <= DATA_CHUNK_BYTES
+
+
+def test_one_chunk_is_on_its_way_while_another_is_read() -> None:
+    node = Node(answers=False)
+    first = Reading(node.reader)
+    assert node.asked.get(timeout=PATIENCE_S) == 0
+    node.answer(0)
+    assert first.result() == BYTES[:100]
+    assert node.wants == [0, 65_536]  # asked for before it is needed …
+    node.reader.read(60_000)
+    assert node.wants == [0, 65_536]  # … and only one
+
+
+def test_a_chunk_that_is_here_already_is_taken_without_a_wait() -> None:
+    node = Node()
+    all_of(node.reader, 5000)
+    assert node.waits == []
+
+
+def test_the_end_is_asked_for_once() -> None:
+    node = Node(size_bytes=None, is_seekable=False)
+    all_of(node.reader, 5000)
+    wants = len(node.wants)
+    assert [node.reader.read(100) for _ in range(5)] == [b""] * 5
+    assert len(node.wants) == wants
+
+
+def test_after_the_end_it_can_go_back() -> None:
+    node = Node()
+    all_of(node.reader, 5000)
+    node.reader.seek(4)
+    assert node.reader.read(4) == BYTES[4:8]
+    node.reader.seek(len(BYTES))
+    assert node.reader.read(4) == b""
+
+
+def test_an_empty_source_ends_at_once() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.asked.get(timeout=PATIENCE_S)
+    node.reader.deliver(0, b"")
+    assert reading.result() == b""
+
+
+def test_seeking_within_the_chunk_asks_for_nothing() -> None:
+    node = Node()
+    node.reader.read(100)
+    wants = list(node.wants)
+    assert node.reader.seek(50_000) == 50_000
+    assert node.reader.read(4) == BYTES[50_000:50_004]
+    assert node.reader.seek(-4, os.SEEK_CUR) == 50_000
+    assert node.reader.read(4) == BYTES[50_000:50_004]
+    assert node.wants == wants
+
+
+def test_seeking_elsewhere_asks_for_that_place() -> None:
+    node = Node()
+    node.reader.read(100)
+    assert node.reader.seek(-8, os.SEEK_END) == len(BYTES) - 8
+    assert node.reader.tell() == len(BYTES) - 8
+    assert node.reader.read(100) == BYTES[-8:]
+    node.reader.seek(8)
+    assert node.reader.read(4) == BYTES[8:12]
+
+
+def test_seeking_where_that_is_not_possible_is_an_os_error() -> None:
+    node = Node(size_bytes=None, is_seekable=False)
+    assert not node.reader.seekable()
+    assert Node().reader.seekable()
+    with pytest.raises(OSError, match="size is unknown"):
+        node.reader.seek(0, os.SEEK_END)
+    with pytest.raises(OSError, match="before the start"):
+        node.reader.seek(-1)
+
+
+def test_late_bytes_of_an_older_want_are_left_out() -> None:
+    node = Node(answers=False)
+    first = Reading(node.reader)
+    node.asked.get(timeout=PATIENCE_S)
+    node.answer(0)
+    first.result()
+    assert node.asked.get(timeout=PATIENCE_S) == 65_536
+
+    node.reader.seek(150_000)
+    reading = Reading(node.reader)
+    assert node.asked.get(timeout=PATIENCE_S) == 150_000
+    node.answer(65_536)
+    node.answer(0)
+    assert reading.is_going_on
+    node.answer(150_000)
+    assert reading.result() == BYTES[150_000:150_100]
+    node.answer(150_000)  # twice
+    node.answer(65_536)
+    rest = Reading(node.reader, 10**6)
+    assert rest.result() == BYTES[150_100 : 150_000 + DATA_CHUNK_BYTES]
+
+
+def test_a_turn_is_given_up_around_every_wait() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.asked.get(timeout=PATIENCE_S)
+    node.answer(0)
+    reading.result()
+    assert node.waits in (["pause", "resume"], [])  # [] when the answer was faster than the wait
+    node.waits.clear()
+    node.reader.read(10**6)
+    reading = Reading(node.reader)
+    while node.waits != ["pause"]:
+        assert reading.is_going_on
+    node.answer(65_536)
+    reading.result()
+    assert node.waits == ["pause", "resume"]
+
+
+def test_a_failure_comes_after_the_bytes_before_it() -> None:
+    node = Node()
+    node.reader.read(100)  # the second chunk is here as well
+    node.answers = False
+    node.reader.fail(LOST)
+    whole = b"".join(node.reader.read(50_000) for _ in range(4))
+    assert whole == BYTES[100 : 2 * DATA_CHUNK_BYTES]
+    for _ in range(2):
+        with pytest.raises(PlayError) as caught:
+            node.reader.read(1)
+        assert caught.value.failure == LOST
+
+
+def test_a_failure_ends_a_wait_and_takes_the_turn_again() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.asked.get(timeout=PATIENCE_S)
+    node.reader.fail(LOST)
+    with pytest.raises(PlayError, match="connection was lost"):
+        reading.result()
+    assert node.waits in (["pause", "resume"], [])
+
+
+def test_dropping_ends_a_wait() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    while node.waits != ["pause"]:
+        assert reading.is_going_on
+    node.reader.drop()
+    with pytest.raises(Dropped):
+        reading.result()
+    assert node.waits == ["pause", "resume"]
+
+
+def test_a_dropped_reader_reads_no_more_even_of_what_it_has() -> None:
+    node = Node()
+    node.reader.read(100)
+    node.reader.drop()
+    with pytest.raises(Dropped):
+        node.reader.read(100)
+
+
+@pytest.fixture
+def file_reader(tmp_path: Path) -> Iterator[DescriptorReader]:
+    path = tmp_path / "bytes"
+    path.write_bytes(BYTES)
+    reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES))
+    yield reader
+    reader.close()
+
+
+def test_a_file_is_read_whole_and_from_anywhere(file_reader: DescriptorReader) -> None:
+    assert file_reader.seekable()
+    assert all_of(file_reader, 5000) == BYTES
+    assert file_reader.seek(-4, os.SEEK_END) == file_reader.tell() == len(BYTES) - 4
+    assert file_reader.read(100) == BYTES[-4:]
+    file_reader.seek(8)
+    file_reader.seek(4, os.SEEK_CUR)
+    assert file_reader.read(4) == BYTES[12:16]
+
+
+def test_the_position_of_the_descriptor_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(BYTES)
+    descriptor = os.open(path, os.O_RDONLY)
+    shared = os.dup(descriptor)  # what the node keeps has the same position
+    reader = DescriptorReader(descriptor, len(BYTES))
+    reader.read(5000)
+    assert os.lseek(shared, 0, os.SEEK_CUR) == 0
+    reader.close()
+    os.close(shared)
+
+
+def test_a_dropped_file_reads_no_more(file_reader: DescriptorReader) -> None:
+    file_reader.drop()
+    with pytest.raises(Dropped):
+        file_reader.read(100)
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    reader = DescriptorReader(os.open(tmp_path, os.O_RDONLY), 0)
+    with pytest.raises(PlayError, match="Reading the file failed: Is a directory") as caught:
+        reader.read(100)
+    assert caught.value.failure.code is FailureCode.FILE_UNREADABLE
+    reader.close()

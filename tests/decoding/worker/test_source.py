@@ -1,0 +1,161 @@
+"""A source without a process around it: what it reports when things go wrong inside, and what its turns bring."""
+
+import os
+import queue
+from dataclasses import replace
+from tempfile import NamedTemporaryFile
+
+import pytest
+
+from tests.support.audio_files import mp3, music, wav
+from tests.support.decoder_driver import PATIENCE_S, open_order
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.decoding.messages import (
+    Data,
+    DataFailed,
+    Decoded,
+    Failed,
+    Opened,
+    OpenSource,
+    ReadRequest,
+    TitleAt,
+    Titled,
+)
+from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.decoding.worker.source import AHEAD_SAMPLES, TURN_SAMPLES, DecodingSource, Report, due_s
+
+
+class Bench:
+    """A source with its node, which answers every want; behind the data with `break_off`, if there is one."""
+
+    def __init__(self, data: bytes, order: OpenSource | None = None, break_off: PlayFailure | None = None) -> None:
+        self._data = data
+        self._break_off = break_off
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self.noted: dict[int, int] = {}
+        turns, openings = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
+        order = order or open_order(7, 3, len(data))
+        crew = DecodeThreads()
+        crew.start(2)
+        self.source = DecodingSource(order, None, turns, openings, crew, self._reports.put, lambda session: None)
+        self.source.start()
+
+    def next_report(self) -> Report:
+        """The next one that is no want."""
+        while True:
+            report = self._reports.get(timeout=PATIENCE_S)
+            if not isinstance(report, ReadRequest):
+                return report
+            self._answer(report)
+
+    def answer_wants(self) -> None:
+        """Answers what is wanted now, or in a moment."""
+        try:
+            report = self._reports.get(timeout=0.01)
+        except queue.Empty:
+            return
+        if isinstance(report, ReadRequest):
+            self._answer(report)
+
+    def _answer(self, want: ReadRequest) -> None:
+        part = self._data[want.offset : want.offset + want.length]
+        if part or self._break_off is None:
+            self.source.deliver(Data(7, 3, want.offset, part))
+        else:
+            self.source.deliver(DataFailed(7, 3, self._break_off))
+
+    def _note(self, slot: int, suspect: int) -> None:
+        self.noted[slot] = suspect
+
+
+def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    no_text: str = 5  # type: ignore[assignment]
+    bench = Bench(b"no audio at all", replace(open_order(7, 3, 15), content_type=no_text))
+    failed = bench.next_report()
+    assert isinstance(failed, Failed)
+    assert failed.failure.code is FailureCode.CORRUPT
+    assert "AttributeError" in failed.failure.message
+    assert not failed.gave_audio
+    assert "Traceback" in capfd.readouterr().err
+    assert set(bench.noted.values()) == {0}
+
+
+def test_the_end_is_known_when_the_report_was_taken_back() -> None:
+    bench = Bench(wav(music(0.5)))
+    assert isinstance(bench.next_report(), Opened)
+    report = bench.next_report()
+    assert isinstance(report, Decoded)
+    assert not bench.source.store.is_finished
+    bench.source.settle(report)
+    assert bench.source.store.is_finished
+    assert not bench.source.store.is_broken
+
+
+def test_a_failure_is_known_when_the_report_was_taken_back() -> None:
+    bench = Bench(b"no audio at all")
+    report = bench.next_report()
+    assert isinstance(report, Failed)
+    assert not bench.source.has_failed
+    bench.source.settle(report)
+    assert bench.source.has_failed
+
+
+def test_no_more_is_decoded_than_lies_ahead() -> None:
+    bench = Bench(wav(music(6.0)))
+    store = bench.source.store
+    bench.next_report()
+    used = 0
+    while used < 3 * SAMPLE_RATE_HZ:
+        while store.end < used + AHEAD_SAMPLES - TURN_SAMPLES:
+            bench.answer_wants()
+        assert store.end <= used + AHEAD_SAMPLES + TURN_SAMPLES
+        used += SAMPLE_RATE_HZ // 2
+        bench.source.used(used, is_follower=False)
+    bench.source.drop()
+
+
+def test_a_source_that_has_run_out_is_served_in_whole_turns() -> None:
+    turns: list[int] = []
+
+    def use_up(session: int) -> None:
+        source.used(source.store.end, is_follower=False)
+
+    song = wav(music(3.0))
+    with NamedTemporaryFile() as file:
+        file.write(song)
+        file.flush()
+        reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        crew = DecodeThreads()
+        crew.start(2)
+        source = DecodingSource(
+            open_order(7, 3, len(song)),
+            os.open(file.name, os.O_RDONLY),
+            DecodeScheduler(range(1), lambda slot, suspect: turns.append(suspect)),
+            DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+            crew,
+            reports.put,
+            use_up,
+        )
+        source.start()
+        while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
+            pass
+    assert sum(suspect != 0 for suspect in turns) <= 2 + -(-source.store.end // TURN_SAMPLES)
+
+
+def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:
+    radio = mp3(music(0.9, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+    lost = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The station went away.", "Try again.")
+    order = open_order(7, 3, None, is_seekable=False, is_live=True)
+    bench = Bench(radio, order, lost)
+    bench.source.deliver(TitleAt(7, 3, len(radio) * 3 // 4, "Last words"))
+    reports = [bench.next_report() for _ in range(3)]
+    assert [type(report) for report in reports] == [Opened, Titled, Failed]
+
+
+def test_who_runs_out_first_is_due_first_however_long_ago_it_asked() -> None:
+    second = SAMPLE_RATE_HZ
+    asked_long_ago = due_s(10.0, 2 * second, is_follower=False)
+    assert asked_long_ago < due_s(11.0, int(1.5 * second), is_follower=False)
+    assert asked_long_ago > due_s(11.0, second // 2, is_follower=False)
+    assert due_s(10.0, 0, is_follower=True) > due_s(12.0, 2 * second, is_follower=False)

@@ -1,0 +1,499 @@
+"""The decoder process itself: started as the node starts it, fed with real files."""
+
+import os
+import resource
+import signal
+import struct
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import flac, mp3, music, pcm_of, wav
+from tests.support.decoder_driver import DecoderDriver, SentAudio, feed_of, open_order, running_decoder
+from tests.support.session_bench import padded
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoding.message_coding import pack
+from tonearm.decoding.messages import (
+    EXIT_MEMORY_LIMIT,
+    Audio,
+    CloseSession,
+    Data,
+    DataFailed,
+    Decoded,
+    DropSource,
+    Failed,
+    Flush,
+    Grant,
+    MarkKind,
+    Opened,
+    OpenSource,
+    Ping,
+    Plan,
+    Pong,
+    ReadRequest,
+)
+
+SONG = music(3.0)
+SONG_PCM = pcm_of(SONG)
+LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The server hung up.", "Try again.")
+WHOLE = 1000  # more frames than any source here has
+
+
+@pytest.fixture
+def driver() -> Iterator[DecoderDriver]:
+    with running_decoder() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def song_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("songs") / "song.wav"
+    path.write_bytes(wav(SONG))
+    return path
+
+
+def never(want: ReadRequest) -> None:
+    """A server that does not answer."""
+
+
+# What is heard
+
+
+def test_a_file_comes_bit_for_bit(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == SONG_PCM
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.END]
+    facts = driver.wait_for(Opened).facts
+    assert (facts.length_ms, facts.probe_name, facts.is_seekable) == (3000, "wav", True)
+    driver.wait_for(Decoded)
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+def test_fetched_bytes_come_bit_for_bit(driver: DecoderDriver, is_seekable: bool) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(flac(SONG), is_seekable=is_seekable)
+    assert SentAudio(driver).play(WHOLE) == SONG_PCM
+    assert driver.wait_for(Opened).facts.is_seekable is is_seekable
+
+
+def test_two_files_join_sample_for_sample(driver: DecoderDriver, song_wav: Path) -> None:
+    first = SONG[:12_345]
+    driver.open_session()
+    driver.plan(following=2)
+    driver.open_bytes(wav(first))
+    driver.open_file(song_wav, source=2)
+    driver.wait_for(Opened, source=2)
+    sent = SentAudio(driver)
+    sent.play(12)
+    while len(sent.marks) < 4:
+        driver.send(Grant(1, 2, sent.frames, sent.frames + 10))
+        sent.take(driver.wait_for(Audio))
+    assert sent.pcm == padded(pcm_of(first) + SONG_PCM)
+
+
+def test_a_flush_ends_the_wait_for_a_slow_follower(driver: DecoderDriver) -> None:
+    short = SONG[: 2 * FRAME_SAMPLES + 100]
+    driver.open_session()
+    driver.plan(following=2)
+    driver.open_bytes(wav(short))
+    driver.open_bytes(b"", source=2, feed=never)
+    driver.wait_for(Decoded, source=1)
+    sent = SentAudio(driver)
+    sent.play(2)
+    driver.send(Flush(1))
+    assert sent.play(WHOLE) == padded(pcm_of(short))
+
+
+def test_a_new_plan_is_rendered_from_its_frame_on(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    sent = SentAudio(driver)
+    sent.play(10)
+    driver.send(Plan(1, 3, 2, 4, None, 1, None, Filters(volume=0.0)))
+    audio = driver.wait_for(Audio)
+    while audio.epoch != 3:
+        audio = driver.wait_for(Audio)
+    assert (audio.first_frame, audio.source, audio.position_samples) == (4, 1, 4 * FRAME_SAMPLES)
+    assert audio.pcm[480 * SAMPLE_BLOCK_BYTES :] == bytes(len(audio.pcm) - 480 * SAMPLE_BLOCK_BYTES)
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+@pytest.mark.parametrize("encode", [wav, flac])
+def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object, is_seekable: bool) -> None:
+    assert callable(encode)
+    start = 54_321
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])
+    assert sent.positions[0] == start
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is_seekable: bool) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(wav(SONG), is_seekable=is_seekable, start_sample=10**7)
+    driver.wait_for(Decoded)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == b""
+    assert [mark.kind for mark in sent.marks] == [MarkKind.END]
+
+
+# Slow and failing sources
+
+
+def test_a_slow_source_delays_only_itself(driver: DecoderDriver, song_wav: Path) -> None:
+    for session in range(1, 11):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_bytes(b"", session, feed=never)
+    driver.open_session(20)
+    driver.plan(20)
+    driver.open_file(song_wav, 20)
+    assert SentAudio(driver, 20).play(WHOLE) == SONG_PCM
+    driver.send(Ping(5))
+    assert driver.wait_for(Pong).busy_s < 1.0  # waiting for bytes is no work
+
+
+def test_a_source_that_stalls_goes_on_where_it_was(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+    held: list[ReadRequest] = []
+
+    def stalls(want: ReadRequest) -> Data | None:
+        if want.offset > 300_000 and not held:
+            held.append(want)
+            return None
+        return Data(1, 1, want.offset, data[want.offset : want.offset + want.length])
+
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(data, is_seekable=False, feed=stalls)
+    sent = SentAudio(driver)
+    sent.play(50)
+    assert held
+    late = held[0]
+    driver.send(Data(1, 1, late.offset, data[late.offset : late.offset + late.length]))
+    assert sent.play(WHOLE) == SONG_PCM
+
+
+def test_bytes_that_cannot_be_had_fail_the_source(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"", feed=lambda want: DataFailed(1, 1, LOST))
+    failed = driver.wait_for(Failed)
+    assert failed.failure == LOST
+    assert not failed.gave_audio
+
+
+def test_what_was_decoded_before_a_break_has_listeners_and_then_its_end(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+
+    def breaks(want: ReadRequest) -> Data | DataFailed:
+        if want.offset >= 450_000:
+            return DataFailed(1, 1, LOST)
+        return Data(1, 1, want.offset, data[want.offset : want.offset + want.length])
+
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(data, is_seekable=False, feed=breaks)
+    sent = SentAudio(driver)
+    heard = sent.play(WHOLE)
+    assert len(heard) > 400_000
+    samples_heard = heard.rstrip(b"\0")
+    assert SONG_PCM.startswith(samples_heard)
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.BROKE]
+    failed = driver.wait_for(Failed)
+    assert failed.failure == LOST
+    assert failed.gave_audio
+
+
+def test_the_reason_of_a_break_comes_before_it(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+    for session in range(1, 30):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_bytes(
+            data,
+            session,
+            is_seekable=False,
+            feed=lambda want, session=session: (  # type: ignore[misc]
+                Data(session, 1, want.offset, data[want.offset : want.offset + want.length])
+                if want.offset < 450_000
+                else DataFailed(session, 1, LOST)
+            ),
+        )
+    broken = 0
+    reasons: set[int] = set()
+    sent = dict.fromkeys(range(1, 30), 0)
+    while broken < 29:
+        for message in driver.step():
+            if isinstance(message, Audio):
+                sent[message.session] += message.frames
+                driver.send(Grant(message.session, 2, sent[message.session], sent[message.session] + 10))
+            if isinstance(message, Failed):
+                reasons.add(message.session)
+            elif isinstance(message, Audio) and any(mark.kind is MarkKind.BROKE for mark in message.marks):
+                assert message.session in reasons
+                broken += 1
+
+
+def test_what_is_no_audio_fails(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"<!doctype html><title>Not found</title>" * 100)
+    assert driver.wait_for(Failed).failure.code is FailureCode.NOT_AUDIO
+    driver.open_bytes(b"", source=2)
+    assert driver.wait_for(Failed).failure.code is FailureCode.EMPTY
+    driver.open_bytes(wav(SONG[:0]), source=3)
+    assert driver.wait_for(Failed).failure.code in (FailureCode.EMPTY, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
+
+
+# What is given back
+
+
+def test_dropped_sources_give_back_threads_and_files(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    driver.open_session()
+    for source in range(1, 6):
+        driver.open_bytes(b"", source=source, feed=never)  # each waits for its first bytes
+    for source in range(6, 9):
+        driver.open_file(song_wav, source=source)
+        driver.wait_for(Opened, source=source)  # these have decoded ahead, or do
+    driver.wait_until(lambda: driver.threads() == threads + 5)  # only what waits for bytes has a thread to itself
+    for source in range(1, 9):
+        driver.send(DropSource(1, source))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_closed_session_gives_back_everything(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    for session in range(1, 6):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(song_wav, session)
+        driver.open_bytes(b"", session, source=2, feed=never)
+        SentAudio(driver, session).play(20)
+    for session in range(1, 6):
+        driver.send(CloseSession(session))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_source_for_a_session_that_is_gone_is_let_go(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    for _ in range(5):
+        driver.open_file(song_wav, session=9)
+    driver.open_session(10)
+    driver.plan(10)
+    driver.open_file(song_wav, session=10)
+    SentAudio(driver, 10).play(5)
+    driver.send(CloseSession(10))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_whole_source_needs_no_thread_and_no_file_any_more(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    SentAudio(driver).play(WHOLE)
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_files_keep_to_their_sources_however_their_messages_are_cut(driver: DecoderDriver, tmp_path: Path) -> None:
+    pieces = [SONG[start : start + 4 * FRAME_SAMPLES] for start in range(0, 40_000, 10_000)]
+    for number, piece in enumerate(pieces, 1):
+        path = tmp_path / f"{number}.wav"
+        path.write_bytes(wav(piece))
+        driver.open_session(number)
+        driver.plan(number)
+        data = pack(open_order(number, 1, path.stat().st_size, has_descriptor=True)) + pack(Ping(number))
+        descriptor = os.open(path, os.O_RDONLY)
+        driver.send_bytes(data[:1], descriptor)
+        os.close(descriptor)
+        for index in range(1, len(data), 50):
+            driver.send_bytes(data[index : index + 50])
+    for number, piece in enumerate(pieces, 1):
+        assert SentAudio(driver, number).play(WHOLE) == pcm_of(piece)
+
+
+def test_a_file_that_is_one_too_many_fails_and_the_next_is_not_taken_for_it(
+    driver: DecoderDriver, song_wav: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.wav"
+    other.write_bytes(wav(SONG[5000:9800]))
+    driver.open_session(1)
+    driver.open_session(2)
+    driver.plan(2)
+    _, most = resource.prlimit(driver.process.pid, resource.RLIMIT_NOFILE)
+    open_ones = {int(entry) for entry in os.listdir(f"/proc/{driver.process.pid}/fd")}
+    lowest_free = next(number for number in count() if number not in open_ones)
+    resource.prlimit(driver.process.pid, resource.RLIMIT_NOFILE, (lowest_free, most))
+    driver.open_file(song_wav, 1)
+    failure = driver.wait_for(Failed, 1).failure
+    assert failure.code is FailureCode.LIMIT_EXCEEDED
+    assert "files open" in failure.message
+    resource.prlimit(driver.process.pid, resource.RLIMIT_NOFILE, (most, most))
+    driver.open_file(other, 2)
+    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(SONG[5000:9800])
+
+
+# The end of the process
+
+
+def test_it_ends_when_the_node_closes_its_socket(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    driver.open_bytes(b"", source=2, feed=never)
+    driver.wait_for(ReadRequest, source=2)
+    assert driver.end() == (0, "")
+
+
+def test_signals_are_left_to_the_node(driver: DecoderDriver) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        driver.process.send_signal(number)
+    driver.send(Ping(3))
+    assert driver.wait_for(Pong).number == 3
+    assert driver.end() == (0, "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        struct.pack("<IBI", 0, 200, 1),
+        struct.pack("<IBI", 2**32 - 1, 5, 1),
+        b"\xff" * 64,
+        struct.pack("<IBI", 4, 7, 1) + b"null",
+        pack(open_order(1, 1, 100, has_descriptor=True)),  # and no descriptor with it
+    ],
+)
+def test_hostile_bytes_end_the_process(driver: DecoderDriver, data: bytes) -> None:
+    driver.send_bytes(data)
+    status, stderr = driver.wait_for_end()
+    assert status == 1
+    assert "BrokenMessage" in stderr
+
+
+def test_a_bug_ends_the_process_with_a_traceback(driver: DecoderDriver) -> None:
+    """An order that a right node does not give, and that the session cannot follow."""
+    driver.open_session()
+    driver.open_bytes(b"", feed=never)
+    driver.send(Plan(1, 2, 1, 0, 1, 1, None, Filters(gains_db=(1.0,))))
+    status, stderr = driver.wait_for_end()
+    assert status == 1
+    assert "Traceback" in stderr
+
+
+# Who is to blame
+
+
+def test_who_is_worked_on_is_written_down_and_cleared(driver: DecoderDriver) -> None:
+    # A tag that says to be 256 MiB long: an opening that has something to do.
+    junk = b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(1_000_000)
+    seen: set[tuple[int, int]] = set()
+    driver.open_session(7)
+
+    def feeds(want: ReadRequest) -> Data:
+        seen.update(driver.suspects())
+        return Data(7, 3, want.offset, junk[want.offset : want.offset + want.length])
+
+    for source in range(3, 40):
+        driver.open_bytes(junk, 7, source, feed=feed_of(junk) if source != 3 else feeds)
+    failed = 0
+    while failed < 37:
+        seen.update(driver.suspects())
+        failed += sum(isinstance(message, Failed) for message in driver.step())
+    assert seen
+    assert {session for session, _ in seen} == {7}
+    driver.wait_until(lambda: driver.suspects() == [])
+
+
+def test_a_source_that_waits_for_bytes_is_not_to_blame(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"", feed=never)
+    driver.wait_for(ReadRequest)
+    driver.wait_until(lambda: driver.suspects() == [])
+
+
+# Memory
+
+
+def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None:
+    with running_decoder(memory_limit_mb=400) as driver:
+        driver.open_session()
+        driver.plan()
+        driver.open_file(song_wav)
+        driver.wait_for(Opened)
+        driver.open_session(2)
+        driver.open_bytes(memory_bomb(), 2)
+        failure = driver.wait_for(Failed, 2).failure
+        assert failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
+        assert SentAudio(driver).play(WHOLE) == SONG_PCM
+
+
+def memory_bomb() -> bytes:
+    """A FLAC file whose few bytes promise a block of metadata of 16 MiB, again and again (RFC 9639, 8.1)."""
+    return b"fLaC" + b"\x00\x00\x00\x22" + bytes(34) + (b"\x06\xff\xff\xff" + struct.pack(">I", 3) + bytes(28)) * 4
+
+
+def test_the_process_says_so_when_its_own_memory_is_used_up() -> None:
+    with running_decoder(memory_limit_mb=250) as driver:
+        driver.open_session()
+        with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
+            fill_memory(driver)
+        status, _ = driver.wait_for_end()
+        assert status == EXIT_MEMORY_LIMIT
+
+
+def fill_memory(driver: DecoderDriver) -> None:
+    """Bytes for sources that do not read them: each keeps what it was sent."""
+    length = 15_000_000
+    for source in range(1, 1000):
+        driver.open_bytes(b"", source=source, feed=never)
+        driver.send_bytes(struct.pack("<IBI", length, 5, 1) + struct.pack("<IQ", source, 0) + bytes(length - 12))
+
+
+# Many
+
+
+def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: DecoderDriver, tmp_path: Path) -> None:
+    path = tmp_path / "song.mp3"
+    path.write_bytes(mp3(music(6.0, 44_100)))
+    players = [SentAudio(driver, session) for session in range(1, 61)]
+    for session in range(1, 61):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(path, session)
+    cpu_before_s = cpu_seconds(driver)
+    for frames in range(10, 251, 10):
+        for player in players:
+            player.play(frames)
+    assert all(player.frames >= 250 for player in players)
+    # By the processor's clock, as others may use the machine as well; all of them sound for five seconds.
+    assert cpu_seconds(driver) - cpu_before_s < 5.0
+
+
+def cpu_seconds(driver: DecoderDriver) -> float:
+    fields = Path(f"/proc/{driver.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_orders_for_what_is_not_there_do_nothing(driver: DecoderDriver) -> None:
+    driver.send(DropSource(5, 6))
+    driver.send(CloseSession(5))
+    driver.send(Grant(5, 1, 0, 10))
+    driver.send(Flush(5))
+    driver.send(Data(5, 6, 0, b"late"))
+    driver.send(DataFailed(5, 6, LOST))
+    driver.send(OpenSource(5, 6, "song", None, False, False, None, 0, False))
+    driver.send(Ping(1))
+    assert driver.wait_for(Pong).number == 1

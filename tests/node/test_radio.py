@@ -1,0 +1,221 @@
+"""Radio through the whole node: real stations on real sockets, real decoder processes, sound at its real pace."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+import pytest
+import pytest_asyncio
+
+from tests.support.audio_files import Signal, encoded, mp3, opus, tone
+from tests.support.fetching import QUICK
+from tests.support.media_files import loudest_hz, samples_of
+from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media
+from tests.support.node_in_process import Listening, listening, running_node
+from tests.support.radio_server import fall_silent, radio
+from tonearm.audio import timers
+from tonearm.core.frame import FRAMES_PER_SECOND
+from tonearm.node import NodeSettings
+
+BYTES_PER_S: Final = 16_000
+
+
+def radio_mp3(signal: Signal) -> bytes:
+    """128 kbit/s, without a head that tells a length."""
+    return mp3(signal, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+
+SOUND: Final = radio_mp3(tone(440, 3.0, 44_100))
+OTHER_SOUND: Final = radio_mp3(tone(880, 3.0, 44_100))
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[MediaServer]:
+    async with MediaServer() as server:
+        yield server
+
+
+async def frames_more(player: Listening, frames: int) -> bytes:
+    """The PCM of the next frames."""
+    start = len(player.listener)
+    await player.listener.wait_frames(start + frames)
+    return b"".join(player.listener.messages[start : start + frames])
+
+
+def note_frames(player: Listening) -> dict[str, int]:
+    """For each title that is told: how many frames had been sent until then."""
+    sent: dict[str, int] = {}
+
+    def note() -> None:
+        event = player.events.events[-1]
+        if event["op"] == "StreamTitle":
+            sent[event["title"]] = len(player.listener)
+
+    player.events.on_send = note
+    return sent
+
+
+@pytest.mark.parametrize(
+    "station",
+    [
+        radio(SOUND, interval=4096, titles={1: "Band - Öne", 2: "Band - Öne", 4: "It's Two"}.get),
+        radio(SOUND, interval=4096, titles={1: "Band - Öne", 4: "It's Two"}.get, status_line="ICY 200 OK"),
+        radio(
+            SOUND,
+            interval=4096,
+            titles={1: "Band - Öne", 4: "It's Two"}.get,
+            chunked=True,
+            status_line="HTTP/1.1 200 OK",
+        ),
+    ],
+    ids=["Icecast", "SHOUTcast", "chunked"],
+)
+async def test_a_station_plays_and_its_titles_are_told_with_their_sound(server: MediaServer, station: Answer) -> None:
+    async with running_node() as node:
+        player = await listening(node, "p", server.serve("/live", station))
+        sent = note_frames(player)
+        pcm = await player.listener.wait_frames(80)
+        assert 430 < loudest_hz(samples_of(pcm)) < 450
+        assert player.events.named("TrackStart")[0]["track"]["info"] == player.state["track"]["info"] | {
+            "title": "Test FM",
+            "position": 0,
+        }
+        assert [event["title"] for event in player.events.named("StreamTitle")] == ["Band - Öne", "It's Two"]
+        # The second block stands after 8192 bytes, the fifth one after 20480.
+        assert abs(sent["Band - Öne"] - 8192 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
+        assert abs(sent["It's Two"] - 20_480 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
+        info = player.state["track"]["info"]
+        assert (info["author"], info["title"]) == ("Test FM", "It's Two")
+        assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
+        assert len(server.requests) == 1
+
+
+async def test_chained_ogg_tells_its_titles(server: MediaServer) -> None:
+    songs = [opus(tone(440, 1.0), tags={"title": "One", "artist": "Band"}), opus(tone(880, 1.0), tags={"title": "Two"})]
+    station = radio(b"".join(songs), content_type="application/ogg")
+    async with running_node() as node:
+        player = await listening(node, "p", server.serve("/live.ogg", station))
+        sent = note_frames(player)
+        await player.listener.wait_frames(110)
+        assert player.starts == ["Band - One"]
+        assert [event["title"] for event in player.events.named("StreamTitle")][:2] == ["Two", "Band - One"]
+        assert abs(sent["Two"] - 50) < 12
+        assert player.state["track"]["info"]["author"] == "Test FM"
+
+
+@pytest.mark.parametrize("kind", ["mp3", "aac"])
+async def test_the_first_sound_needs_no_more_than_it_is_made_of(server: MediaServer, kind: str) -> None:
+    """A station at real pace and without a burst has sent so much after 0.4 s; nothing more comes here."""
+    aac = encoded("adts", "aac", tone(440, 3.0, 44_100), 44_100, bit_rate=128_000)
+    station = radio(SOUND if kind == "mp3" else aac, stop_after=BYTES_PER_S * 4 // 10, ends_by=fall_silent)
+    async with running_node() as node:
+        player = await listening(node, "p", server.serve("/live", station))
+        await player.listener.wait_frames(10)
+        assert len(player.starts) == 1
+
+
+@pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
+async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, ends_by: Callable[[Reply], None]) -> None:
+    stations = in_turn(radio(SOUND, stop_after=12_000, ends_by=ends_by), radio(OTHER_SOUND))
+    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(1.2,))
+    async with running_node(fetching=fetching) as node:
+        player = await listening(node, "p", server.serve("/live", stations))
+        await player.listener.wait_frames(1)
+        await player.events.wait_for("PlayerUpdate", state="loading")
+        await player.events.wait_for("PlayerUpdate", 2, state="playing")
+        await frames_more(player, 20)
+        assert 860 < loudest_hz(samples_of(await frames_more(player, 20))) < 900
+        assert (len(player.starts), player.ends, player.failures) == (1, [], [])
+        assert len(server.requests) == 2
+
+
+async def test_a_station_that_stays_away_fails_and_the_next_track_plays(server: MediaServer) -> None:
+    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(0.0, 0.0))
+    async with running_node(fetching=fetching) as node:
+        station = server.serve("/live", radio(SOUND, stop_after=8000))
+        player = await listening(node, "p", station, server.serve("/song.mp3", media(OTHER_SOUND)))
+        await player.events.wait_for("TrackStart", 2)
+        assert player.ends == [("Test FM", "loadFailed")]
+        (failure,) = player.events.named("TrackException")
+        assert (failure["error"]["code"], failure["error"]["stage"]) == ("connection_lost", "read")
+        assert [request.path for request in server.requests].count("/live") == 3
+        assert len(player.listener) > 3 * 8000 / BYTES_PER_S * FRAMES_PER_SECOND * 0.8, "all that came was heard"
+
+
+async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: MediaServer) -> None:
+    stations = in_turn(radio(SOUND), radio(OTHER_SOUND))
+    async with running_node(NodeSettings(decoder_processes=1, live_pause_s=0.2)) as node:
+        player = await listening(node, "p", server.serve("/live", stations))
+        await player.listener.wait_frames(20)
+        node.pause("p")
+        await server.all_gone()
+        position_ms = player.state["position"]
+        assert server.connections == 1
+        node.play("p")
+        # Nothing of what was buffered before is heard.
+        assert 860 < loudest_hz(samples_of(await frames_more(player, 40))) < 900
+        assert server.connections == 2
+        assert player.state["position"] >= position_ms + 700
+        assert (len(player.starts), player.ends) == (1, [])
+
+
+async def test_a_short_pause_keeps_the_station(server: MediaServer) -> None:
+    stations = in_turn(radio(SOUND), radio(OTHER_SOUND))
+    async with running_node() as node:
+        player = await listening(node, "p", server.serve("/live", stations))
+        await player.listener.wait_frames(10)
+        node.pause("p")
+        await asyncio.sleep(0.3)
+        node.play("p")
+        assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
+        assert server.connections == 1
+
+
+async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
+    server: MediaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "STUCK_AFTER_S", 0.2)
+    monkeypatch.setattr(timers, "GIVE_UP_AFTER_S", 0.2)
+    fetching = dataclasses.replace(QUICK, stall_timeout_s=60.0)
+    async with running_node(fetching=fetching) as node:
+        station = server.serve("/live", radio(SOUND, stop_after=8000, ends_by=fall_silent))
+        player = await listening(node, "p", station, server.serve("/song.mp3", media(OTHER_SOUND)))
+        await player.events.wait_for("TrackStart", 2)
+        (stuck,) = player.events.named("TrackStuck")
+        assert stuck["cause"] == "the source sends nothing"
+        assert player.failures == ["timeout"]
+        assert player.ends == [("Test FM", "loadFailed")]
+
+
+async def test_a_station_that_is_being_connected_again_says_so(
+    server: MediaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers, "STUCK_AFTER_S", 0.2)
+    fetching = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
+    async with running_node(fetching=fetching) as node:
+        player = await listening(node, "p", server.serve("/live", radio(SOUND, stop_after=8000)))
+        await player.events.wait_for("TrackStuck")
+        assert player.events.named("TrackStuck")[0]["cause"] == "the connection is being made again"
+
+
+async def test_a_body_without_length_that_is_no_radio_ends(server: MediaServer) -> None:
+    song = server.serve("/song.mp3", media(SOUND[:12_000], ranges=False, chunked=True))
+    async with running_node() as node:
+        player = await listening(node, "p", song)
+        await player.events.wait_for("TrackEnd")
+        assert player.ends == [("song", "finished")]
+        assert len(server.requests) == 1
+
+
+async def test_a_station_can_be_looked_up(server: MediaServer) -> None:
+    async with running_node() as node:
+        found: Any = await node.load_track(server.serve("/live", radio(SOUND, name="Radio Zürich")))
+        info = found["info"]
+        assert (info["author"], info["title"], info["isStream"], info["length"]) == (
+            "Radio Zürich",
+            "Radio Zürich",
+            True,
+            0,
+        )
+        await server.all_gone()

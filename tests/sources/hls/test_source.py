@@ -1,0 +1,324 @@
+"""HLS over real HTTP: what a decoder gets of a stream, live or whole, and what is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.audio_files import Signal, tone
+from tests.support.eventually import eventually
+from tests.support.fetching import IMPATIENT, QUICK, opened, read_all
+from tests.support.hls import (
+    Cut,
+    LivePlaylist,
+    fmp4,
+    media_playlist,
+    packed_aac,
+    packed_mp3,
+    serve_cut,
+    serve_text,
+    ts,
+    without_timestamps,
+)
+from tests.support.media_files import UnseekableReader, decode_rest, loudest_hz
+from tests.support.media_server import Answer, Canary, MediaServer, in_turn, media, redirect, stall, status
+from tonearm.config.patterns import compile_pattern
+from tonearm.core.byte_source import ByteSource, MeasuredSource
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.decoding.worker.media import open_media
+from tonearm.sources.fetch_settings import FetchSettings
+
+SOUND = tone(440, 3.0)
+PIECES = [bytes([number]) * 5000 for number in range(1, 13)]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MediaServer]:
+    async with MediaServer() as server:
+        yield server
+
+
+async def parts_of(source: ByteSource, offset: int = 0) -> list[bytes]:
+    """What is read up to each end of a part; two ends in a row are the end of the whole."""
+    parts: list[bytes] = []
+    while True:
+        part = await read_all(source, offset)
+        if not part:
+            return parts
+        parts.append(part)
+        offset += len(part)
+
+
+async def read_parts(uri: str, settings: FetchSettings = QUICK, **options: Any) -> list[bytes]:
+    async with opened(uri, settings, **options) as source:
+        return await parts_of(source)
+
+
+async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
+    with pytest.raises(PlayError) as caught:
+        await read_parts(uri, settings, **options)
+    return caught.value.failure
+
+
+def serve_pieces(server: MediaServer, pieces: list[bytes] = PIECES) -> list[str]:
+    names = [f"{number}.ts" for number in range(len(pieces))]
+    for name, piece in zip(names, pieces, strict=True):
+        server.serve(f"/hls/{name}", media(piece, content_type="video/mp2t"))
+    return names
+
+
+def serve_live(server: MediaServer, playlist: LivePlaylist) -> str:
+    return server.serve("/hls/live.m3u8", playlist.answer)
+
+
+def asked(server: MediaServer, ending: str = ".ts") -> list[str]:
+    return [request.path.rpartition("/")[2] for request in server.requests if request.path.endswith(ending)]
+
+
+class TestWholeStreams:
+    @pytest.mark.parametrize("cut", [ts, packed_aac, packed_mp3, fmp4])
+    async def test_every_kind_of_segment_plays_through(
+        self, server: MediaServer, cut: Callable[[Signal, int], Cut]
+    ) -> None:
+        made = cut(SOUND, 6)
+        uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
+        async with opened(uri) as source:
+            assert isinstance(source, MeasuredSource)
+            assert (source.is_live, source.is_seekable, source.size_bytes, source.length_ms) == (
+                False,
+                False,
+                None,
+                3000,
+            )
+            [whole] = await parts_of(source)
+        assert whole == (without_timestamps(made) if cut in (packed_aac, packed_mp3) else made.whole)
+        media_of_it = open_media(UnseekableReader(whole), name="", content_type=None, size_bytes=None)
+        samples = decode_rest(media_of_it)
+        assert len(samples) == pytest.approx(3 * 48_000, abs=3 * 1152 + 1024)
+        assert loudest_hz(samples[4800:-9600]) == pytest.approx(440, abs=1)
+
+    async def test_master_playlist_redirects_and_relative_references(self, server: MediaServer) -> None:
+        made = ts(SOUND, 2)
+        lines = serve_cut(server, made, "/far/away/media")
+        text = media_playlist([f"../media/{name}?token=1" for name in lines])
+        for name in lines:
+            server.serve(f"/far/away/media/{name}?token=1", redirect(f"/far/away/media/{name}"))
+        serve_text(server, "/far/away/index/low.m3u8", text)
+        serve_text(server, "/far/master.m3u8", "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\naway/index/low.m3u8\n")
+        uri = server.serve("/start", redirect("/far/master.m3u8"))
+        assert await read_parts(uri) == [made.whole]
+
+    async def test_byte_ranges_of_one_file(self, server: MediaServer) -> None:
+        made = fmp4(SOUND, 4)
+        assert made.init is not None
+        server.serve("/hls/all.mp4", media(made.whole))
+        lines = [f'#EXT-X-MAP:URI="all.mp4",BYTERANGE="{len(made.init)}@0"']
+        lines += [f"#EXT-X-BYTERANGE:{len(made.segments[0])}@{len(made.init)}", "all.mp4"]
+        for segment in made.segments[1:]:
+            lines += [f"#EXT-X-BYTERANGE:{len(segment)}", "all.mp4"]
+        uri = serve_text(server, "/hls/index.m3u8", media_playlist(lines))
+        assert await read_parts(uri) == [made.whole]
+        server.serve("/hls/all.mp4", media(made.whole, ranges=False))
+        assert await read_parts(uri) == [made.whole]
+
+    async def test_where_something_changes_a_part_ends(self, server: MediaServer) -> None:
+        first, second = fmp4(SOUND, 2), fmp4(tone(880, 1.0, 44_100), 2, 44_100)
+        lines = serve_cut(server, first, "/hls/one") + serve_cut(server, second, "/hls/two")
+        names = [line.replace('"init', '"one/init') for line in lines[:3]]
+        names[1:] = [f"one/{name}" for name in names[1:]]
+        names += [lines[3].replace('"init', '"two/init'), *(f"two/{name}" for name in lines[4:])]
+        uri = serve_text(server, "/hls/index.m3u8", media_playlist(names))
+        assert await read_parts(uri) == [first.whole, second.whole]
+
+    async def test_a_break_and_a_gap_end_a_part(self, server: MediaServer) -> None:
+        a, b, c, d, *_ = serve_pieces(server)
+        text = media_playlist([a, "#EXT-X-DISCONTINUITY", b, "#EXT-X-GAP", c, d])
+        assert await read_parts(serve_text(server, "/hls/index.m3u8", text)) == [PIECES[0], PIECES[1], PIECES[3]]
+        assert "2.ts" not in asked(server)
+
+    async def test_a_broken_transfer_is_taken_up_again(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/1.ts", in_turn(media(PIECES[1], cut_after=1000), status(503), media(PIECES[1])))
+        assert await read_parts(serve_text(server, "/hls/index.m3u8", media_playlist(names))) == [b"".join(PIECES)]
+
+    async def test_a_missing_segment_breaks_the_stream_off_after_what_was_there(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/2.ts", status(404))
+        async with opened(serve_text(server, "/hls/index.m3u8", media_playlist(names))) as source:
+            assert len(await source.read_at(0, 1)) == 1
+            with pytest.raises(PlayError) as caught:
+                await read_all(source, 1)
+            assert caught.value.failure.http_status == 404
+            assert await source.read_at(9_999, 10) == PIECES[1][:1]
+
+    async def test_only_a_little_is_held_in_memory(self, server: MediaServer) -> None:
+        pieces = [bytes([number]) * 2_000_000 for number in range(1, 4)]
+        names = serve_pieces(server, pieces)
+        async with opened(serve_text(server, "/hls/index.m3u8", media_playlist(names))) as source:
+            await source.read_at(0, 10)
+            await server.requested(2)
+            await asyncio.sleep(0.05)
+            assert asked(server) == ["0.ts"]
+            assert server.replies[-1].sent_bytes < 8_000_000
+            assert await read_all(source) == b"".join(pieces)
+
+    async def test_hls_in_local_files(self, tmp_path: Path) -> None:
+        made = ts(SOUND, 3)
+        for number, segment in enumerate(made.segments):
+            (tmp_path / f"ä {number}.ts").write_bytes(segment)
+        names = [f"%C3%A4%20{number}.ts" for number in range(3)]
+        (tmp_path / "index.m3u8").write_text(media_playlist(names))
+        (tmp_path / "master.m3u8").write_text("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nindex.m3u8\n")
+        assert await read_parts(str(tmp_path / "master.m3u8")) == [made.whole]
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        ("text", "code"),
+        [
+            ('#EXTM3U\n#EXT-X-KEY:METHOD=AES-128,URI="k"\n#EXTINF:1,\n0.ts\n', FailureCode.UNSUPPORTED_CODEC),
+            ("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nself.m3u8\n", FailureCode.LIMIT_EXCEEDED),
+            ("#EXTM3U\n#EXT-X-ENDLIST\n", FailureCode.EMPTY),
+            ("#EXTM3U\n#EXT-X-ENDLIST\n" + "#EXTINF:1,\na.ts\n" * 100_000, FailureCode.LIMIT_EXCEEDED),
+            ("#EXTM3U\n#EXT-X-ENDLIST\n#EXTINF:1,\nfile:///etc/passwd\n", FailureCode.SOURCE_REFUSED),
+            ("#EXTM3U\n#EXT-X-ENDLIST\n#EXTINF:1,\nftp://x.example/a.ts\n", FailureCode.SOURCE_REFUSED),
+            ('#EXTM3U\n#EXT-X-ENDLIST\n#EXT-X-MAP:URI="file:/a"\n#EXTINF:1,\na.ts\n', FailureCode.SOURCE_REFUSED),
+            ("#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nfile:///a.m3u8\n", FailureCode.SOURCE_REFUSED),
+        ],
+    )
+    async def test_playlists(self, server: MediaServer, text: str, code: FailureCode) -> None:
+        assert (await failure_of(serve_text(server, "/hls/self.m3u8", text))).code == code
+
+    async def test_a_page_instead_of_the_inner_playlist(self, server: MediaServer) -> None:
+        server.serve("/hls/inner.m3u8", media(b"<html>Not today</html>", content_type="text/html"))
+        text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\ninner.m3u8\n"
+        assert (await failure_of(serve_text(server, "/hls/master.m3u8", text))).code == FailureCode.CORRUPT
+
+    async def test_fifty_megabytes_are_not_read(self, server: MediaServer) -> None:
+        body = b"#EXTM3U\n#EXT-X-ENDLIST\n" + b"#EXTINF:1,\na.ts\n" * 3_000_000
+        told = await failure_of(server.serve("/hls/big.m3u8", media(body)))
+        assert told.code == FailureCode.LIMIT_EXCEEDED
+        assert server.replies[0].sent_bytes < 12_000_000
+
+    async def test_addresses_that_a_node_must_not_dial(self, server: MediaServer) -> None:
+        async with Canary() as canary:
+            for text in (
+                media_playlist([f"http://127.0.0.1:{canary.port}/a.ts"]),
+                media_playlist([f'#EXT-X-MAP:URI="http://127.0.0.1:{canary.port}/i.mp4"', "0.ts"]),
+                f"#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhttp://localhost:{canary.port}/index.m3u8\n",
+            ):
+                uri = serve_text(server, "/hls/index.m3u8", text)
+                told = await failure_of(uri, own_addresses=[("127.0.0.1", canary.port)])
+                assert told.code == FailureCode.SOURCE_REFUSED
+            assert canary.connections == 0
+
+    async def test_patterns_are_asked_for_each_segment_and_redirect(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/1.ts", redirect("/secret/1.ts"))
+        for lines in ([names[0], "/secret/x.ts"], names):
+            uri = serve_text(server, "/hls/index.m3u8", media_playlist(lines))
+            told = await failure_of(uri, blocked=[compile_pattern("/secret/")])
+            assert told.code == FailureCode.SOURCE_BLOCKED
+        assert not [request for request in server.requests if request.path.startswith("/secret")]
+
+    async def test_files_outside_of_the_permitted_folders(self, tmp_path: Path) -> None:
+        inside = tmp_path / "in"
+        inside.mkdir()
+        (tmp_path / "0.ts").write_bytes(b"secret")
+        (inside / "index.m3u8").write_text(media_playlist(["../0.ts"]))
+        told = await failure_of(str(inside / "index.m3u8"), files=(str(inside),))
+        assert told.code == FailureCode.SOURCE_REFUSED
+
+
+class TestLiveStreams:
+    async def test_begins_three_from_the_end_and_goes_on_to_it(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server), window=6)
+        async with opened(serve_live(server, live)) as source:
+            assert (source.is_live, getattr(source, "length_ms", None)) == (True, 0)
+            assert await parts_of(source) == [b"".join(PIECES[3:])]
+        assert asked(server) == [f"{number}.ts" for number in range(3, 12)]
+
+    async def test_asks_whether_the_playlist_has_changed(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server), fault=lambda number: status(304) if number in (2, 3) else None)
+        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:])]
+        conditions = [request.headers.get("if-none-match") for request in server.requests if "live" in request.path]
+        assert conditions[:2] == [None, None]
+        assert set(conditions[2:]) <= {f'"{number}"' for number in range(4, 13)}
+
+    async def test_what_was_lost_while_nobody_read_is_left_out(self, server: MediaServer) -> None:
+        pieces = [bytes([number]) * 60_000 for number in range(1, 41)]
+        names = serve_pieces(server, pieces)
+        live = LivePlaylist(names, window=4)
+        async with opened(serve_live(server, live)) as source:
+            begun = await source.read_at(0, 60_000)
+            await server.requested(3)
+            live.told += 20  # time passes
+            rest = await read_all(source, len(begun))
+            parts = [begun + rest, *(await parts_of(source, len(begun) + len(rest)))]
+        heard = [part[at] for part in parts for at in range(0, len(part), 60_000)]
+        assert heard == sorted(set(heard))
+        assert heard[-1] == 40
+        assert len(parts) > 1
+        assert len(heard) < 30
+
+    async def test_a_lost_segment_is_left_out(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/5.ts", status(404))
+        assert await read_parts(serve_live(server, LivePlaylist(names))) == [b"".join(PIECES[1:5] + PIECES[6:])]
+
+    async def test_when_every_segment_is_lost_it_fails(self, server: MediaServer) -> None:
+        live = LivePlaylist([f"missing{number}.ts" for number in range(9)])
+        assert (await failure_of(serve_live(server, live))).http_status == 404
+
+    async def test_a_break_begins_a_part(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server), tags={6: "#EXT-X-DISCONTINUITY"})
+        assert await read_parts(serve_live(server, live)) == [b"".join(PIECES[1:6]), b"".join(PIECES[6:])]
+
+    @pytest.mark.parametrize("fault", [status(503), status(404), media(b"<html>", content_type="text/html")])
+    async def test_a_playlist_that_cannot_be_had_for_a_while(self, server: MediaServer, fault: Answer) -> None:
+        live = LivePlaylist(serve_pieces(server), fault=lambda number: fault if number in (2, 4, 5) else None)
+        heard = b"".join(await read_parts(serve_live(server, live)))
+        assert heard.endswith(PIECES[-1])
+
+    async def test_a_playlist_that_cannot_be_had_any_more(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server), fault=lambda number: status(404) if number else None)
+        assert (await failure_of(serve_live(server, live))).http_status == 404
+        assert live.told == 1 + 1 + len(QUICK.live_resume_delays_s)
+
+    async def test_a_playlist_that_stands_still(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server)[:4], ends=False)
+        told = await failure_of(serve_live(server, live), IMPATIENT)
+        assert (told.code, "nothing new" in told.message) == (FailureCode.CONNECTION_LOST, True)
+
+    async def test_a_playlist_that_becomes_encrypted(self, server: MediaServer) -> None:
+        live = LivePlaylist(serve_pieces(server), tags={8: '#EXT-X-KEY:METHOD=AES-128,URI="k"'})
+        assert (await failure_of(serve_live(server, live))).code == FailureCode.UNSUPPORTED_CODEC
+
+    async def test_numbers_that_begin_anew(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        first = media_playlist(names[:4], sequence=1000, is_complete=False, duration_s=0.02)
+        second = media_playlist(names[6:10], sequence=0, duration_s=0.02)
+        answers = [media(text.encode(), etag=None) for text in (first, second)]
+        uri = server.serve("/hls/live.m3u8", in_turn(*answers))
+        assert await read_parts(uri) == [b"".join(PIECES[1:4]), b"".join(PIECES[7:10])]
+
+    async def test_a_server_a_little_behind_itself(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        texts = [
+            media_playlist(names[start : start + 4], sequence=start, is_complete=start == 8, duration_s=0.02)
+            for start in (0, 2, 1, 0, 4, 3, 6, 8)
+        ]
+        uri = server.serve("/hls/live.m3u8", in_turn(*(media(text.encode(), etag=None) for text in texts)))
+        assert await read_parts(uri) == [b"".join(PIECES[1:])]
+
+    async def test_closing_ends_everything_at_once(self, server: MediaServer) -> None:
+        names = serve_pieces(server)
+        server.serve("/hls/2.ts", stall())
+        async with opened(serve_live(server, LivePlaylist(names))) as source:
+            reading = asyncio.create_task(read_all(source))
+            await eventually(lambda: "2.ts" in asked(server), "the segment that stalls")
+        with pytest.raises(PlayError):
+            await reading
+        await server.all_gone()

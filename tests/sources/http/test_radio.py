@@ -1,0 +1,234 @@
+"""Internet radio from real sockets: what is read, which titles come with it, and what becomes of a broken line."""
+
+import dataclasses
+import os
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.fetching import QUICK, opened, read_until_failure
+from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
+from tests.support.radio_server import fall_silent, radio
+from tonearm.core.byte_source import ByteSource, StreamTitle
+from tonearm.core.failure import FailureCode
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.radio import RadioSource
+
+# No run of these bytes looks like another one.
+SOUND: Final = random.Random(3).randbytes(50_000)
+
+
+@asynccontextmanager
+async def tuned_in(server: MediaServer, answer: Answer, settings: FetchSettings = QUICK) -> AsyncIterator[RadioSource]:
+    async with opened(server.serve("/radio.mp3", answer), settings) as source:
+        assert isinstance(source, RadioSource)
+        yield source
+
+
+async def read_bytes(source: ByteSource, count: int, offset: int = 0) -> bytes:
+    got = b""
+    while len(got) < count:
+        got += await source.read_at(offset + len(got), count - len(got))
+    return got
+
+
+def resident_bytes() -> int:
+    """Of this process, which is server and reader."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def endless(count: int) -> bytes:
+    return (SOUND * (count // len(SOUND) + 1))[:count]
+
+
+class TestListening:
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            radio(SOUND),
+            radio(SOUND, status_line="ICY 200 OK"),
+            radio(SOUND, status_line="HTTP/1.1 200 OK", chunked=True),
+            radio(SOUND, headers="icy-br: 128\r\nServer: Icecast 2.4.4\r\n", interval=16_000),
+            raw(b"ICY 200 OK\r\nicy-br:128\r\ncontent-type:audio/mpeg\r\n\r\n" + endless(200_000)),
+        ],
+        ids=["HTTP/1.0", "SHOUTcast", "chunked", "Icecast", "no name, no titles"],
+    )
+    async def test_sound_comes_without_what_is_mixed_in(self, answer: Answer) -> None:
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            assert (source.is_live, source.is_seekable, source.size_bytes) == (True, False, None)
+            assert (source.name, source.content_type) == ("radio.mp3", "audio/mpeg")
+            assert await read_bytes(source, 180_000) == endless(180_000)
+            assert server.connections == 1
+
+    async def test_an_answer_that_is_not_quite_http_on_a_connection_that_was_used_before(self) -> None:
+        async def elsewhere(_: Request, reply: Reply) -> None:
+            await reply.send(b"HTTP/1.1 302 Found\r\nLocation: /here\r\nContent-Length: 0\r\n\r\n")
+
+        async with MediaServer() as server:
+            server.serve("/here", raw(b"ICY 200 OK\r\nicy-br:128\r\n\r\n" + endless(20_000)))
+            async with tuned_in(server, elsewhere) as source:
+                assert await read_bytes(source, 10_000) == endless(10_000)
+                assert (source.is_live, server.connections) == (True, 1)
+
+    async def test_titles_stand_at_their_sound(self) -> None:
+        told: dict[int, str | None] = {0: "One", 2: "One", 3: "", 4: "Zwei - Dréi"}
+        answer = radio(SOUND, interval=1000, titles=told.get)
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            await read_bytes(source, 10_000)
+            assert source.take_titles(1000) == []
+            assert source.take_titles(1001) == [StreamTitle(1000, "One")]
+            assert source.take_titles(10_000) == [StreamTitle(5000, "Zwei - Dréi")]
+            assert source.take_titles(10_000) == []
+
+    @pytest.mark.parametrize(
+        ("header", "name"),
+        [(b"Radio Z\xc3\xbcrich", "Radio Zürich"), (b"Radio Z\xfcrich", "Radio Zürich"), (b"  ", None)],
+    )
+    async def test_name_of_the_station(self, header: bytes, name: str | None) -> None:
+        answer = raw(b"HTTP/1.0 200 OK\r\nicy-name: " + header + b"\r\n\r\n" + SOUND)
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            assert source.station_name == name
+
+    async def test_broken_interval_harms_nothing(self) -> None:
+        lines = b"HTTP/1.0 200 OK\r\nicy-br: 128\r\nicy-metaint: 0\r\n\r\n"
+        async with MediaServer() as server, tuned_in(server, raw(lines + SOUND)) as source:
+            assert await read_bytes(source, len(SOUND)) == SOUND
+
+    async def test_flood_of_titles_is_not_kept(self) -> None:
+        answer = radio(bytes(100), interval=1, titles=lambda number: f"{number} " + "x" * 500)
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            await read_bytes(source, 5000)
+            assert len(source.take_titles(10_000)) <= 100
+
+    async def test_reader_that_takes_nothing_bounds_what_is_held(self) -> None:
+        async with MediaServer() as server, tuned_in(server, radio(SOUND)) as source:
+            await server.requested(1)
+            sent: list[int] = []
+
+            def stands() -> bool:
+                sent.append(server.replies[0].sent_bytes)
+                return len(sent) > 50 and sent[-50] == sent[-1] > 0
+
+            await eventually(stands, "the server can send no more")
+            # The window, and what the kernels of both sides and the client hold.
+            assert sent[-1] < 20_000_000
+            assert await read_bytes(source, 300_000) == endless(300_000)
+
+    async def test_much_sound_leaves_nothing_behind(self) -> None:
+        answer = radio(SOUND, interval=16_000, titles=lambda number: f"Title {number}")
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            offset = 0
+
+            async def read_on(up_to: int) -> None:
+                nonlocal offset
+                while offset < up_to:
+                    offset += len(await source.read_at(offset, 64 * 1024))
+                    source.take_titles(offset)
+
+            await read_on(4_000_000)
+            before_bytes = resident_bytes()
+            await read_on(44_000_000)
+            assert resident_bytes() - before_bytes < 8_000_000
+
+
+class TestTakingUp:
+    @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
+    @pytest.mark.parametrize("chunked", [False, True])
+    async def test_broken_stream_goes_on(self, ends_by: Callable[[Reply], None], chunked: bool) -> None:
+        first = radio(SOUND, stop_after=30_000, ends_by=ends_by, chunked=chunked, status_line="HTTP/1.1 200 OK")
+        async with MediaServer() as server, tuned_in(server, in_turn(first, radio(SOUND))) as source:
+            # A reset may take away what was not read yet; what came has to come whole.
+            if ends_by is Reply.cut:
+                assert await read_bytes(source, 80_000) == SOUND[:30_000] + SOUND
+            else:
+                await read_bytes(source, 80_000)
+            assert [request.headers.get("icy-metadata") for request in server.requests] == ["1", "1"]
+            assert server.ranges == ["bytes=0-", None]
+
+    async def test_offsets_and_titles_count_on(self) -> None:
+        first = radio(SOUND, interval=1000, titles={0: "One"}.get, stop_after=2500)
+        second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
+        async with MediaServer() as server, tuned_in(server, in_turn(first, second)) as source:
+            await read_bytes(source, 10_000)
+            assert source.take_titles(10_000) == [StreamTitle(1000, "One"), StreamTitle(4500, "Two")]
+
+    async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self) -> None:
+        answer = in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404))
+        async with MediaServer() as server, tuned_in(server, answer) as source:
+            got, error = await read_until_failure(source)
+            assert got == SOUND[:10_000]
+            assert error.failure.code is FailureCode.CONNECTION_LOST
+            assert len(server.requests) == 6
+
+    async def test_stream_that_ends_at_once_every_time_is_not_hammered(self) -> None:
+        async with MediaServer() as server, tuned_in(server, radio(SOUND, stop_after=20_000)) as source:
+            got, error = await read_until_failure(source)
+            assert got == SOUND[:20_000] * 6
+            assert error.failure.code is FailureCode.CONNECTION_LOST
+            assert len(server.requests) == 6
+
+    async def test_tries_are_spread(self) -> None:
+        """Five tries in any minute, each after a longer wait, the last before listeners are told of a failure."""
+        delays_s = FetchSettings().live_resume_delays_s
+        assert len(delays_s) == 5
+        assert list(delays_s) == sorted(delays_s)
+        assert sum(delays_s) < 30
+
+    async def test_silent_stream_is_taken_up_again(self) -> None:
+        settings = dataclasses.replace(QUICK, stall_timeout_s=0.2)
+        first = radio(SOUND, stop_after=10_000, ends_by=fall_silent)
+        async with MediaServer() as server, tuned_in(server, in_turn(first, radio(SOUND)), settings) as source:
+            assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
+
+    async def test_it_says_when_it_is_connecting(self) -> None:
+        settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
+        async with (
+            MediaServer() as server,
+            tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source,
+        ):
+            assert not source.is_connecting
+            await read_bytes(source, 10_000)
+            await eventually(lambda: source.is_connecting, "the source connects again")
+
+    async def test_a_link_is_followed_again(self) -> None:
+        async with MediaServer() as server:
+            server.serve("/one", radio(SOUND, stop_after=10_000))
+            server.serve("/two", radio(SOUND))
+            link = server.serve("/link", in_turn(redirect("/one"), redirect("/two")))
+            async with opened(link) as source:
+                assert await read_bytes(source, 20_000) == SOUND[:10_000] * 2
+            assert [request.path for request in server.requests] == ["/link", "/one", "/link", "/two"]
+
+    async def test_closing_while_it_waits_to_connect(self) -> None:
+        settings = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
+        async with MediaServer() as server:
+            async with tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source:
+                await read_bytes(source, 10_000)
+            await server.all_gone()
+            assert len(server.requests) == 1
+
+
+class TestOtherBodies:
+    async def test_a_body_that_is_no_radio_has_an_end(self) -> None:
+        async with MediaServer() as server, opened(server.serve("/a", media(SOUND, ranges=False))) as source:
+            assert not isinstance(source, RadioSource)
+            assert await read_bytes(source, len(SOUND)) == SOUND
+            assert await source.read_at(len(SOUND), 10) == b""
+
+    async def test_a_body_without_length_that_ends_properly_has_ended(self) -> None:
+        answer = media(SOUND, ranges=False, chunked=True)
+        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
+            assert await read_bytes(source, len(SOUND)) == SOUND
+            assert await source.read_at(len(SOUND), 10) == b""
+
+    async def test_a_body_that_is_cut_has_failed(self) -> None:
+        answer = media(SOUND, ranges=False, chunked=True, cut_after=10_000)
+        async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
+            got, error = await read_until_failure(source)
+            assert got == SOUND[:10_000]
+            assert error.failure.code is FailureCode.CONNECTION_LOST
