@@ -10,7 +10,7 @@ from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
-BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
+BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
 
 
 def frame(number: int, tone: int = 0) -> bytes:

@@ -71,7 +71,7 @@ EVERY_KIND: tuple[Message, ...] = (
     TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga \ud800"),
     Titled(1, 2, FAR, ""),
     Audio(1, 2, FAR, 0, 3, FAR, (Mark(MarkKind.END, FAR, 3), Mark(MarkKind.BEGIN, 0, LAST)), b""),
-    Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.BROKE, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
+    Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.INTERRUPTED, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
     Pong(FAR, 12.5),
 )
 

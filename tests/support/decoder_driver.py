@@ -1,4 +1,4 @@
-"""A real decoder process, driven step by step: what the node's side does, without a loop and without players."""
+"""A real decoder process, driven step by step: as the node does, but without a loop and without players."""
 
 import mmap
 import os
@@ -40,7 +40,7 @@ _M = TypeVar("_M", bound=FromDecoder)
 
 
 class DecoderDriver:
-    """Sends orders and collects what comes back. `feeds` answer the wants; one that answers None lets them wait."""
+    """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer."""
 
     def __init__(self, memory_limit_mb: int = 1024) -> None:
         self.feeds: dict[tuple[int, int], Feed] = {}
@@ -76,7 +76,7 @@ class DecoderDriver:
         self.send_bytes(pack(message), descriptor)
 
     def send_bytes(self, data: bytes, descriptor: int | None = None) -> None:
-        """With the first byte goes `descriptor`, which stays the caller's."""
+        """Sends `descriptor` with the first byte. The caller closes it."""
         if descriptor is not None:
             data = data[socket.send_fds(self._socket, [data], [descriptor]) :]
         self._socket.sendall(data)
@@ -116,7 +116,7 @@ class DecoderDriver:
     # What comes back
 
     def step(self) -> list[FromDecoder]:
-        """Waits for messages, answers wants, and returns the others. Raises `EOFError` when the process has ended."""
+        """Waits for messages, answers read requests and returns all. Raises `EOFError` when the process has ended."""
         self._socket.settimeout(PATIENCE_S)
         data = self._socket.recv(1 << 20)
         if not data:
@@ -134,7 +134,7 @@ class DecoderDriver:
         return fresh
 
     def wait_for(self, kind: type[_M], session: int = 1, source: int | None = None) -> _M:
-        """The first message of this kind that was not waited for before."""
+        """The first message of this kind that was not returned before."""
         while True:
             for index, message in enumerate(self.received):
                 if (
@@ -146,11 +146,11 @@ class DecoderDriver:
                     return message
             self.step()
 
-    def wait_until(self, is_so: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
         """Polls what has no message, such as the threads of the process."""
         give_up_s = time.monotonic() + PATIENCE_S
-        while not is_so():
-            assert time.monotonic() < give_up_s, "it did not become so"
+        while not condition():
+            assert time.monotonic() < give_up_s, "the condition did not come true"
             time.sleep(0.01)
 
     def ready(self) -> None:
@@ -211,7 +211,7 @@ class SentAudio:
         self.positions.append(audio.position_samples)
 
     def play(self, frames: int) -> bytes:
-        """Plays on, as far as it goes, to the end of a source without a follower or up to `frames` frames."""
+        """Plays on, up to `frames` frames, or to the end of a source without a next one."""
         while self.frames < frames and not (self.marks and self.marks[-1].kind != 0):
             self._driver.send(Grant(self._session, self._epoch, self.frames, min(self.frames + GRANT_FRAMES, frames)))
             self.take(self._driver.wait_for(Audio, self._session))
@@ -232,7 +232,7 @@ def open_order(
 
 
 def feed_of(data: bytes) -> Feed:
-    """Answers every want from `data` at once."""
+    """Answers every read request from `data` at once."""
     return lambda request: Data(
         request.session, request.source, request.offset, data[request.offset : request.offset + request.length]
     )

@@ -30,7 +30,7 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
 
-BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.BROKE
+BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
 
 _M = TypeVar("_M", bound=FromNode)
 

@@ -18,7 +18,7 @@ class MemorySource:
         self.has_failed = False
         self.append(samples)
         if ends:
-            self.store.finish(is_broken=False)
+            self.store.finish(is_interrupted=False)
 
     def append(self, samples: int) -> None:
         if samples:
@@ -33,7 +33,7 @@ class MemorySource:
 
 
 class SessionBench:
-    """Drives a session as the node does. `frames` and `marks` are what would be sent: the newest plan counts."""
+    """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts."""
 
     def __init__(self, sources: dict[int, MemorySource], filters: Filters | None = None, first_frame: int = 0) -> None:
         self.sources = sources
@@ -46,7 +46,7 @@ class SessionBench:
         self.sent = first_frame
         self.granted = first_frame + GRANT_FRAMES
         self.epoch = 1
-        self.heard_epoch = 1
+        self.sent_epoch = 1
 
     @property
     def end_frame(self) -> int:
@@ -67,10 +67,10 @@ class SessionBench:
         filters: Filters | None = None,
         base_epoch: int | None = None,
     ) -> None:
-        """A plan on what was heard; its frames come with `render`."""
+        """Sends a plan based on the epoch that is being sent; its frames come with `render`."""
         self.epoch += 1
         self.filters = filters or self.filters
-        base_epoch = self.heard_epoch if base_epoch is None else base_epoch
+        base_epoch = self.sent_epoch if base_epoch is None else base_epoch
         after = switch_to or after
         self.session.plan(Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters))
 
@@ -79,7 +79,7 @@ class SessionBench:
         self.plan(self.sent, switch_to=source, following=following)
 
     def render(self) -> list[Audio]:
-        """Takes what the session has to say, and checks what holds for all that it says."""
+        """Takes what the session renders, and checks what must hold for every message."""
         audios = self.session.render()
         for audio in audios:
             assert audio.epoch == self.epoch
@@ -87,8 +87,8 @@ class SessionBench:
             assert audio.frames or audio.marks, "an empty message"
             assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
             assert audio.first_frame <= self.end_frame, "frames are missing"
-            if audio.epoch != self.heard_epoch:
-                self.heard_epoch = audio.epoch
+            if audio.epoch != self.sent_epoch:
+                self.sent_epoch = audio.epoch
                 self.void_from(audio.first_frame)
             assert audio.first_frame == self.end_frame
             for index in range(audio.frames):
@@ -109,7 +109,7 @@ class SessionBench:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""
         self.sent = min(self.sent + frames, self.end_frame)
         self.granted = max(self.granted, self.sent + GRANT_FRAMES)
-        self.session.grant(Grant(1, self.heard_epoch, self.sent, self.granted))
+        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted))
 
     def run(self, frames: int | None = None) -> bytes:
         """Renders and sends until nothing more comes, or `frames` were sent. All PCM so far."""

@@ -1,4 +1,8 @@
-"""Messages as bytes, and bytes as messages. What comes from the other end is checked: it may have gone wrong."""
+"""The wire format between node and decoder process. Received messages are checked: the other end may have a fault.
+
+A message is a header (`<IBI`: bytes of the body, kind, session) and a body. Frequent messages (audio, grants, read
+requests, data) are packed as binary, the others are JSON.
+"""
 
 import json
 import struct
@@ -51,7 +55,7 @@ _T = TypeVar("_T")
 
 
 class BrokenMessage(Exception):
-    """The other end said something that is no message."""
+    """The received bytes are not a valid message."""
 
 
 class _Kind(IntEnum):
@@ -67,7 +71,7 @@ class _Kind(IntEnum):
     PING = 10
     TITLE_AT = 11
     READY = 32
-    WANT = 33
+    READ_REQUEST = 33
     OPENED = 34
     FAILED = 35
     DECODED = 36
@@ -86,20 +90,20 @@ class _Coding(NamedTuple):
 
 
 def pack(message: Message) -> bytes:
-    """The message as bytes for the socket."""
+    """The bytes of `message` for the socket."""
     return _BY_MESSAGE[type(message)].pack(message)
 
 
 class MessageSplitter:
-    """Cuts the bytes that come from a socket into messages."""
+    """Cuts the bytes received from a socket into messages."""
 
     def __init__(self) -> None:
-        self._begun = bytearray()  # the first bytes of a message that is not complete
+        self._begun = bytearray()  # the first bytes of an incomplete message
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
-        """The messages that are complete with `data`. Raises `BrokenMessage`.
+        """The messages that `data` completes. Raises `BrokenMessage`.
 
-        PCM is not copied: an `Audio` is good for as long as `data` is not overwritten.
+        The PCM of an `Audio` is not copied. It is a view into `data`, valid until `data` is overwritten.
         """
         view = memoryview(data)
         while self._begun and view:
@@ -117,7 +121,7 @@ class MessageSplitter:
 
 
 def _end_of_message(data: bytearray | memoryview, start: int) -> int:
-    """Where the message ends that begins at `start`; where its header ends when not all of that is here."""
+    """Where the message that begins at `start` ends; where its header ends as long as that is incomplete."""
     body_start = start + _HEADER.size
     if body_start > len(data):
         return body_start
@@ -139,12 +143,12 @@ def _read(message: memoryview) -> Message:
 
 
 def _in_parts(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
-    """A message of which the body is given in parts, so that audio is copied only once."""
+    """A message whose body is given in parts, so that audio is copied only once."""
     return b"".join((_HEADER.pack(sum(map(len, body)), kind, session), *body))
 
 
 def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
-    """For messages of numbers only: `layout` names them in the order of the class, without the session."""
+    """For messages of numbers only. `layout` is the `struct` format of the fields in their order, without session."""
     numbers = struct.Struct("<" + layout)
     whole = struct.Struct(_HEADER.format + layout)
     names = [field.name for field in fields(message)]
@@ -171,10 +175,10 @@ def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
 
 
 def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
-    """For messages with texts and nested values."""
+    """For messages with text or nested values."""
 
     def pack_json(value: Any) -> bytes:
-        # Texts from hostile files may hold lone surrogates: JSON keeps them inside ASCII escapes.
+        # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
         return _in_parts(kind, value.session, json.dumps(asdict(value)).encode("ascii"))
 
     def read(session: int, body: memoryview) -> Message:
@@ -222,19 +226,19 @@ def _read_data(session: int, body: memoryview) -> Data:
 
 
 def _built(wanted: type[_T], values: object) -> _T:
-    """The dataclass from what JSON gave. Raises `ValueError`, `TypeError` or `KeyError` when a field does not fit."""
+    """Builds the dataclass from parsed JSON. Raises `ValueError`, `TypeError` or `KeyError` for a wrong field."""
     if not isinstance(values, dict):
         raise TypeError(f"{wanted.__name__} is not an object")
     built: dict[str, object] = {}
     for field in fields(cast(Any, wanted)):
-        value = _NESTED.get(field.type, _as_it_is)(values[field.name])
+        value = _NESTED.get(field.type, _unchanged)(values[field.name])
         if not isinstance(value, cast(type, field.type)):
             raise TypeError(f"{field.name} is {value!r:.100}")
         built[field.name] = value
     return wanted(**built)
 
 
-def _as_it_is(value: object) -> object:
+def _unchanged(value: object) -> object:
     return value
 
 
@@ -263,7 +267,7 @@ _CODINGS: Final = (
     _flat(_Kind.FLUSH, Flush),
     _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READY, Ready),
-    _flat(_Kind.WANT, ReadRequest, "IQI"),
+    _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
     _flat(_Kind.DECODED, Decoded, "I"),
     _flat(_Kind.PONG, Pong, "Qd"),
     _as_json(_Kind.OPEN_SESSION, OpenSession),

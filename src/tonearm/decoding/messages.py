@@ -1,11 +1,10 @@
-"""What the node and a decoder process say to each other.
+"""The messages between the node and a decoder process. `message_coding` says how they look on the wire.
 
-Both ends speak over one stream socket. A message is a header (`<IBI`: bytes of the body, kind, session) and a body.
-Frequent messages (audio, grants, read requests, data) are packed by hand, the others are JSON. A descriptor travels
-beside the first byte of its `OpenSource` message.
+The node orders, the decoder renders and reports, both over one stream socket. The descriptor of a file travels beside
+the first byte of its `OpenSource` message.
 
-Frames are numbered for the life of a session. An epoch is one plan of what they hold: a new plan begins at a frame
-that was not sent yet, and frames of older epochs from there on are void.
+Frames are numbered for the life of a session. Each plan begins a new epoch at a frame that was not sent yet; frames of
+older epochs from that frame on are void.
 """
 
 from dataclasses import dataclass
@@ -17,20 +16,20 @@ from tonearm.core.filters import Filters
 from tonearm.core.track_info import SourceFacts
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
-# How far the decoder may render ahead of what was sent. Half of it costs a tenth more CPU a frame at 50 players, for
-# more messages and more wake-ups; a change is heard as soon, because it is rendered anew from the next frame on.
+# How far the decoder may render ahead of the frames that were sent. Half of it costs a tenth more CPU a frame at 50
+# players, for more messages and wake-ups. A change is heard as soon, because frames are rendered again for it.
 GRANT_FRAMES: Final = 20
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 
-# Shared memory in which the process writes down what it works on: 8 bytes for each piece of work that can go on at
-# once, `session << 32 | source`, or 0. The first is the decoding turn, the others are openings.
+# Shared memory in which the process writes down what it works on, so that a crash has a suspect: 8 bytes for each slot
+# of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the others are for opening.
 SUSPECT_SLOTS: Final = 3
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Node: a player's session begins, its next frame being `first_frame` of `epoch`."""
+    """Node: begin a player's session with frame `first_frame` of `epoch`."""
 
     session: int
     epoch: int
@@ -40,16 +39,18 @@ class OpenSession:
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
+    """Node: end a session and drop its sources."""
+
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """Node: open this source and decode ahead, from `start_sample` (48 kHz) on.
+    """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on.
 
-    A live source is joined where it is now, and its samples are counted on from `start_sample`.
-    With `has_descriptor` the file's descriptor comes with the message; without, a `ReadRequest` asks for the bytes.
-    A probe is opened only: nothing of it is decoded ahead.
+    A live source is joined at its present position, and its first sample is numbered `start_sample`.
+    With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
+    A probe is only opened, not decoded.
     """
 
     session: int
@@ -66,13 +67,15 @@ class OpenSource:
 
 @dataclass(frozen=True, slots=True)
 class DropSource:
+    """Node: stop decoding a source. Its samples stay until no frame can need them any more."""
+
     session: int
     source: int
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Node: bytes from `offset`, the answer to a `ReadRequest`; none at the end of the source."""
+    """Node: the answer to a `ReadRequest`: bytes from `offset` on; empty at the end of the source."""
 
     session: int
     source: int
@@ -82,7 +85,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class DataFailed:
-    """Node: the bytes asked for cannot be had."""
+    """Node: the requested bytes cannot be had."""
 
     session: int
     source: int
@@ -91,7 +94,7 @@ class DataFailed:
 
 @dataclass(frozen=True, slots=True)
 class TitleAt:
-    """Node: what begins at this offset of the source has this title. Comes before the bytes."""
+    """Node: the audio from this byte offset of a live source on has this title. Sent before the bytes."""
 
     session: int
     source: int
@@ -101,10 +104,10 @@ class TitleAt:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Node: what the frames from `at_frame` on hold, as `epoch`.
+    """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
-    Up to `at_frame` the frames of `base_epoch` were or will be sent. `switch_to` cuts to a source (`None`: what
-    sounds at `at_frame` goes on; 0: nothing sounds); `following` joins `after` when that one ends.
+    Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
+    silence; None: the current source continues). The source `following` joins at the end of the source `after`.
     """
 
     session: int
@@ -119,9 +122,9 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Node: frames before `sent` are gone, frames before `granted` may be rendered, both of `epoch`.
+    """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
-    When nobody listens (`has_listeners` false) they are only counted: no filters run and no PCM is sent.
+    Without listeners frames are only counted: no filters run and `Audio` has no PCM.
     """
 
     session: int
@@ -133,13 +136,15 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Node: do not wait for the following source any more; fill the last frame with silence."""
+    """Node: fill the last frame with silence instead of waiting for the source that follows."""
 
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
+    """Node: answer with a `Pong` of the same number."""
+
     number: int
 
 
@@ -149,16 +154,16 @@ FromNode: TypeAlias = (
 
 
 class MarkKind(IntEnum):
-    """What happens to a source at a frame. Marks of one frame are told in the order given."""
+    """What happens to a source at a frame. Marks of one frame are in the order in which they happen."""
 
     BEGIN = 0  # its first sample is in this frame
-    END = 1  # its last sample was before this frame, or is in it when another source begins there
-    BROKE = 2  # as END, but because it broke off; the reason came before in a `Failed`
+    END = 1  # its last sample is before this frame, or in it if another source begins in this frame
+    INTERRUPTED = 2  # as END, but because it failed; a `Failed` with the reason was sent before
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Decoder: started and listening."""
+    """Decoder: the process has started and takes orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,8 @@ class ReadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
+    """Decoder: a source is open, and these are its facts."""
+
     session: int
     source: int
     facts: SourceFacts
@@ -180,7 +187,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Decoder: a source cannot be opened, or breaks off after what was decoded (`gave_audio`)."""
+    """Decoder: a source cannot be opened, or was interrupted after it had given audio (`gave_audio`)."""
 
     session: int
     source: int
@@ -190,7 +197,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Decoder: a source is decoded to its end; its last samples wait to be rendered."""
+    """Decoder: a source is decoded to its end. Its last samples may not be rendered yet."""
 
     session: int
     source: int
@@ -198,7 +205,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Titled:
-    """Decoder: from this sample of the source on, something with this title is heard."""
+    """Decoder: the audio from this sample of a live source on has this title."""
 
     session: int
     source: int
@@ -208,7 +215,8 @@ class Titled:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`offset_samples`: how many samples of the frame come before the first one of a source that begins in it."""
+    """A source begins or ends at a frame. `offset_samples`: the samples of the frame before the first of a source that
+    begins in it."""
 
     kind: MarkKind
     frame: int
@@ -218,9 +226,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Decoder: rendered frames, in order. `source` and `position_samples` tell where the first one stands.
+    """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
+    the first sample.
 
-    What was received has its `pcm` still where it was received, to be used before more is.
+    In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
     session: int
@@ -235,7 +244,7 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """Decoder: alive. `busy_s` is how long the oldest piece of work has been at it without a pause."""
+    """Decoder: the answer to a `Ping`. `busy_s`: for how long the slot that is held longest has been held."""
 
     number: int
     busy_s: float

@@ -1,4 +1,4 @@
-"""Endless streams as the decoder sees them: how little it needs to begin, and what it says is heard from where on."""
+"""Endless streams as the decoder sees them: how little it needs to begin, and what it says is changes from where on."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +7,7 @@ import pytest
 from tests.support.audio_files import Signal, encoded, mp3, music, opus, tone, vorbis
 from tests.support.media_files import UnseekableReader, loudest_hz, samples_of
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.facts import HeardTitle, StreamTitles
+from tonearm.decoding.worker.facts import StreamTitles, TitleChange
 from tonearm.decoding.worker.media import Media, MediaReader, open_media
 
 
@@ -55,14 +55,14 @@ def test_ogg_needs_its_first_pages_only() -> None:
     assert reader.tell() <= len(file) / 5 * 0.8
 
 
-def heard_titles(media: Media, titles: StreamTitles) -> tuple[list[HeardTitle], bytes]:
-    heard: list[HeardTitle] = []
+def title_changes(media: Media, titles: StreamTitles) -> tuple[list[TitleChange], bytes]:
+    changes: list[TitleChange] = []
     pcm = b""
     while part := media.decode(4800):
         pcm += part
-        heard += titles.take_heard()
+        changes += titles.take_changes()
     media.close()
-    return heard, pcm
+    return changes, pcm
 
 
 @pytest.mark.parametrize("make", [opus, vorbis, ogg_flac])
@@ -72,9 +72,9 @@ def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -
     file += make(tone(880, 2.0), tags={"title": "Two"})
     media = open_live(UnseekableReader(file), titles)
     assert (media.facts.title, media.facts.author, media.facts.is_stream) == ("Band - One", None, True)
-    heard, pcm = heard_titles(media, titles)
-    assert [title.title for title in heard if title.title != "Band - One"] == ["Two"]
-    change = heard[-1].sample
+    changes, pcm = title_changes(media, titles)
+    assert [title.title for title in changes if title.title != "Band - One"] == ["Two"]
+    change = changes[-1].sample
     samples = samples_of(pcm)
     assert abs(change / SAMPLE_RATE_HZ - 2.0) < 0.2
     assert 350 < loudest_hz(samples[change - 24_000 : change - 9600]) < 500
@@ -87,9 +87,9 @@ def test_a_title_at_an_offset_has_listeners_with_the_sound_that_lies_there(make:
     titles = StreamTitles()
     titles.expect(len(first), "Two")
     media = open_live(UnseekableReader(first + second), titles)
-    heard, pcm = heard_titles(media, titles)
-    assert [title.title for title in heard] == ["Two"]
-    change, samples = heard[0].sample, samples_of(pcm)
+    changes, pcm = title_changes(media, titles)
+    assert [title.title for title in changes] == ["Two"]
+    change, samples = changes[0].sample, samples_of(pcm)
     assert abs(change / SAMPLE_RATE_HZ - 3.0) < 0.25
     assert 350 < loudest_hz(samples[change - 24_000 : change - 9600]) < 500
     assert 750 < loudest_hz(samples[change + 9600 : change + 24_000]) < 950
@@ -99,8 +99,8 @@ def test_of_titles_that_came_at_once_the_last_one_has_listeners() -> None:
     titles = StreamTitles()
     for offset in (5000, 5001, 5002):
         titles.expect(offset, str(offset))
-    heard, _ = heard_titles(open_live(UnseekableReader(radio_mp3(tone(440, 2.0, 44_100))), titles), titles)
-    assert [title.title for title in heard] == ["5002"]
+    changes, _ = title_changes(open_live(UnseekableReader(radio_mp3(tone(440, 2.0, 44_100))), titles), titles)
+    assert [title.title for title in changes] == ["5002"]
 
 
 @pytest.mark.parametrize("make", [radio_mp3, adts, opus, vorbis])
@@ -108,7 +108,7 @@ def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal]
     """The bytes before stop anywhere, and those after begin as a server begins for a new listener."""
     first, second = make(tone(440, 3.0, 48_000 if make in (opus, vorbis) else 44_100)), make(tone(880, 3.0, 48_000))
     media = open_live(UnseekableReader(first[: len(first) * 2 // 3 + 7] + second))
-    _, pcm = heard_titles(media, StreamTitles())
+    _, pcm = title_changes(media, StreamTitles())
     samples = samples_of(pcm)
     assert len(samples) / SAMPLE_RATE_HZ > 4.0
     assert loudest_hz(samples[-48_000:-9600]) > 700

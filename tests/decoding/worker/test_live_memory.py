@@ -24,10 +24,10 @@ def listen(driver: DecoderDriver, frames: int, *, up_to: int) -> int:
 def test_a_decoder_that_plays_radio_stays_as_large_as_it_is() -> None:
     sound = mp3(music(10.0, 44_100), bit_rate=320_000, options={"write_xing": "0", "id3v2_version": "0"})
 
-    def station(want: ReadRequest) -> Data:
-        driver.send(TitleAt(1, 1, want.offset, f"title at {want.offset}"))
-        start = want.offset % len(sound)
-        return Data(1, 1, want.offset, (sound[start:] + sound)[: want.length])
+    def station(request: ReadRequest) -> Data:
+        driver.send(TitleAt(1, 1, request.offset, f"title at {request.offset}"))
+        start = request.offset % len(sound)
+        return Data(1, 1, request.offset, (sound[start:] + sound)[: request.length])
 
     with running_decoder() as driver:
         driver.open_session()

@@ -1,4 +1,4 @@
-"""Sources that cannot be played, or not to their end: what the user is told, and what is still heard."""
+"""Sources that cannot be played, or not to their end: the error for the user, and the audio that is decoded anyway."""
 
 import io
 import random
@@ -155,8 +155,8 @@ def test_endless_junk(then: bytes) -> None:
 
 def test_sound_that_turns_into_endless_junk_ends_with_an_error() -> None:
     media = open_bytes(b"", reader=EndlessReader(opus(music()), then=b"OggS\x00\x01"))
-    heard, error = decode_until_error(media)
-    assert len(heard) >= 47_000
+    decoded, error = decode_until_error(media)
+    assert len(decoded) >= 47_000
     assert error.failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)
 
 
@@ -193,9 +193,9 @@ def test_sound_that_becomes_only_bad_packets_ends_as_corrupt_after_what_was_good
     for at, next_at in pairwise(frames):
         file[at + 10 : next_at] = noise.bytes(next_at - at - 10)
     media = open_bytes(bytes(file))
-    heard, error = decode_until_error(media)
+    decoded, error = decode_until_error(media)
     assert error.failure.code is FailureCode.CORRUPT
-    assert len(heard) > 5 * 48_000
+    assert len(decoded) > 5 * 48_000
     with pytest.raises(PlayError):
         media.decode(4800)
 

@@ -1,4 +1,4 @@
-"""Each format end to end: what goes into the file is heard, aligned, at the right pitch and length."""
+"""Each format from file to PCM: the decoded audio is aligned with the signal, at the right pitch and length."""
 
 from collections.abc import Callable
 
@@ -190,7 +190,7 @@ def test_a_chained_ogg_stream_plays_all_its_links() -> None:
 @pytest.mark.parametrize("movflags", ["frag_keyframe+empty_moov+default_base_moof", "cmaf+dash+delay_moov"])
 @pytest.mark.parametrize("is_live", [False, True])
 def test_mp4_in_fragments_is_read_in_order_to_its_end(movflags: str, is_live: bool) -> None:
-    """libav takes the first fragment's length for the whole's, as long as it cannot jump to the others."""
+    """libav takes the first fragment's length for that of the file if the reader is not seekable."""
     options = {"movflags": movflags, "frag_duration": "500000"}
     file = encoded("mp4", "aac", tone(440, 2.0), options=options)
     media = open_bytes(file, reader=UnseekableReader(file), is_live=is_live)

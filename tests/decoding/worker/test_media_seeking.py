@@ -1,4 +1,4 @@
-"""Jumps within a source are exact: what follows is what follows there when it is decoded from its start."""
+"""Seeks are exact: the audio after a seek is that of a continuous decode from there on."""
 
 from collections.abc import Callable
 
@@ -13,8 +13,8 @@ SECONDS = 12.0
 MUSIC_44 = music(SECONDS, 44_100)
 MUSIC_48 = music(SECONDS)
 
-# Where to jump one after the other, in samples at 48 kHz: back, forth, near both ends.
-JUMPS = (300_001, 1, 511_111, 575_900, 999)
+# Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
+SEEKS = (300_001, 1, 511_111, 575_900, 999)
 
 FILES: dict[str, Callable[[], bytes]] = {
     "wav": lambda: wav(MUSIC_48),
@@ -42,17 +42,17 @@ FILES: dict[str, Callable[[], bytes]] = {
     "aac in mpegts": lambda: encoded("mpegts", "aac", MUSIC_44, 44_100, codec_options={"aac_pns": "0"}),
 }
 
-# Here nothing lies before the first packet, and AAC blends it with whatever the decoder held: a few steps of 65536.
+# They have no packet before the first, and AAC overlaps it with whatever the decoder held: a few steps of 65536.
 FIRST_PACKET_DIFFERS = ("aac alone", "aac in mpegts")
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_after_a_jump_comes_what_comes_there(kind: str) -> None:
+def test_a_seek_gives_the_audio_of_a_continuous_decode(kind: str) -> None:
     file = FILES[kind]()
     whole = decode_bytes(file)
     media = open_bytes(file)
     assert media.facts.is_seekable
-    for sample in JUMPS:
+    for sample in SEEKS:
         media.seek(sample)
         assert_same(decode_rest(media), whole[sample:], steps=40 if kind in FIRST_PACKET_DIFFERS else 1)
 
@@ -63,7 +63,7 @@ def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:
     assert np.abs(got.astype(int) - wanted.astype(int)).max() <= steps
 
 
-def test_a_jump_in_the_middle_of_decoding_leaves_nothing_of_the_old_place() -> None:
+def test_a_seek_in_the_middle_of_decoding_leaves_nothing_of_the_old_position() -> None:
     file = flac(MUSIC_48)
     media = open_bytes(file)
     media.decode(10_000)
@@ -71,7 +71,7 @@ def test_a_jump_in_the_middle_of_decoding_leaves_nothing_of_the_old_place() -> N
     assert_same(decode_rest(media), decode_bytes(file)[48_000:])
 
 
-def test_behind_the_end_is_the_end_and_one_can_jump_back() -> None:
+def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
     file = mp3(MUSIC_44)
     media = open_bytes(file)
     media.seek(int(SECONDS * 48_000) + 48_000)
@@ -80,7 +80,7 @@ def test_behind_the_end_is_the_end_and_one_can_jump_back() -> None:
     assert_same(decode_rest(media), decode_bytes(file)[5000:])
 
 
-def test_a_jump_in_a_source_without_ranges_says_why_it_cannot() -> None:
+def test_a_seek_in_a_source_without_ranges_fails_with_the_reason() -> None:
     file = flac(music())
     media = open_bytes(file, reader=UnseekableReader(file))
     with pytest.raises(PlayError, match="range requests") as caught:

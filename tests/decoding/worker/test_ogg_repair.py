@@ -7,36 +7,36 @@ import pytest
 
 from tests.support.audio_files import music, opus, tone
 from tests.support.media_files import UnseekableReader, decode_bytes, decode_rest, loudest_hz, open_bytes
-from tonearm.decoding.worker.ogg_repair import OggMender
+from tonearm.decoding.worker.ogg_repair import OggRepairer
 
 FILE = opus(music(5.0))
 
 
-def read_all(reader: OggMender, chunk_bytes: int = 1000) -> bytes:
+def read_all(reader: OggRepairer, chunk_bytes: int = 1000) -> bytes:
     return b"".join(iter(lambda: reader.read(chunk_bytes), b""))
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 27, 1000, 100_000])
 def test_a_whole_file_passes_byte_for_byte(chunk_bytes: int) -> None:
-    assert read_all(OggMender(io.BytesIO(FILE)), chunk_bytes) == FILE
+    assert read_all(OggRepairer(io.BytesIO(FILE)), chunk_bytes) == FILE
 
 
 @pytest.mark.parametrize(
     "file", [b"", b"Og", b"OggS", b"OggS" * 3000, bytes(100_000), FILE[5:], FILE[:-100], b"x" + FILE]
 )
 def test_what_is_not_pages_passes_as_it_is(file: bytes) -> None:
-    assert read_all(OggMender(io.BytesIO(file))) == file
+    assert read_all(OggRepairer(io.BytesIO(file))) == file
 
 
 def test_after_a_jump_reading_goes_on_there() -> None:
-    mender = OggMender(io.BytesIO(FILE))
-    first = mender.read(100)
-    assert mender.tell() == len(first)
-    assert mender.seek(10_001) == 10_001
-    assert mender.tell() == 10_001
-    assert mender.read(500) == FILE[10_001:10_501]
-    assert mender.seek(-50, io.SEEK_END) == len(FILE) - 50
-    assert read_all(mender) == FILE[-50:]
+    repairer = OggRepairer(io.BytesIO(FILE))
+    first = repairer.read(100)
+    assert repairer.tell() == len(first)
+    assert repairer.seek(10_001) == 10_001
+    assert repairer.tell() == 10_001
+    assert repairer.read(500) == FILE[10_001:10_501]
+    assert repairer.seek(-50, io.SEEK_END) == len(FILE) - 50
+    assert read_all(repairer) == FILE[-50:]
 
 
 def damaged(file: bytes, flips: int) -> bytes:

@@ -10,7 +10,7 @@ from tonearm.decoding.worker.timeline import PcmStore
 
 
 def numbered(start: int, count: int) -> bytes:
-    """Sample blocks that each tell their number."""
+    """Sample blocks that each hold their number."""
     return np.arange(start, start + count, dtype="<u4").tobytes()
 
 
@@ -41,14 +41,14 @@ def test_any_part_is_read_as_it_was_written(lengths: list[int], data: st.DataObj
 
 
 @pytest.mark.parametrize(("start", "count"), [(0, 1), (9, 1), (9, 2), (25, 16), (40, 1), (100, 1)])
-def test_samples_that_are_not_here_are_an_error(start: int, count: int) -> None:
+def test_reading_samples_that_the_store_does_not_hold_is_an_error(start: int, count: int) -> None:
     store = filled(0, 10, 30)
     store.release_before(10)
     with pytest.raises(LookupError, match="of a store of 10 to 40"):
         store.read(start, count)
 
 
-def test_only_what_lies_wholly_before_is_forgotten() -> None:
+def test_only_chunks_wholly_before_are_released() -> None:
     store = filled(0, 10, 10, 10)
     store.release_before(19)
     assert store.oldest == 10
@@ -61,15 +61,15 @@ def test_only_what_lies_wholly_before_is_forgotten() -> None:
     assert store.read(30, 5) == numbered(30, 5)
 
 
-def test_an_end_is_whole_or_broken() -> None:
-    whole, broken = PcmStore(0), PcmStore(0)
-    whole.finish(is_broken=False)
-    broken.finish(is_broken=True)
-    assert (whole.is_finished, whole.is_broken) == (True, False)
-    assert (broken.is_finished, broken.is_broken) == (True, True)
+def test_a_store_finishes_at_an_end_or_an_interruption() -> None:
+    whole, interrupted = PcmStore(0), PcmStore(0)
+    whole.finish(is_interrupted=False)
+    interrupted.finish(is_interrupted=True)
+    assert (whole.is_finished, whole.is_interrupted) == (True, False)
+    assert (interrupted.is_finished, interrupted.is_interrupted) == (True, True)
 
 
-def test_what_end_tells_can_be_read_while_another_thread_writes() -> None:
+def test_samples_before_end_can_be_read_while_another_thread_appends() -> None:
     store = PcmStore(0)
     count = 3000
 

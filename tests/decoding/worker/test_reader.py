@@ -16,19 +16,19 @@ PATIENCE_S = 30.0
 
 
 class Node:
-    """A reader with its node: wants are noted, and answered as the test says."""
+    """A reader with its node: requests are noted, and answered as the test says."""
 
     def __init__(self, *, size_bytes: int | None = len(BYTES), is_seekable: bool = True, answers: bool = True) -> None:
-        self.wants: list[int] = []
+        self.requests: list[int] = []
         self.waits: list[str] = []
-        self.asked: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.request_queue: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.answers = answers
         self.reader = RequestingReader(
             size_bytes,
             is_seekable,
             self._request_read,
-            lambda: self.waits.append("pause"),
-            lambda: self.waits.append("resume"),
+            lambda: self.waits.append("release"),
+            lambda: self.waits.append("acquire"),
         )
 
     def answer(self, offset: int) -> None:
@@ -36,8 +36,8 @@ class Node:
 
     def _request_read(self, offset: int, length: int) -> None:
         assert length == DATA_CHUNK_BYTES
-        self.wants.append(offset)
-        self.asked.put(offset)
+        self.requests.append(offset)
+        self.request_queue.put(offset)
         if self.answers:
             self.answer(offset)
 
@@ -77,39 +77,39 @@ def test_everything_is_read_in_order(n: int) -> None:
     node = Node()
     assert all_of(node.reader, n) == BYTES
     assert node.reader.tell() == len(BYTES)
-    assert node.wants == [0, 65_536, 131_072, 196_608, 240_000]
+    assert node.requests == [0, 65_536, 131_072, 196_608, 240_000]
 
 
-def test_never_more_than_asked_for() -> None:
+def test_a_read_never_returns_more_than_n_bytes() -> None:
     node = Node()
     assert len(node.reader.read(7)) == 7
     assert node.reader.read(0) == b""
     assert len(node.reader.read(10**9)) <= DATA_CHUNK_BYTES
 
 
-def test_one_chunk_is_on_its_way_while_another_is_read() -> None:
+def test_one_chunk_is_requested_while_another_is_read() -> None:
     node = Node(answers=False)
     first = Reading(node.reader)
-    assert node.asked.get(timeout=PATIENCE_S) == 0
+    assert node.request_queue.get(timeout=PATIENCE_S) == 0
     node.answer(0)
     assert first.result() == BYTES[:100]
-    assert node.wants == [0, 65_536]  # asked for before it is needed …
+    assert node.requests == [0, 65_536]  # requested before it is needed …
     node.reader.read(60_000)
-    assert node.wants == [0, 65_536]  # … and only one
+    assert node.requests == [0, 65_536]  # … and only one
 
 
-def test_a_chunk_that_is_here_already_is_taken_without_a_wait() -> None:
+def test_a_chunk_that_has_arrived_is_read_without_a_wait() -> None:
     node = Node()
     all_of(node.reader, 5000)
     assert node.waits == []
 
 
-def test_the_end_is_asked_for_once() -> None:
+def test_the_end_is_requested_once() -> None:
     node = Node(size_bytes=None, is_seekable=False)
     all_of(node.reader, 5000)
-    wants = len(node.wants)
+    requests = len(node.requests)
     assert [node.reader.read(100) for _ in range(5)] == [b""] * 5
-    assert len(node.wants) == wants
+    assert len(node.requests) == requests
 
 
 def test_after_the_end_it_can_go_back() -> None:
@@ -124,23 +124,23 @@ def test_after_the_end_it_can_go_back() -> None:
 def test_an_empty_source_ends_at_once() -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
-    node.asked.get(timeout=PATIENCE_S)
+    node.request_queue.get(timeout=PATIENCE_S)
     node.reader.deliver(0, b"")
     assert reading.result() == b""
 
 
-def test_seeking_within_the_chunk_asks_for_nothing() -> None:
+def test_seeking_within_the_chunk_requests_nothing() -> None:
     node = Node()
     node.reader.read(100)
-    wants = list(node.wants)
+    requests = list(node.requests)
     assert node.reader.seek(50_000) == 50_000
     assert node.reader.read(4) == BYTES[50_000:50_004]
     assert node.reader.seek(-4, os.SEEK_CUR) == 50_000
     assert node.reader.read(4) == BYTES[50_000:50_004]
-    assert node.wants == wants
+    assert node.requests == requests
 
 
-def test_seeking_elsewhere_asks_for_that_place() -> None:
+def test_seeking_elsewhere_requests_that_offset() -> None:
     node = Node()
     node.reader.read(100)
     assert node.reader.seek(-8, os.SEEK_END) == len(BYTES) - 8
@@ -160,17 +160,17 @@ def test_seeking_where_that_is_not_possible_is_an_os_error() -> None:
         node.reader.seek(-1)
 
 
-def test_late_bytes_of_an_older_want_are_left_out() -> None:
+def test_late_bytes_of_an_older_request_are_ignored() -> None:
     node = Node(answers=False)
     first = Reading(node.reader)
-    node.asked.get(timeout=PATIENCE_S)
+    node.request_queue.get(timeout=PATIENCE_S)
     node.answer(0)
     first.result()
-    assert node.asked.get(timeout=PATIENCE_S) == 65_536
+    assert node.request_queue.get(timeout=PATIENCE_S) == 65_536
 
     node.reader.seek(150_000)
     reading = Reading(node.reader)
-    assert node.asked.get(timeout=PATIENCE_S) == 150_000
+    assert node.request_queue.get(timeout=PATIENCE_S) == 150_000
     node.answer(65_536)
     node.answer(0)
     assert reading.is_going_on
@@ -182,26 +182,26 @@ def test_late_bytes_of_an_older_want_are_left_out() -> None:
     assert rest.result() == BYTES[150_100 : 150_000 + DATA_CHUNK_BYTES]
 
 
-def test_a_turn_is_given_up_around_every_wait() -> None:
+def test_the_slot_is_released_around_every_wait() -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
-    node.asked.get(timeout=PATIENCE_S)
+    node.request_queue.get(timeout=PATIENCE_S)
     node.answer(0)
     reading.result()
-    assert node.waits in (["pause", "resume"], [])  # [] when the answer was faster than the wait
+    assert node.waits in (["release", "acquire"], [])  # [] when the answer was faster than the wait
     node.waits.clear()
     node.reader.read(10**6)
     reading = Reading(node.reader)
-    while node.waits != ["pause"]:
+    while node.waits != ["release"]:
         assert reading.is_going_on
     node.answer(65_536)
     reading.result()
-    assert node.waits == ["pause", "resume"]
+    assert node.waits == ["release", "acquire"]
 
 
 def test_a_failure_comes_after_the_bytes_before_it() -> None:
     node = Node()
-    node.reader.read(100)  # the second chunk is here as well
+    node.reader.read(100)  # the second chunk has arrived as well
     node.answers = False
     node.reader.fail(LOST)
     whole = b"".join(node.reader.read(50_000) for _ in range(4))
@@ -212,28 +212,28 @@ def test_a_failure_comes_after_the_bytes_before_it() -> None:
         assert caught.value.failure == LOST
 
 
-def test_a_failure_ends_a_wait_and_takes_the_turn_again() -> None:
+def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
-    node.asked.get(timeout=PATIENCE_S)
+    node.request_queue.get(timeout=PATIENCE_S)
     node.reader.fail(LOST)
     with pytest.raises(PlayError, match="connection was lost"):
         reading.result()
-    assert node.waits in (["pause", "resume"], [])
+    assert node.waits in (["release", "acquire"], [])
 
 
 def test_dropping_ends_a_wait() -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
-    while node.waits != ["pause"]:
+    while node.waits != ["release"]:
         assert reading.is_going_on
     node.reader.drop()
     with pytest.raises(Dropped):
         reading.result()
-    assert node.waits == ["pause", "resume"]
+    assert node.waits == ["release", "acquire"]
 
 
-def test_a_dropped_reader_reads_no_more_even_of_what_it_has() -> None:
+def test_a_dropped_reader_reads_no_more_even_of_its_chunk() -> None:
     node = Node()
     node.reader.read(100)
     node.reader.drop()
@@ -264,7 +264,7 @@ def test_the_position_of_the_descriptor_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "bytes"
     path.write_bytes(BYTES)
     descriptor = os.open(path, os.O_RDONLY)
-    shared = os.dup(descriptor)  # what the node keeps has the same position
+    shared = os.dup(descriptor)  # shares its position, as a descriptor that the node keeps would
     reader = DescriptorReader(descriptor, len(BYTES))
     reader.read(5000)
     assert os.lseek(shared, 0, os.SEEK_CUR) == 0

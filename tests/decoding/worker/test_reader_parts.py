@@ -22,11 +22,11 @@ class Parts:
         is_seekable: bool = False,
     ) -> None:
         self._answers = [answer for part in parts for answer in (part, b"")]
-        self.wants = 0
+        self.requests = 0
         self.reader = RequestingReader(size_bytes, is_seekable, self._request_read, lambda: None, lambda: None)
 
     def _request_read(self, offset: int, length: int) -> None:
-        self.wants += 1
+        self.requests += 1
         answer = self._answers.pop(0) if self._answers else b""
         if isinstance(answer, PlayFailure):
             self.reader.fail(answer)
@@ -68,9 +68,9 @@ def test_a_part_is_not_left_before_its_end() -> None:
 def test_only_what_may_have_parts_is_asked_for_them(size_bytes: int | None, is_seekable: bool) -> None:
     parts = Parts([b"first part", b"second"], size_bytes=size_bytes, is_seekable=is_seekable)
     read_part(parts.reader)
-    wants = parts.wants
+    requests = parts.requests
     assert not parts.reader.begin_next_part()
-    assert parts.wants == wants
+    assert parts.requests == requests
 
 
 def test_a_failure_instead_of_a_part() -> None:

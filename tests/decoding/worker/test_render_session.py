@@ -41,7 +41,7 @@ def frames_of(pcm: bytes, start: int, stop: int) -> bytes:
 # One source
 
 
-def test_nothing_sounds_before_a_plan_says_so() -> None:
+def test_nothing_is_rendered_before_a_plan() -> None:
     bench = bench_of(SECOND)
     assert bench.render() == []
 
@@ -99,12 +99,12 @@ def test_a_frame_waits_until_all_its_samples_are_decoded() -> None:
     bench.render()
     assert bench.end_frame == 1
     source.append(FRAME_SAMPLES)
-    source.store.finish(is_broken=False)
+    source.store.finish(is_interrupted=False)
     assert bench.run() == padded(whole(bench, 1))
     assert bench.marks == [begin(0, 1), end(3, 1)]
 
 
-def test_a_source_that_starts_in_its_middle_says_where() -> None:
+def test_a_source_that_starts_in_its_middle_reports_its_position() -> None:
     source = MemorySource(1, 5 * FRAME_SAMPLES, start_sample=123_456, ends=True)
     bench = SessionBench({1: source})
     bench.play(1)
@@ -121,14 +121,14 @@ def test_positions_follow_the_frames() -> None:
             assert (audio.source, audio.position_samples) == (1, audio.first_frame * FRAME_SAMPLES)
 
 
-def test_a_source_that_breaks_off_is_rendered_to_its_last_sample() -> None:
+def test_an_interrupted_source_is_rendered_to_its_last_sample() -> None:
     source = MemorySource(1, SECOND + 5)
     bench = SessionBench({1: source})
     bench.play(1)
     bench.run()
-    source.store.finish(is_broken=True)
+    source.store.finish(is_interrupted=True)
     assert bench.run() == padded(whole(bench, 1))
-    assert bench.marks == [begin(0, 1), Mark(MarkKind.BROKE, 51, 1)]
+    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 51, 1)]
 
 
 def test_a_source_that_ends_without_a_sample_has_no_begin() -> None:
@@ -144,7 +144,7 @@ def test_a_source_that_ends_without_a_sample_has_no_begin() -> None:
     assert waiting.marks == [end(0, 1), begin(0, 2), end(50, 2)]
 
 
-def test_a_source_that_is_not_opened_yet_is_waited_for() -> None:
+def test_frames_wait_for_a_source_that_is_not_open_yet() -> None:
     bench = SessionBench({})
     bench.play(1)
     assert bench.render() == []
@@ -187,25 +187,25 @@ def test_sources_join_sample_for_sample(lengths: tuple[int, ...]) -> None:
     assert bench.marks == expected
 
 
-def test_the_last_frame_waits_for_a_follower_that_is_being_opened() -> None:
+def test_the_last_frame_waits_for_the_next_source_while_it_is_opened() -> None:
     bench = bench_of(2 * FRAME_SAMPLES + 300)
     bench.play(1, following=2)
     bench.run()
     assert bench.end_frame == 2
     assert bench.marks == [begin(0, 1)]
-    follower = bench.sources[2] = MemorySource(2)
+    next_source = bench.sources[2] = MemorySource(2)
     bench.run()
     assert bench.end_frame == 2
-    follower.append(100)
+    next_source.append(100)
     bench.run()
     assert bench.end_frame == 2
-    follower.append(SECOND)
-    follower.store.finish(is_broken=False)
+    next_source.append(SECOND)
+    next_source.store.finish(is_interrupted=False)
     assert bench.run() == padded(whole(bench, 1, 2))
     assert bench.marks == [begin(0, 1), end(2, 1), begin(2, 2, 300), end(frame_count(SECOND + 400) + 2, 2)]
 
 
-def test_a_follower_is_waited_for_at_the_end_of_a_frame_too() -> None:
+def test_the_end_of_a_whole_frame_waits_for_the_next_source_too() -> None:
     bench = bench_of(2 * FRAME_SAMPLES)
     bench.play(1, following=2)
     bench.run()
@@ -229,7 +229,7 @@ def test_flush_fills_the_last_frame_with_silence() -> None:
     assert frames_of(bench.pcm, 3, 4) == whole(bench, 2)
 
 
-def test_flush_leaves_a_follower_that_is_there() -> None:
+def test_flush_does_not_drop_a_next_source_that_has_samples() -> None:
     bench = bench_of(2 * FRAME_SAMPLES + 300, FRAME_SAMPLES)
     bench.play(1, following=2)
     bench.session.flush()
@@ -244,28 +244,28 @@ def test_a_plan_ends_a_flush() -> None:
     assert bench.render() == []
 
 
-def test_a_failed_follower_is_not_waited_for() -> None:
+def test_a_next_source_that_failed_is_not_waited_for() -> None:
     bench = bench_of(300)
-    follower = bench.sources[2] = MemorySource(2)
+    next_source = bench.sources[2] = MemorySource(2)
     bench.play(1, following=2)
     assert bench.render() == []
-    follower.has_failed = True
+    next_source.has_failed = True
     assert bench.run() == padded(whole(bench, 1))
     assert bench.marks == [begin(0, 1), end(1, 1)]
 
 
-def test_a_follower_that_gives_nothing_is_not_waited_for() -> None:
+def test_a_next_source_without_a_sample_is_not_waited_for() -> None:
     bench = bench_of(300, 0)
     bench.play(1, following=2)
     assert bench.run() == padded(whole(bench, 1))
 
 
-def test_the_samples_of_a_source_that_broke_off_are_joined_too() -> None:
+def test_the_samples_of_an_interrupted_source_are_joined_too() -> None:
     bench = bench_of(300, 1000)
-    bench.sources[1].store.is_broken = True
+    bench.sources[1].store.is_interrupted = True
     bench.play(1, following=2)
     assert bench.run() == padded(whole(bench, 1, 2))
-    assert bench.marks == [begin(0, 1), Mark(MarkKind.BROKE, 0, 1), begin(0, 2, 300), end(2, 2)]
+    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 0, 1), begin(0, 2, 300), end(2, 2)]
 
 
 def test_a_source_that_follows_itself_does_not_hang() -> None:
@@ -320,11 +320,11 @@ def test_filters_change_with_the_frame_of_the_plan() -> None:
     bench.run(7)
     bench.render()
     bench.plan(7, after=1, filters=QUIET)
-    heard = bench.run()
+    rendered = bench.run()
     plain = whole(bench, 1)
-    assert frames_of(heard, 0, 7) == frames_of(plain, 0, 7)
+    assert frames_of(rendered, 0, 7) == frames_of(plain, 0, 7)
     changed = ChainState.steady(Filters()).changed(QUIET, frames_of(plain, 0, 7))
-    assert frames_of(heard, 7, 50) == process(changed, frames_of(plain, 7, 50))[0]
+    assert frames_of(rendered, 7, 50) == process(changed, frames_of(plain, 7, 50))[0]
 
 
 def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
@@ -335,7 +335,7 @@ def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample()
     assert bench.run() == process(ChainState.steady(QUIET), whole(bench, 1))[0]
 
 
-def test_filters_that_change_while_nothing_sounds_hold_from_the_next_first_sample() -> None:
+def test_filters_changed_in_silence_hold_from_the_first_sample_of_the_next_source() -> None:
     bench = bench_of(SECOND, SECOND)
     bench.play(1)
     bench.run()
@@ -350,23 +350,23 @@ def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
     bench.play(1, following=2)
     bench.run(40)
     bench.plan(40, after=2, filters=BASS)
-    heard = bench.run()
+    rendered = bench.run()
     plain = padded(whole(bench, 1, 2))
     history = frames_of(plain, 40 - HISTORY_FRAMES, 40)
     changed = ChainState.steady(Filters()).changed(BASS, history)
     expected = frames_of(process(changed, frames_of(plain, 40, 70))[0], 0, 20)
-    assert sounds_the_same(frames_of(heard, 40, 60), expected)
+    assert sounds_the_same(frames_of(rendered, 40, 60), expected)
 
 
-def test_the_ramp_starts_from_what_was_heard_and_not_from_a_plan_that_never_was() -> None:
+def test_a_ramp_starts_from_the_filters_that_were_sent_and_not_from_a_replaced_plan() -> None:
     bench = bench_of(SECOND)
     bench.play(1)
     bench.run(5)
     bench.render()
-    heard = bench.heard_epoch
+    sent = bench.sent_epoch
     bench.plan(5, after=1, filters=QUIET)
     bench.session.render()  # rendered, but on its way when the next plan is made
-    bench.plan(6, after=1, filters=QUIETER, base_epoch=heard)
+    bench.plan(6, after=1, filters=QUIETER, base_epoch=sent)
     bench.send(1)
     got = bench.run()
     plain = whole(bench, 1)
@@ -375,19 +375,19 @@ def test_the_ramp_starts_from_what_was_heard_and_not_from_a_plan_that_never_was(
     assert frames_of(got, 6, 50) == process(changed, frames_of(plain, 6, 50))[0]
 
 
-def test_going_back_before_the_change_was_heard_changes_nothing() -> None:
+def test_undoing_a_change_before_it_was_sent_changes_nothing() -> None:
     bench = bench_of(SECOND)
     bench.play(1)
     bench.run(5)
     bench.render()
-    heard = bench.heard_epoch
+    sent = bench.sent_epoch
     bench.plan(5, after=1, filters=QUIET)
     bench.session.render()
-    bench.plan(5, after=1, filters=Filters(), base_epoch=heard)
+    bench.plan(5, after=1, filters=Filters(), base_epoch=sent)
     assert bench.run() == whole(bench, 1)
 
 
-def test_a_plan_before_a_join_can_choose_another_follower() -> None:
+def test_a_plan_before_a_join_can_choose_another_next_source() -> None:
     bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND, SECOND)
     bench.play(1, following=2)
     bench.run(2)
@@ -398,7 +398,7 @@ def test_a_plan_before_a_join_can_choose_another_follower() -> None:
     assert bench.marks == [begin(0, 1), end(5, 1), begin(5, 3, 100), end(56, 3)]
 
 
-def test_a_plan_before_a_join_can_have_no_follower() -> None:
+def test_a_plan_before_a_join_can_have_no_next_source() -> None:
     bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND)
     bench.play(1, following=2)
     bench.run(5)
@@ -418,7 +418,7 @@ def test_a_plan_in_the_frame_of_a_join_keeps_the_join() -> None:
 
 
 def test_a_plan_after_the_end_keeps_the_end() -> None:
-    """The end was rendered, but not told yet, as in a paused player."""
+    """The end was rendered but not sent yet, as in a paused player."""
     bench = bench_of(3 * FRAME_SAMPLES - 1)
     bench.play(1)
     bench.run()
@@ -428,15 +428,15 @@ def test_a_plan_after_the_end_keeps_the_end() -> None:
         assert bench.marks == [begin(0, 1), end(3, 1)]
 
 
-def test_a_cut_that_was_not_heard_comes_again_with_the_next_plan() -> None:
+def test_a_cut_that_was_not_sent_comes_again_with_the_next_plan() -> None:
     bench = bench_of(SECOND, SECOND, SECOND)
     bench.play(1)
     bench.run(5)
     bench.render()
-    heard = bench.heard_epoch
+    sent = bench.sent_epoch
     bench.plan(5, switch_to=2)
     bench.session.render()
-    bench.plan(5, switch_to=3, base_epoch=heard)
+    bench.plan(5, switch_to=3, base_epoch=sent)
     assert bench.run() == frames_of(whole(bench, 1), 0, 5) + whole(bench, 3)
 
 
@@ -466,16 +466,16 @@ def test_a_plan_ahead_of_what_is_rendered_begins_at_once() -> None:
 
 
 def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
-    """Both on the same heard epoch; the first was rendered further than the second begins."""
+    """Both are based on the same epoch; the first was rendered further than the second begins."""
     source = MemorySource(1, 3 * FRAME_SAMPLES)
     bench = SessionBench({1: source})
     bench.play(1)
     bench.run()
-    heard = bench.heard_epoch
+    sent = bench.sent_epoch
     source.append(20 * FRAME_SAMPLES)
-    bench.plan(4, after=1, filters=QUIET, base_epoch=heard)
+    bench.plan(4, after=1, filters=QUIET, base_epoch=sent)
     bench.session.render()
-    bench.plan(5, after=1, filters=QUIETER, base_epoch=heard)
+    bench.plan(5, after=1, filters=QUIETER, base_epoch=sent)
     bench.render()
     plain = source.pcm(0, 13 * FRAME_SAMPLES)
     changed = ChainState.steady(Filters()).changed(QUIETER, frames_of(plain, 0, 3))
@@ -496,7 +496,7 @@ def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoc
     assert bench.session.render()[0].source == 2
 
 
-def test_a_switch_back_to_a_source_whose_start_is_forgotten_plays_what_is_kept() -> None:
+def test_a_switch_back_to_a_source_whose_start_was_released_plays_the_rest() -> None:
     bench = bench_of(0, SECOND)
     bench.sources[1] = MemorySource(1)
     for _ in range(100):
@@ -511,7 +511,7 @@ def test_a_switch_back_to_a_source_whose_start_is_forgotten_plays_what_is_kept()
 # What is kept
 
 
-def test_little_is_kept_behind_what_was_sent() -> None:
+def test_little_is_kept_of_the_frames_that_were_sent() -> None:
     source = MemorySource(1)
     bench = SessionBench({1: source})
     bench.play(1)
@@ -522,7 +522,7 @@ def test_little_is_kept_behind_what_was_sent() -> None:
         assert behind <= (HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
 
 
-def test_sources_that_are_over_are_not_needed_any_more() -> None:
+def test_sources_that_have_ended_are_not_needed_any_more() -> None:
     tracks = 30
     bench = bench_of(*[SECOND // 2] * tracks)
     bench.play(1)
@@ -534,7 +534,7 @@ def test_sources_that_are_over_are_not_needed_any_more() -> None:
     assert used == [tracks - 1, tracks]
 
 
-def test_a_source_that_was_switched_away_from_is_needed_until_that_has_listeners() -> None:
+def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
     bench = bench_of(SECOND, 4 * SECOND)
     bench.play(1)
     bench.run(10)
@@ -546,20 +546,20 @@ def test_a_source_that_was_switched_away_from_is_needed_until_that_has_listeners
     assert bench.session.uses(2)
 
 
-def test_what_is_used_up_is_told() -> None:
+def test_a_session_knows_how_far_it_used_each_source() -> None:
     bench = bench_of(SECOND, SECOND)
-    assert bench.session.used_sample(1) == 0
+    assert bench.session.used_up_to(1) == 0
     bench.play(1, following=2)
     bench.render()
-    assert bench.session.used_sample(1) == GRANT_FRAMES * FRAME_SAMPLES
-    assert not bench.session.follows(1)
-    assert bench.session.follows(2)
-    assert bench.session.used_sample(2) == 0
+    assert bench.session.used_up_to(1) == GRANT_FRAMES * FRAME_SAMPLES
+    assert bench.session.is_current(1)
+    assert not bench.session.is_current(2)
+    assert bench.session.used_up_to(2) == 0
 
 
 def test_loud_sound_is_clipped_and_not_wrapped() -> None:
     bench = bench_of(SECOND, filters=Filters(volume=5.0))
     bench.play(1)
-    heard = np.frombuffer(bench.run(), dtype="<i2").astype(np.int32)
+    rendered = np.frombuffer(bench.run(), dtype="<i2").astype(np.int32)
     plain = np.frombuffer(whole(bench, 1), dtype="<i2").astype(np.int32)
-    assert np.array_equal(heard, np.clip(plain * 5, -32768, 32767))
+    assert np.array_equal(rendered, np.clip(plain * 5, -32768, 32767))

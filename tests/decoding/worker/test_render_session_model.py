@@ -1,4 +1,4 @@
-"""A session under random orders, against what its node would send: samples one after the other, as the marks tell."""
+"""A session under random orders, checked against what its node would send: sample after sample, as the marks say."""
 
 from collections import deque
 
@@ -20,7 +20,7 @@ FILTERS = (Filters(), Filters(volume=0.5), Filters(gains_db=(6.0, *(0.0,) * (BAN
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """The node's side is kept as simple as it is there: of the newest plan only, and old frames until it is heard."""
+    """Its node is as simple as the real one: it takes the newest plan only, and sends old frames until that comes."""
 
     @initialize(
         filters=st.sampled_from(FILTERS),
@@ -33,19 +33,19 @@ class SessionMachine(RuleBasedStateMachine):
             number: MemorySource(number, samples, ends=ends) for number, (samples, ends) in enumerate(known, 1)
         }
         self.session = RenderSession(OpenSession(1, 1, first_frame, filters), self.sources)
-        self.on_their_way: deque[Audio] = deque()
+        self.in_flight: deque[Audio] = deque()
         self.frames: dict[int, bytes] = {}
         self.marks: list[Mark] = []
         self.sent = self.end_frame = first_frame
         self.granted = first_frame + GRANT_FRAMES
-        self.epoch = self.heard_epoch = 1
+        self.epoch = self.sent_epoch = 1
         # What the node ordered
-        self.sounding = 0
+        self.current = 0
         self.following: int | None = None
         self.must_switch = False
-        self.followers: dict[int, int | None] = {}
-        # What was heard
-        self.place: tuple[int, int] | None = None
+        self.next_of: dict[int, int | None] = {}
+        # What was sent
+        self.position: tuple[int, int] | None = None
         self.ended: int | None = None
         self.cut_to: int | None = None
         self.begun: set[int] = set()
@@ -61,28 +61,28 @@ class SessionMachine(RuleBasedStateMachine):
         if not source.store.is_finished and not source.has_failed:
             source.append(samples)
 
-    @rule(number=st.sampled_from(SOURCES), is_broken=st.booleans())
-    def end_source(self, number: int, is_broken: bool) -> None:
+    @rule(number=st.sampled_from(SOURCES), is_interrupted=st.booleans())
+    def end_source(self, number: int, is_interrupted: bool) -> None:
         source = self.sources.setdefault(number, MemorySource(number))
-        if is_broken and source.store.end == 0:
+        if is_interrupted and source.store.end == 0:
             source.has_failed = True
         elif not source.has_failed and not source.store.is_finished:
-            source.store.finish(is_broken=is_broken)
+            source.store.finish(is_interrupted=is_interrupted)
 
     # The node
 
     @rule(number=st.sampled_from([0, *SOURCES]), following=st.sampled_from([None, *SOURCES]))
     def switch(self, number: int, following: int | None) -> None:
-        if number not in self.begun and number != self.sounding:
-            self.plan(number, self.unheard(following, number), ahead=0)
+        if number not in self.begun and number != self.current:
+            self.plan(number, self.not_begun(following, number), ahead=0)
 
     @rule(ahead=st.integers(0, 3))
     def follow_with_the_next(self, ahead: int) -> None:
-        self.plan(self.sounding, self.unheard(self.sounding % len(SOURCES) + 1, self.sounding), ahead)
+        self.plan(self.current, self.not_begun(self.current % len(SOURCES) + 1, self.current), ahead)
 
     @rule(following=st.sampled_from([None, *SOURCES]), ahead=st.integers(0, 3))
     def follow(self, following: int | None, ahead: int) -> None:
-        self.plan(self.sounding, self.unheard(following, self.sounding), ahead)
+        self.plan(self.current, self.not_begun(following, self.current), ahead)
 
     @rule()
     def flush(self) -> None:
@@ -94,26 +94,26 @@ class SessionMachine(RuleBasedStateMachine):
         for audio in audios:
             assert audio.first_frame + audio.frames <= self.granted
             assert len(audio.pcm) == audio.frames * FRAME_BYTES
-        self.on_their_way += audios
+        self.in_flight += audios
 
     @rule(count=st.integers(1, 12))
-    def go_on(self, count: int) -> None:
+    def play(self, count: int) -> None:
         self.render()
-        self.receive(len(self.on_their_way))
+        self.receive(len(self.in_flight))
         self.send(count)
 
-    @precondition(lambda self: self.on_their_way)
+    @precondition(lambda self: self.in_flight)
     @rule(count=st.integers(1, 3))
     def receive(self, count: int) -> None:
-        for _ in range(min(count, len(self.on_their_way))):
-            self.take(self.on_their_way.popleft())
+        for _ in range(min(count, len(self.in_flight))):
+            self.take(self.in_flight.popleft())
 
     @rule(count=st.integers(1, 12))
     def send(self, count: int) -> None:
         for _ in range(count):
             if self.sent < self.end_frame:
                 self.send_frame()
-        self.tell_ends()
+        self.finish_ends()
         self.grant()
 
     def teardown(self) -> None:
@@ -121,55 +121,55 @@ class SessionMachine(RuleBasedStateMachine):
             return
         for source in self.sources.values():
             if not source.store.is_finished:
-                source.store.finish(is_broken=False)
-        if self.sounding not in self.sources:
+                source.store.finish(is_interrupted=False)
+        if self.current not in self.sources:
             self.plan(0, None, ahead=0)
-        self.run_dry()
+        self.run_until_idle()
         self.session.flush()
-        self.run_dry()
-        assert self.place is None or not self.sounding, "a source that is whole was not played to its end"
+        self.run_until_idle()
+        assert self.position is None or not self.current, "a source that is whole was not played to its end"
         if self.sent_pcm:
             filtered, _ = process(ChainState.steady(self.filters), b"".join(self.expected_pcm))
             assert sounds_the_same(b"".join(self.sent_pcm), filtered)
 
-    # How the node does it
+    # The node's rules
 
-    def unheard(self, following: int | None, sounding: int) -> int | None:
-        return None if following in self.begun or following == sounding or not sounding else following
+    def not_begun(self, following: int | None, current: int) -> int | None:
+        return None if following in self.begun or following == current or not current else following
 
     def plan(self, wanted: int, following: int | None, ahead: int) -> None:
-        switches = self.must_switch = self.must_switch or wanted != self.sounding
+        switches = self.must_switch = self.must_switch or wanted != self.current
         at_frame = self.sent
         if switches:
             self.void_from(at_frame)
-            self.followers.clear()
+            self.next_of.clear()
         else:
             for mark in self.marks:
                 if mark.kind is MarkKind.BEGIN and mark.source not in (following, wanted):
                     self.void_from(mark.frame)
                     break
             at_frame = min(self.sent + ahead, self.end_frame)
-        self.sounding, self.following = wanted, following
-        self.followers[wanted] = following
+        self.current, self.following = wanted, following
+        self.next_of[wanted] = following
         self.epoch += 1
         switch_to = wanted if switches else None
-        base = self.heard_epoch
+        base = self.sent_epoch
         self.session.plan(Plan(1, self.epoch, base, at_frame, switch_to, wanted, following, self.filters))
         self.grant()
 
     def grant(self) -> None:
         self.granted = max(self.granted, self.sent + GRANT_FRAMES)
-        self.session.grant(Grant(1, self.heard_epoch, self.sent, self.granted))
+        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted))
 
     def take(self, audio: Audio) -> None:
         if audio.epoch != self.epoch:
             return
-        if audio.epoch != self.heard_epoch:
-            self.heard_epoch = audio.epoch
+        if audio.epoch != self.sent_epoch:
+            self.sent_epoch = audio.epoch
             self.void_from(audio.first_frame)
             if self.must_switch:
                 assert self.sent == self.end_frame
-                self.place, self.ended, self.cut_to = None, None, self.sounding
+                self.position, self.ended, self.cut_to = None, None, self.current
                 self.must_switch = False
         assert audio.first_frame <= self.end_frame, "frames are missing"
         for index in range(audio.frames):
@@ -183,41 +183,41 @@ class SessionMachine(RuleBasedStateMachine):
         self.end_frame = max(self.sent, min(self.end_frame, frame))
         self.marks = [mark for mark in self.marks if mark.frame < frame]
 
-    def run_dry(self) -> None:
+    def run_until_idle(self) -> None:
         while True:
             before = self.sent, len(self.marks), self.epoch
             self.render()
-            self.receive(len(self.on_their_way))
+            self.receive(len(self.in_flight))
             self.send(3)
             if before == (self.sent, len(self.marks), self.epoch):
                 return
 
-    # What has to be heard
+    # What has to be sent
 
     def send_frame(self) -> None:
         pcm = b""
         for mark in self.marks_now():
-            pcm += self.tell(mark)
+            pcm += self.apply(mark)
         missing = FRAME_SAMPLES - len(pcm) // 4
         assert missing >= 0
-        if self.place is not None:
-            number, sample = self.place
+        if self.position is not None:
+            number, sample = self.position
             store = self.sources[number].store
             taken = min(missing, store.end - sample)
             assert taken == missing or store.is_finished
             pcm += self.sources[number].pcm(sample, taken)
-            self.place = number, sample + taken
+            self.position = number, sample + taken
         assert pcm, "a frame of nothing"
         self.expected_pcm.append(pcm + bytes(FRAME_BYTES - len(pcm)))
         self.sent_pcm.append(self.frames.pop(self.sent))
         self.sent += 1
 
-    def tell_ends(self) -> None:
-        """Tells an end that is complete, as nothing joins there. What should have followed is cut to."""
+    def finish_ends(self) -> None:
+        """Applies an end at which nothing joins. Cuts to the source that should have followed."""
         if len(self.marks) == 1 and self.marks[0].kind is not MarkKind.BEGIN and self.marks[0].frame <= self.sent:
             assert self.sent == self.end_frame, "frames of nothing"
-            assert self.tell(self.marks.pop()) == b""
-            following, self.sounding, self.following = self.following, 0, None
+            assert self.apply(self.marks.pop()) == b""
+            following, self.current, self.following = self.following, 0, None
             if following:
                 self.plan(following, None, ahead=0)
 
@@ -226,26 +226,26 @@ class SessionMachine(RuleBasedStateMachine):
         self.marks = [mark for mark in self.marks if mark.frame > self.sent]
         return now
 
-    def tell(self, mark: Mark) -> bytes:
-        """Moves what was heard on; the samples that were left of a source that ends."""
+    def apply(self, mark: Mark) -> bytes:
+        """Moves the position on. Returns the samples that were left of a source that ends."""
         number = mark.source
         if mark.kind is MarkKind.BEGIN:
-            assert self.place is None
-            assert number == (self.followers.get(self.ended) if self.ended is not None else self.cut_to)
-            self.place, self.ended, self.cut_to = (number, 0), None, None
+            assert self.position is None
+            assert number == (self.next_of.get(self.ended) if self.ended is not None else self.cut_to)
+            self.position, self.ended, self.cut_to = (number, 0), None, None
             self.begun.add(number)
-            if self.sounding != number:
-                self.sounding, self.following = number, None
+            if self.current != number:
+                self.current, self.following = number, None
             return b""
         store = self.sources[number].store
         assert store.is_finished
-        assert mark.kind is (MarkKind.BROKE if store.is_broken else MarkKind.END)
-        if self.place is None:
+        assert mark.kind is (MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END)
+        if self.position is None:
             assert number == self.ended or (number == self.cut_to and store.end == 0)
-            self.place = number, store.end
-        source, sample = self.place
+            self.position = number, store.end
+        source, sample = self.position
         assert source == number
-        self.place, self.ended, self.cut_to = None, number, None
+        self.position, self.ended, self.cut_to = None, number, None
         return self.sources[number].pcm(sample, store.end - sample)
 
 

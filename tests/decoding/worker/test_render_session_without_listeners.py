@@ -1,4 +1,4 @@
-"""A session that nobody listens to: frames are counted, and the sound is as if it had always run once heard again."""
+"""A session without listeners counts frames; with a new listener its filters are as if they had always run."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def rendered(
     return session.render()
 
 
-def test_frames_and_marks_come_without_sound() -> None:
+def test_frames_and_marks_come_without_pcm() -> None:
     source = MemorySource(1, 12 * FRAME_SAMPLES, ends=True)
     session = session_of(source, Filters())
     audios = rendered(session, 20, has_listeners=False)
@@ -40,7 +40,7 @@ def test_frames_and_marks_come_without_sound() -> None:
 
 
 @pytest.mark.parametrize("filters", [Filters(), replace(Filters(), volume=0.5), BASS_AND_TREBLE])
-def test_heard_again_it_sounds_as_if_it_had_always_been(filters: Filters) -> None:
+def test_with_a_new_listener_the_filters_are_as_if_they_had_always_run(filters: Filters) -> None:
     frames = 60
     always = session_of(MemorySource(1, frames * FRAME_SAMPLES), filters)
     whole = b"".join(audio.pcm for audio in rendered(always, frames))
@@ -50,13 +50,13 @@ def test_heard_again_it_sounds_as_if_it_had_always_been(filters: Filters) -> Non
     session.plan(Plan(1, 3, 2, 35, None, 1, None, filters))
     audios = rendered(session, frames, sent=35, has_listeners=True)
     assert audios[0].first_frame == 35
-    heard = np.frombuffer(b"".join(audio.pcm for audio in audios), "<i2").astype(int)
+    pcm = np.frombuffer(b"".join(audio.pcm for audio in audios), "<i2").astype(int)
     expected = np.frombuffer(whole[35 * FRAME_BYTES :], "<i2").astype(int)
     # New filters are warmed up on half a second: the slowest band is within a few thousandths then.
-    assert np.abs(heard - expected).max() <= (0 if filters.is_flat_equalizer else 150)
+    assert np.abs(pcm - expected).max() <= (0 if filters.is_flat_equalizer else 150)
 
 
-def test_filters_changed_unheard_are_in_force_without_a_ramp() -> None:
+def test_filters_changed_without_listeners_are_in_force_without_a_ramp() -> None:
     session = session_of(MemorySource(1, 40 * FRAME_SAMPLES), Filters())
     rendered(session, 10, has_listeners=False)
     quiet = Filters(volume=0.0)

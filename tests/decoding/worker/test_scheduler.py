@@ -6,7 +6,7 @@ from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads, Sl
 
 
 class Notes:
-    """What was written down, slot by slot."""
+    """What was written down for each slot."""
 
     def __init__(self) -> None:
         self.slots: dict[int, int] = {}
@@ -24,48 +24,48 @@ class Clock:
 
 
 def start_waiting(
-    turns: DecodeScheduler, urgency: float, suspect: int, then: Callable[[int], None]
+    scheduler: DecodeScheduler, deadline_s: float, suspect: int, then: Callable[[int], None]
 ) -> threading.Thread:
-    """A thread that takes a turn, returned as soon as it waits for it."""
-    waiting = turns.waiting
-    thread = threading.Thread(target=lambda: then(turns.take(urgency, suspect)))
+    """A thread that acquires a slot, returned as soon as it waits for one."""
+    waiting = scheduler.waiting
+    thread = threading.Thread(target=lambda: then(scheduler.acquire(deadline_s, suspect)))
     thread.start()
-    while turns.waiting == waiting:
+    while scheduler.waiting == waiting:
         thread.join(0.001)
     return thread
 
 
-def test_as_many_work_at_once_as_there_are_slots() -> None:
+def test_as_many_jobs_run_at_once_as_there_are_slots() -> None:
     notes = Notes()
-    turns = DecodeScheduler(range(1, 3), notes)
-    slots = {turns.take(5, 11), turns.take(6, 12)}
+    scheduler = DecodeScheduler(range(1, 3), notes)
+    slots = {scheduler.acquire(5, 11), scheduler.acquire(6, 12)}
     assert slots == {1, 2}
     assert sorted(notes.slots.values()) == [11, 12]
 
     taken: list[int] = []
-    third = start_waiting(turns, 0, 13, taken.append)
+    third = start_waiting(scheduler, 0, 13, taken.append)
     assert taken == []
-    turns.give_up(2)
+    scheduler.release(2)
     third.join()
     assert taken == [2]
     assert notes.slots[2] == 13
 
 
-def test_the_most_urgent_goes_first_and_equals_in_order() -> None:
-    turns = DecodeScheduler(range(1), Notes())
-    turns.take(0, 1)
+def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
+    scheduler = DecodeScheduler(range(1), Notes())
+    scheduler.acquire(0, 1)
     order: list[str] = []
 
-    def work(name: str) -> Callable[[int], None]:
+    def note(name: str) -> Callable[[int], None]:
         def then(slot: int) -> None:
             order.append(name)
-            turns.give_up(slot)
+            scheduler.release(slot)
 
         return then
 
     threads = [
-        start_waiting(turns, urgency, 2, work(name))
-        for name, urgency in [
+        start_waiting(scheduler, deadline_s, 2, note(name))
+        for name, deadline_s in [
             ("late", 90),
             ("first equal", 10),
             ("second equal", 10),
@@ -73,95 +73,95 @@ def test_the_most_urgent_goes_first_and_equals_in_order() -> None:
             ("third equal", 10),
         ]
     ]
-    turns.give_up(0)
+    scheduler.release(0)
     for thread in threads:
         thread.join()
     assert order == ["urgent", "first equal", "second equal", "third equal", "late"]
 
 
-def test_a_slot_is_noted_for_as_long_as_it_is_used() -> None:
+def test_a_suspect_is_noted_for_as_long_as_it_holds_a_slot() -> None:
     notes = Notes()
-    turns = DecodeScheduler(range(1), notes)
-    slot = turns.take(0, 7 << 32 | 8)
+    scheduler = DecodeScheduler(range(1), notes)
+    slot = scheduler.acquire(0, 7 << 32 | 8)
     assert notes.slots == {0: 7 << 32 | 8}
-    turns.give_up(slot)
+    scheduler.release(slot)
     assert notes.slots == {0: 0}
-    assert turns.take(0, 9) == slot
+    assert scheduler.acquire(0, 9) == slot
     assert notes.slots == {0: 9}
 
 
-def test_busy_is_the_longest_turn_of_now() -> None:
+def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
     clock = Clock()
-    turns = DecodeScheduler(range(2), Notes(), clock)
-    assert turns.busy_s() == 0.0
-    first = turns.take(0, 1)
+    scheduler = DecodeScheduler(range(2), Notes(), clock)
+    assert scheduler.busy_s() == 0.0
+    first = scheduler.acquire(0, 1)
     clock.now_s += 3
-    second = turns.take(0, 2)
+    second = scheduler.acquire(0, 2)
     clock.now_s += 2
-    assert turns.busy_s() == 5.0
-    turns.give_up(first)
-    assert turns.busy_s() == 2.0
-    turns.give_up(second)
+    assert scheduler.busy_s() == 5.0
+    scheduler.release(first)
+    assert scheduler.busy_s() == 2.0
+    scheduler.release(second)
     clock.now_s += 10
-    assert turns.busy_s() == 0.0
+    assert scheduler.busy_s() == 0.0
 
 
-def test_the_time_spent_waiting_for_a_turn_is_not_busy() -> None:
+def test_waiting_for_a_slot_does_not_count_as_busy() -> None:
     clock = Clock()
-    turns = DecodeScheduler(range(1), Notes(), clock)
-    slot = turns.take(0, 1)
+    scheduler = DecodeScheduler(range(1), Notes(), clock)
+    slot = scheduler.acquire(0, 1)
     taken: list[int] = []
-    waiting = start_waiting(turns, 0, 2, taken.append)
+    waiting = start_waiting(scheduler, 0, 2, taken.append)
     clock.now_s += 60
-    turns.give_up(slot)
+    scheduler.release(slot)
     waiting.join()
     clock.now_s += 1
-    assert turns.busy_s() == 1.0
+    assert scheduler.busy_s() == 1.0
 
 
-class Piece:
-    """Work that notes by which thread its turn was done."""
+class NotingJob:
+    """A job that notes which thread ran it."""
 
     suspect = 5
 
-    def __init__(self, turns: DecodeScheduler, crew: DecodeThreads, done_by: queue.SimpleQueue[int]) -> None:
-        self._turns = turns
-        self._crew = crew
+    def __init__(self, scheduler: DecodeScheduler, threads: DecodeThreads, done_by: queue.SimpleQueue[int]) -> None:
+        self._scheduler = scheduler
+        self._threads = threads
         self._done_by = done_by
 
-    def wake(self, slot: int) -> None:
-        self._crew.order(self, slot)
+    def start_in(self, slot: int) -> None:
+        self._threads.run(Slot(self, slot))
 
-    def do_turn(self, slot: int) -> Slot | None:
+    def run(self, slot: int) -> Slot | None:
         self._done_by.put(threading.get_ident())
-        return self._turns.pass_on(slot)
+        return self._scheduler.release_and_continue(slot)
 
 
-def test_a_thread_goes_on_with_what_waits_for_any_thread() -> None:
+def test_a_thread_runs_the_next_waiting_job_itself() -> None:
     notes = Notes()
-    turns, crew = DecodeScheduler(range(1), notes), DecodeThreads()
-    crew.start(2)
+    scheduler, threads = DecodeScheduler(range(1), notes), DecodeThreads()
+    threads.add(2)
     done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = turns.take(0, 1)
-    for due_s in range(20):
-        turns.enter(Piece(turns, crew, done_by), due_s)
-    turns.give_up(slot)
+    slot = scheduler.acquire(0, 1)
+    for deadline_s in range(20):
+        scheduler.submit(NotingJob(scheduler, threads, done_by), deadline_s)
+    scheduler.release(slot)
     assert len({done_by.get(timeout=10) for _ in range(20)}) == 1
-    assert turns.take(0, 2) == slot
-    crew.shrink()
-    crew.shrink()
+    assert scheduler.acquire(0, 2) == slot
+    threads.remove()
+    threads.remove()
 
 
-def test_a_thread_that_sleeps_for_its_turn_is_woken_by_one_that_has_none_to_go_on_with() -> None:
-    turns, crew = DecodeScheduler(range(1), Notes()), DecodeThreads()
-    crew.start(1)
+def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_its_job() -> None:
+    scheduler, threads = DecodeScheduler(range(1), Notes()), DecodeThreads()
+    threads.add(1)
     done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = turns.take(0, 1)
+    slot = scheduler.acquire(0, 1)
     taken: list[int] = []
-    sleeping = start_waiting(turns, 7, 13, taken.append)
-    turns.enter(Piece(turns, crew, done_by), 3)
-    turns.give_up(slot)
-    sleeping.join(10)
+    waiting = start_waiting(scheduler, 7, 13, taken.append)
+    scheduler.submit(NotingJob(scheduler, threads, done_by), 3)
+    scheduler.release(slot)
+    waiting.join(10)
     assert taken == [slot]
     assert done_by.qsize() == 1
-    crew.shrink()
+    threads.remove()

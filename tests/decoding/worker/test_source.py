@@ -1,4 +1,4 @@
-"""A source without a process around it: what it reports when things go wrong inside, and what its turns bring."""
+"""A source without a process around it: what it reports, how far it decodes ahead, and how urgent it is."""
 
 import os
 import queue
@@ -23,34 +23,42 @@ from tonearm.decoding.messages import (
     Titled,
 )
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.decoding.worker.source import AHEAD_SAMPLES, TURN_SAMPLES, DecodingSource, Report, due_s
+from tonearm.decoding.worker.source import AHEAD_SAMPLES, STEP_SAMPLES, DecodingSource, Report, deadline_s
 
 
 class Bench:
-    """A source with its node, which answers every want; behind the data with `break_off`, if there is one."""
+    """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
 
-    def __init__(self, data: bytes, order: OpenSource | None = None, break_off: PlayFailure | None = None) -> None:
+    def __init__(self, data: bytes, order: OpenSource | None = None, failure: PlayFailure | None = None) -> None:
         self._data = data
-        self._break_off = break_off
+        self._failure = failure
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         self.noted: dict[int, int] = {}
-        turns, openings = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
+        decoding, opening = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
         order = order or open_order(7, 3, len(data))
-        crew = DecodeThreads()
-        crew.start(2)
-        self.source = DecodingSource(order, None, turns, openings, crew, self._reports.put, lambda session: None)
+        threads = DecodeThreads()
+        threads.add(2)
+        self.source = DecodingSource(
+            order,
+            None,
+            decoding=decoding,
+            opening=opening,
+            threads=threads,
+            report=self._reports.put,
+            pcm_decoded=lambda session: None,
+        )
         self.source.start()
 
     def next_report(self) -> Report:
-        """The next one that is no want."""
+        """The next one that is no read request."""
         while True:
             report = self._reports.get(timeout=PATIENCE_S)
             if not isinstance(report, ReadRequest):
                 return report
             self._answer(report)
 
-    def answer_wants(self) -> None:
-        """Answers what is wanted now, or in a moment."""
+    def answer_requests(self) -> None:
+        """Answers a read request that is there now, or in a moment."""
         try:
             report = self._reports.get(timeout=0.01)
         except queue.Empty:
@@ -58,12 +66,12 @@ class Bench:
         if isinstance(report, ReadRequest):
             self._answer(report)
 
-    def _answer(self, want: ReadRequest) -> None:
-        part = self._data[want.offset : want.offset + want.length]
-        if part or self._break_off is None:
-            self.source.deliver(Data(7, 3, want.offset, part))
+    def _answer(self, request: ReadRequest) -> None:
+        part = self._data[request.offset : request.offset + request.length]
+        if part or self._failure is None:
+            self.source.deliver(Data(7, 3, request.offset, part))
         else:
-            self.source.deliver(DataFailed(7, 3, self._break_off))
+            self.source.deliver(DataFailed(7, 3, self._failure))
 
     def _note(self, slot: int, suspect: int) -> None:
         self.noted[slot] = suspect
@@ -81,69 +89,69 @@ def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.Capture
     assert set(bench.noted.values()) == {0}
 
 
-def test_the_end_is_known_when_the_report_was_taken_back() -> None:
+def test_the_store_is_finished_when_the_report_is_sent() -> None:
     bench = Bench(wav(music(0.5)))
     assert isinstance(bench.next_report(), Opened)
     report = bench.next_report()
     assert isinstance(report, Decoded)
     assert not bench.source.store.is_finished
-    bench.source.settle(report)
+    bench.source.finish(report)
     assert bench.source.store.is_finished
-    assert not bench.source.store.is_broken
+    assert not bench.source.store.is_interrupted
 
 
-def test_a_failure_is_known_when_the_report_was_taken_back() -> None:
+def test_a_source_has_failed_when_the_report_is_sent() -> None:
     bench = Bench(b"no audio at all")
     report = bench.next_report()
     assert isinstance(report, Failed)
     assert not bench.source.has_failed
-    bench.source.settle(report)
+    bench.source.finish(report)
     assert bench.source.has_failed
 
 
-def test_no_more_is_decoded_than_lies_ahead() -> None:
+def test_decoding_keeps_to_its_distance_ahead() -> None:
     bench = Bench(wav(music(6.0)))
     store = bench.source.store
     bench.next_report()
     used = 0
     while used < 3 * SAMPLE_RATE_HZ:
-        while store.end < used + AHEAD_SAMPLES - TURN_SAMPLES:
-            bench.answer_wants()
-        assert store.end <= used + AHEAD_SAMPLES + TURN_SAMPLES
+        while store.end < used + AHEAD_SAMPLES - STEP_SAMPLES:
+            bench.answer_requests()
+        assert store.end <= used + AHEAD_SAMPLES + STEP_SAMPLES
         used += SAMPLE_RATE_HZ // 2
-        bench.source.used(used, is_follower=False)
+        bench.source.used(used, is_current=True)
     bench.source.drop()
 
 
-def test_a_source_that_has_run_out_is_served_in_whole_turns() -> None:
-    turns: list[int] = []
+def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
+    noted: list[int] = []
 
     def use_up(session: int) -> None:
-        source.used(source.store.end, is_follower=False)
+        source.used(source.store.end, is_current=True)
 
     song = wav(music(3.0))
     with NamedTemporaryFile() as file:
         file.write(song)
         file.flush()
         reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        crew = DecodeThreads()
-        crew.start(2)
+        threads = DecodeThreads()
+        threads.add(2)
         source = DecodingSource(
             open_order(7, 3, len(song)),
             os.open(file.name, os.O_RDONLY),
-            DecodeScheduler(range(1), lambda slot, suspect: turns.append(suspect)),
-            DecodeScheduler(range(1, 3), lambda slot, suspect: None),
-            crew,
-            reports.put,
-            use_up,
+            decoding=DecodeScheduler(range(1), lambda slot, suspect: noted.append(suspect)),
+            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+            threads=threads,
+            report=reports.put,
+            pcm_decoded=use_up,
         )
         source.start()
         while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
             pass
-    assert sum(suspect != 0 for suspect in turns) <= 2 + -(-source.store.end // TURN_SAMPLES)
+    assert sum(suspect != 0 for suspect in noted) <= 2 + -(-source.store.end // STEP_SAMPLES)
 
 
-def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:
+def test_a_title_just_before_an_interruption_is_reported() -> None:
     radio = mp3(music(0.9, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
     lost = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The station went away.", "Try again.")
     order = open_order(7, 3, None, is_seekable=False, is_live=True)
@@ -153,9 +161,9 @@ def test_a_title_just_before_a_stream_breaks_off_is_told() -> None:
     assert [type(report) for report in reports] == [Opened, Titled, Failed]
 
 
-def test_who_runs_out_first_is_due_first_however_long_ago_it_asked() -> None:
+def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:
     second = SAMPLE_RATE_HZ
-    asked_long_ago = due_s(10.0, 2 * second, is_follower=False)
-    assert asked_long_ago < due_s(11.0, int(1.5 * second), is_follower=False)
-    assert asked_long_ago > due_s(11.0, second // 2, is_follower=False)
-    assert due_s(10.0, 0, is_follower=True) > due_s(12.0, 2 * second, is_follower=False)
+    requested_early = deadline_s(10.0, 2 * second, is_current=True)
+    assert requested_early < deadline_s(11.0, int(1.5 * second), is_current=True)
+    assert requested_early > deadline_s(11.0, second // 2, is_current=True)
+    assert deadline_s(10.0, 0, is_current=False) > deadline_s(12.0, 2 * second, is_current=True)

@@ -6,11 +6,11 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoding.worker.filter_chain import ChainState
 from tonearm.decoding.worker.timeline import Block, Checkpoint, Segment, SourcePosition, Timeline
 
-NOWHERE = SourcePosition(0, 0, has_begun=False)
+NO_SOURCE = SourcePosition(0, 0, has_begun=False)
 
 
 def state(number: int) -> ChainState:
-    """A memory of the filters that can be told from others."""
+    """A state of the filters that can be told apart from others."""
     return ChainState.steady(Filters(volume=number / 1000))
 
 
@@ -20,7 +20,7 @@ def number_of(chain: ChainState) -> int:
 
 def timeline_of(*blocks: list[tuple[int, int, int]], start_frame: int = 0) -> Timeline:
     """Blocks of (source, first sample, samples); the filters before frame n are `state(n)`. Silence fills frames."""
-    timeline = Timeline(Checkpoint(start_frame, NOWHERE, state(start_frame)))
+    timeline = Timeline(Checkpoint(start_frame, NO_SOURCE, state(start_frame)))
     for parts in blocks:
         segments = []
         offset = 0
@@ -34,17 +34,17 @@ def timeline_of(*blocks: list[tuple[int, int, int]], start_frame: int = 0) -> Ti
     return timeline
 
 
-def test_it_goes_on_behind_its_last_block() -> None:
+def test_rendering_goes_on_after_the_last_block() -> None:
     timeline = timeline_of([(1, 0, 3 * FRAME_SAMPLES)], [(1, 3 * FRAME_SAMPLES, 2 * FRAME_SAMPLES)])
     assert timeline.end.frame == 5
-    assert timeline.end.place == SourcePosition(1, 5 * FRAME_SAMPLES, has_begun=True)
+    assert timeline.end.position == SourcePosition(1, 5 * FRAME_SAMPLES, has_begun=True)
     assert number_of(timeline.end.filters) == 5
 
 
-def test_a_cut_in_a_block_knows_sample_and_filters() -> None:
+def test_a_cut_in_a_block_has_its_position_and_filters() -> None:
     cut = timeline_of([(1, 500, 5 * FRAME_SAMPLES)]).cut_at(2)
     assert cut.end.frame == 2
-    assert cut.end.place == SourcePosition(1, 500 + 2 * FRAME_SAMPLES, has_begun=True)
+    assert cut.end.position == SourcePosition(1, 500 + 2 * FRAME_SAMPLES, has_begun=True)
     assert number_of(cut.end.filters) == 2
     assert cut.segments_backwards(10**6) == [Segment(0, 1, 500, 2 * FRAME_SAMPLES)]
 
@@ -55,25 +55,25 @@ def test_a_cut_leaves_the_timeline_itself_whole() -> None:
     cut.append(Block(cut.end, 1, (Segment(0, 2, 0, FRAME_SAMPLES),), (state(9),)))
     timeline.forget_before(5)
     assert timeline.end.frame == 5
-    assert cut.end.place == SourcePosition(2, FRAME_SAMPLES, has_begun=True)
+    assert cut.end.position == SourcePosition(2, FRAME_SAMPLES, has_begun=True)
     assert cut.oldest_samples() == {1: 0, 2: 0}
 
 
 def test_a_cut_in_the_frame_of_a_join_stands_before_it() -> None:
     timeline = timeline_of([(1, 0, FRAME_SAMPLES + 100), (2, 0, 2 * FRAME_SAMPLES - 100)])
-    assert timeline.cut_at(1).end.place == SourcePosition(1, FRAME_SAMPLES, has_begun=True)
-    assert timeline.cut_at(2).end.place == SourcePosition(2, FRAME_SAMPLES - 100, has_begun=True)
+    assert timeline.cut_at(1).end.position == SourcePosition(1, FRAME_SAMPLES, has_begun=True)
+    assert timeline.cut_at(2).end.position == SourcePosition(2, FRAME_SAMPLES - 100, has_begun=True)
 
 
 def test_a_cut_where_another_source_begins_on_a_frame_stands_at_the_end_of_the_first() -> None:
     timeline = timeline_of([(1, 0, FRAME_SAMPLES), (2, 0, FRAME_SAMPLES)])
-    assert timeline.cut_at(1).end.place == SourcePosition(1, FRAME_SAMPLES, has_begun=True)
+    assert timeline.cut_at(1).end.position == SourcePosition(1, FRAME_SAMPLES, has_begun=True)
 
 
 def test_silence_that_fills_a_frame_is_behind_the_last_sample() -> None:
     timeline = timeline_of([(1, 0, FRAME_SAMPLES + 1)])
     assert timeline.end.frame == 2
-    assert timeline.end.place == SourcePosition(1, FRAME_SAMPLES + 1, has_begun=True)
+    assert timeline.end.position == SourcePosition(1, FRAME_SAMPLES + 1, has_begun=True)
 
 
 def test_a_cut_at_the_first_frame_of_a_block_is_where_that_block_stood() -> None:
@@ -82,7 +82,7 @@ def test_a_cut_at_the_first_frame_of_a_block_is_where_that_block_stood() -> None
     timeline.end = switched
     timeline.append(Block(switched, 1, (Segment(0, 2, 0, FRAME_SAMPLES),), (state(78),)))
     assert timeline.cut_at(1).end == switched
-    assert timeline.cut_at(0).end.place == NOWHERE
+    assert timeline.cut_at(0).end.position == NO_SOURCE
 
 
 def test_a_cut_beyond_the_end_is_at_the_end_and_one_before_the_start_at_the_start() -> None:
@@ -91,14 +91,14 @@ def test_a_cut_beyond_the_end_is_at_the_end_and_one_before_the_start_at_the_star
     timeline.forget_before(105)
     oldest = timeline.cut_at(3).end
     assert oldest.frame == 105
-    assert oldest.place == SourcePosition(1, 5 * FRAME_SAMPLES, has_begun=True)
+    assert oldest.position == SourcePosition(1, 5 * FRAME_SAMPLES, has_begun=True)
     assert number_of(oldest.filters) == 105
 
 
 def test_a_timeline_of_nothing_can_be_cut() -> None:
     timeline = timeline_of(start_frame=7)
     for frame in (0, 7, 8):
-        assert timeline.cut_at(frame).end == Checkpoint(7, NOWHERE, timeline.end.filters)
+        assert timeline.cut_at(frame).end == Checkpoint(7, NO_SOURCE, timeline.end.filters)
     timeline.append(Block(timeline.end, 1, (Segment(0, 1, 0, FRAME_SAMPLES),), (state(8),)))
     timeline.forget_before(100)
     assert timeline.cut_at(2).end == timeline.end
@@ -129,11 +129,11 @@ def test_backwards_are_the_last_samples_newest_first(lengths: list[int], cut_fra
     total = sum(lengths)
     parts.append((99, 0, -total % FRAME_SAMPLES or FRAME_SAMPLES))
     cut = timeline_of(parts).cut_at(cut_frame)
-    heard = [(source, first + index) for source, first, length in parts for index in range(length)]
-    heard = heard[: cut.end.frame * FRAME_SAMPLES]
+    rendered = [(source, first + index) for source, first, length in parts for index in range(length)]
+    rendered = rendered[: cut.end.frame * FRAME_SAMPLES]
     found = [
         (segment.source, segment.sample + index)
         for segment in reversed(cut.segments_backwards(samples))
         for index in range(segment.length)
     ]
-    assert found == (heard[-samples:] if samples else [])
+    assert found == (rendered[-samples:] if samples else [])

@@ -56,11 +56,11 @@ def song_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def never(want: ReadRequest) -> None:
+def never(request: ReadRequest) -> None:
     """A server that does not answer."""
 
 
-# What is heard
+# What is rendered
 
 
 def test_a_file_comes_bit_for_bit(driver: DecoderDriver, song_wav: Path) -> None:
@@ -99,7 +99,7 @@ def test_two_files_join_sample_for_sample(driver: DecoderDriver, song_wav: Path)
     assert sent.pcm == padded(pcm_of(first) + SONG_PCM)
 
 
-def test_a_flush_ends_the_wait_for_a_slow_follower(driver: DecoderDriver) -> None:
+def test_a_flush_ends_the_wait_for_a_slow_next_source(driver: DecoderDriver) -> None:
     short = SONG[: 2 * FRAME_SAMPLES + 100]
     driver.open_session()
     driver.plan(following=2)
@@ -163,18 +163,18 @@ def test_a_slow_source_delays_only_itself(driver: DecoderDriver, song_wav: Path)
     driver.open_file(song_wav, 20)
     assert SentAudio(driver, 20).play(WHOLE) == SONG_PCM
     driver.send(Ping(5))
-    assert driver.wait_for(Pong).busy_s < 1.0  # waiting for bytes is no work
+    assert driver.wait_for(Pong).busy_s < 1.0  # waiting for bytes does not count
 
 
 def test_a_source_that_stalls_goes_on_where_it_was(driver: DecoderDriver) -> None:
     data = wav(SONG)
     held: list[ReadRequest] = []
 
-    def stalls(want: ReadRequest) -> Data | None:
-        if want.offset > 300_000 and not held:
-            held.append(want)
+    def stalls(request: ReadRequest) -> Data | None:
+        if request.offset > 300_000 and not held:
+            held.append(request)
             return None
-        return Data(1, 1, want.offset, data[want.offset : want.offset + want.length])
+        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
 
     driver.open_session()
     driver.plan()
@@ -187,37 +187,37 @@ def test_a_source_that_stalls_goes_on_where_it_was(driver: DecoderDriver) -> Non
     assert sent.play(WHOLE) == SONG_PCM
 
 
-def test_bytes_that_cannot_be_had_fail_the_source(driver: DecoderDriver) -> None:
+def test_a_failed_read_fails_the_source(driver: DecoderDriver) -> None:
     driver.open_session()
-    driver.open_bytes(b"", feed=lambda want: DataFailed(1, 1, LOST))
+    driver.open_bytes(b"", feed=lambda request: DataFailed(1, 1, LOST))
     failed = driver.wait_for(Failed)
     assert failed.failure == LOST
     assert not failed.gave_audio
 
 
-def test_what_was_decoded_before_a_break_has_listeners_and_then_its_end(driver: DecoderDriver) -> None:
+def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDriver) -> None:
     data = wav(SONG)
 
-    def breaks(want: ReadRequest) -> Data | DataFailed:
-        if want.offset >= 450_000:
+    def interrupts(request: ReadRequest) -> Data | DataFailed:
+        if request.offset >= 450_000:
             return DataFailed(1, 1, LOST)
-        return Data(1, 1, want.offset, data[want.offset : want.offset + want.length])
+        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
 
     driver.open_session()
     driver.plan()
-    driver.open_bytes(data, is_seekable=False, feed=breaks)
+    driver.open_bytes(data, is_seekable=False, feed=interrupts)
     sent = SentAudio(driver)
-    heard = sent.play(WHOLE)
-    assert len(heard) > 400_000
-    samples_heard = heard.rstrip(b"\0")
-    assert SONG_PCM.startswith(samples_heard)
-    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.BROKE]
+    pcm = sent.play(WHOLE)
+    assert len(pcm) > 400_000
+    samples_sent = pcm.rstrip(b"\0")
+    assert SONG_PCM.startswith(samples_sent)
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.INTERRUPTED]
     failed = driver.wait_for(Failed)
     assert failed.failure == LOST
     assert failed.gave_audio
 
 
-def test_the_reason_of_a_break_comes_before_it(driver: DecoderDriver) -> None:
+def test_the_reason_of_an_interruption_comes_before_its_mark(driver: DecoderDriver) -> None:
     data = wav(SONG)
     for session in range(1, 30):
         driver.open_session(session)
@@ -226,28 +226,28 @@ def test_the_reason_of_a_break_comes_before_it(driver: DecoderDriver) -> None:
             data,
             session,
             is_seekable=False,
-            feed=lambda want, session=session: (  # type: ignore[misc]
-                Data(session, 1, want.offset, data[want.offset : want.offset + want.length])
-                if want.offset < 450_000
+            feed=lambda request, session=session: (  # type: ignore[misc]
+                Data(session, 1, request.offset, data[request.offset : request.offset + request.length])
+                if request.offset < 450_000
                 else DataFailed(session, 1, LOST)
             ),
         )
-    broken = 0
+    interrupted = 0
     reasons: set[int] = set()
     sent = dict.fromkeys(range(1, 30), 0)
-    while broken < 29:
+    while interrupted < 29:
         for message in driver.step():
             if isinstance(message, Audio):
                 sent[message.session] += message.frames
                 driver.send(Grant(message.session, 2, sent[message.session], sent[message.session] + 10))
             if isinstance(message, Failed):
                 reasons.add(message.session)
-            elif isinstance(message, Audio) and any(mark.kind is MarkKind.BROKE for mark in message.marks):
+            elif isinstance(message, Audio) and any(mark.kind is MarkKind.INTERRUPTED for mark in message.marks):
                 assert message.session in reasons
-                broken += 1
+                interrupted += 1
 
 
-def test_what_is_no_audio_fails(driver: DecoderDriver) -> None:
+def test_a_source_without_audio_fails(driver: DecoderDriver) -> None:
     driver.open_session()
     driver.open_bytes(b"<!doctype html><title>Not found</title>" * 100)
     assert driver.wait_for(Failed).failure.code is FailureCode.NOT_AUDIO
@@ -257,10 +257,10 @@ def test_what_is_no_audio_fails(driver: DecoderDriver) -> None:
     assert driver.wait_for(Failed).failure.code in (FailureCode.EMPTY, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
 
 
-# What is given back
+# What is freed
 
 
-def test_dropped_sources_give_back_threads_and_files(driver: DecoderDriver, song_wav: Path) -> None:
+def test_dropped_sources_free_their_threads_and_files(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     driver.open_session()
     for source in range(1, 6):
@@ -268,13 +268,15 @@ def test_dropped_sources_give_back_threads_and_files(driver: DecoderDriver, song
     for source in range(6, 9):
         driver.open_file(song_wav, source=source)
         driver.wait_for(Opened, source=source)  # these have decoded ahead, or do
-    driver.wait_until(lambda: driver.threads() == threads + 5)  # only what waits for bytes has a thread to itself
+    driver.wait_until(
+        lambda: driver.threads() == threads + 5
+    )  # only a source that waits for bytes has a thread to itself
     for source in range(1, 9):
         driver.send(DropSource(1, source))
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
 
 
-def test_a_closed_session_gives_back_everything(driver: DecoderDriver, song_wav: Path) -> None:
+def test_a_closed_session_frees_everything(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     for session in range(1, 6):
         driver.open_session(session)
@@ -287,7 +289,7 @@ def test_a_closed_session_gives_back_everything(driver: DecoderDriver, song_wav:
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
 
 
-def test_a_source_for_a_session_that_is_gone_is_let_go(driver: DecoderDriver, song_wav: Path) -> None:
+def test_a_source_for_a_closed_session_is_closed(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     for _ in range(5):
         driver.open_file(song_wav, session=9)
@@ -299,7 +301,7 @@ def test_a_source_for_a_session_that_is_gone_is_let_go(driver: DecoderDriver, so
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
 
 
-def test_a_whole_source_needs_no_thread_and_no_file_any_more(driver: DecoderDriver, song_wav: Path) -> None:
+def test_a_source_that_is_decoded_to_its_end_frees_its_thread_and_file(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     driver.open_session()
     driver.plan()
@@ -325,7 +327,7 @@ def test_files_keep_to_their_sources_however_their_messages_are_cut(driver: Deco
         assert SentAudio(driver, number).play(WHOLE) == pcm_of(piece)
 
 
-def test_a_file_that_is_one_too_many_fails_and_the_next_is_not_taken_for_it(
+def test_a_file_beyond_the_limit_fails_and_the_next_one_is_not_taken_for_it(
     driver: DecoderDriver, song_wav: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.wav"
@@ -393,18 +395,18 @@ def test_a_bug_ends_the_process_with_a_traceback(driver: DecoderDriver) -> None:
     assert "Traceback" in stderr
 
 
-# Who is to blame
+# Suspects
 
 
-def test_who_is_worked_on_is_written_down_and_cleared(driver: DecoderDriver) -> None:
+def test_the_source_that_is_worked_on_is_noted_as_suspect_and_cleared(driver: DecoderDriver) -> None:
     # A tag that says to be 256 MiB long: an opening that has something to do.
     junk = b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(1_000_000)
     seen: set[tuple[int, int]] = set()
     driver.open_session(7)
 
-    def feeds(want: ReadRequest) -> Data:
+    def feeds(request: ReadRequest) -> Data:
         seen.update(driver.suspects())
-        return Data(7, 3, want.offset, junk[want.offset : want.offset + want.length])
+        return Data(7, 3, request.offset, junk[request.offset : request.offset + request.length])
 
     for source in range(3, 40):
         driver.open_bytes(junk, 7, source, feed=feed_of(junk) if source != 3 else feeds)
@@ -417,7 +419,7 @@ def test_who_is_worked_on_is_written_down_and_cleared(driver: DecoderDriver) -> 
     driver.wait_until(lambda: driver.suspects() == [])
 
 
-def test_a_source_that_waits_for_bytes_is_not_to_blame(driver: DecoderDriver) -> None:
+def test_a_source_that_waits_for_bytes_is_no_suspect(driver: DecoderDriver) -> None:
     driver.open_session()
     driver.open_bytes(b"", feed=never)
     driver.wait_for(ReadRequest)
@@ -445,7 +447,7 @@ def memory_bomb() -> bytes:
     return b"fLaC" + b"\x00\x00\x00\x22" + bytes(34) + (b"\x06\xff\xff\xff" + struct.pack(">I", 3) + bytes(28)) * 4
 
 
-def test_the_process_says_so_when_its_own_memory_is_used_up() -> None:
+def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> None:
     with running_decoder(memory_limit_mb=250) as driver:
         driver.open_session()
         with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
@@ -487,7 +489,7 @@ def cpu_seconds(driver: DecoderDriver) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_orders_for_what_is_not_there_do_nothing(driver: DecoderDriver) -> None:
+def test_orders_for_unknown_sessions_and_sources_do_nothing(driver: DecoderDriver) -> None:
     driver.send(DropSource(5, 6))
     driver.send(CloseSession(5))
     driver.send(Grant(5, 1, 0, 10))

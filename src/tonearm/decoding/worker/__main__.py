@@ -36,7 +36,7 @@ def main() -> None:
         struct.pack_into("<Q", suspects, slot * 8, suspect)
 
     status = _run(Worker(socket.socket(fileno=node_descriptor), note))
-    os._exit(status)  # source threads may still be inside libav: waiting for them would only delay the end
+    os._exit(status)  # without waiting for threads that may still be inside libav
 
 
 def _set_limits(memory_bytes: int) -> None:
@@ -50,7 +50,7 @@ def _set_limits(memory_bytes: int) -> None:
 
 
 def _run(worker: Worker) -> int:
-    """The status to end with. Never raises: an end that waits for the other threads could wait for ever."""
+    """Returns the exit status. Never raises: Python's own exit would wait for the other threads, perhaps for ever."""
     try:
         worker.run()
     except MemoryError:

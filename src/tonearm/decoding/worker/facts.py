@@ -1,9 +1,4 @@
-"""What opening a source told, as tracks show it.
-
-Title, author, ISRC and artwork link from the tags of a container and its audio stream.
-
-What an endless stream calls the sound, and from which sample on.
-"""
+"""What a source says about itself: its length, its tags, and the titles of a live stream."""
 
 import threading
 from collections import deque
@@ -27,10 +22,102 @@ _AUTHOR_KEYS: Final = ("artist", "album_artist", "albumartist", "author", "perfo
 _ISRC_KEYS: Final = ("isrc", "tsrc", "com.apple.itunes:isrc")
 _ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url")
 
+# PyAV's names for the side data that libav's Ogg demuxer adds to the first packet after new comments, by version.
+_COMMENT_TYPES: Final = frozenset({"strings_metadata", "metadata_update"})
+
+_CONTAINER_CLOCK_HZ: Final = 1_000_000
+_OPUS_RATE_HZ: Final = 48_000
+
+
+def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
+    """The facts of an opened source.
+
+    `sound_bytes` is the size of the file without a tag at its beginning, None if unknown. `is_seekable` says it of the
+    reader. A live source has no length and is not seekable, and its tags are those of the present title.
+    """
+    length_s = (
+        Fraction(0)
+        if is_live or not opened.has_true_length
+        else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
+    )
+    length_ms = round(length_s * 1000)
+    tags = read_tags(opened.container.metadata, opened.stream.metadata)
+    return SourceFacts(
+        length_ms=length_ms,
+        is_seekable=is_seekable and length_ms > 0 and opened.first_frames[0].pts is not None,
+        is_stream=is_live,
+        title=title_of(tags) if is_live else tags.title,
+        author=None if is_live else tags.author,
+        isrc=tags.isrc,
+        artwork_url=tags.artwork_url,
+        probe_name=probe_name(opened.container.format.name),
+    )
+
+
+def audible_source_samples(opened: OpenedAudio) -> int | None:
+    """The number of audible samples of the source if its container cuts the last packet short; else None.
+
+    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within AAC's last packet. libav cuts the
+    beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count milliseconds only.
+    """
+    is_cut_short = probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name == "aac"
+    if not is_cut_short or not opened.has_true_length:
+        return None
+    duration_s = _stream_duration_s(opened)
+    return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)
+
+
+def _length_s(opened: OpenedAudio) -> Fraction:
+    container_name = opened.container.format.name
+    duration_s = _stream_duration_s(opened)
+    if duration_s is None:
+        container_duration = opened.container.duration
+        if container_duration is None or container_duration <= 0:
+            return Fraction(0)
+        duration_s = Fraction(container_duration, _CONTAINER_CLOCK_HZ)
+        if "matroska" in container_name:
+            # Matroska's duration includes the samples that are dropped at the beginning.
+            duration_s -= Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
+    elif container_name == "ogg":
+        # libav counts from timestamp 0 to that of the last page, with Opus's pre-skip. Audio may begin before 0.
+        first_timestamp = opened.first_frames[0].pts or 0
+        duration_s -= first_timestamp * _time_base(opened) + Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
+    elif container_name == "mpegts":
+        # libav's duration lacks the last frame.
+        first = opened.first_frames[0]
+        duration_s += Fraction(first.samples, first.sample_rate)
+    return max(duration_s, Fraction(0))
+
+
+def _length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
+    """An estimate for MP3 and the like from servers without range requests, where libav gives no duration."""
+    bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
+    if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
+        return Fraction(0)
+    return Fraction(sound_bytes * 8, bit_rate)
+
+
+def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
+    duration = opened.stream.duration
+    return duration * _time_base(opened) if duration is not None and duration > 0 else None
+
+
+def _time_base(opened: OpenedAudio) -> Fraction:
+    # PyAV 19 has its own rational type.
+    time_base = opened.stream.time_base
+    return Fraction(time_base.numerator, time_base.denominator) if time_base else Fraction(0)
+
+
+def _opus_pre_skip(opened: OpenedAudio) -> int:
+    """Samples at 48 kHz, from the identification header (RFC 7845, 5.1)."""
+    codec_context = opened.stream.codec_context
+    header = codec_context.extradata if codec_context.name == "opus" else None
+    return int.from_bytes(header[10:12], "little") if header else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """What tags told, cleaned. None is a tag that is missing or blank."""
+    """Cleaned tags. None for a tag that is missing or blank."""
 
     title: str | None = None
     author: str | None = None
@@ -39,7 +126,7 @@ class Tags:
 
 
 def read_tags(*sources: Mapping[str, str]) -> Tags:
-    """The tags of the first of `sources` (container first, then stream) that has each of them."""
+    """Each tag from the first of `sources` that has it. Give the container's before the stream's."""
     found: dict[str, str] = {}
     for source in sources:
         for key, value in source.items():
@@ -55,9 +142,9 @@ def read_tags(*sources: Mapping[str, str]) -> Tags:
 
 
 def clean_text(text: str) -> str:
-    """`text` fit for JSON: no lone surrogates, no control characters, outer blanks off, at a bearable length.
+    """`text` without lone surrogates, control characters and outer blanks, cut to `MAX_TAG_CHARACTERS`.
 
-    Bytes that were no UTF-8 arrive as surrogate escapes; they are read as Windows-1252, which old taggers wrote.
+    Bytes that are not UTF-8 arrive as surrogate escapes. They are read as Windows-1252, which old taggers wrote.
     """
     text = _without_surrogates(text)
     visible = "".join(" " if character in "\t\r\n" else character for character in text)
@@ -92,49 +179,46 @@ def _isrc(text: str | None) -> str | None:
 def _link(text: str | None) -> str | None:
     if text is None or not text.lower().startswith(("http://", "https://")):
         return None
-    # A link that was cut off leads nowhere.
+    # A link that was cut off is of no use.
     return text if " " not in text and len(text) < MAX_TAG_CHARACTERS else None
 
 
-# PyAV's names for what libav's Ogg demuxer adds to the first packet after new comments; which one depends on versions.
-_COMMENT_TYPES: Final = frozenset({"strings_metadata", "metadata_update"})
-
-
 @dataclass(frozen=True, slots=True)
-class HeardTitle:
-    """`sample` counts decoded samples at 48 kHz."""
+class TitleChange:
+    """The audio from `sample` on has this title. Counts the decoded samples, at 48 kHz."""
 
     sample: int
     title: str
 
 
 class StreamTitles:
-    """Finds the sample of each title, to within a packet and what a resampler holds back.
+    """Finds the sample at which each title of a live stream begins, to within a packet and a resampler's delay.
 
-    Radio servers mix titles into the bytes: the node takes them out and tells them with their offsets (`expect`, from
-    any thread). Ogg streams begin anew with each title, as a chain (RFC 3533, 4), and carry it in their comments.
+    Radio servers mix titles into the bytes. The node takes them out and passes them on with their offsets (`expect`,
+    from any thread). Ogg streams are chained, one for each title (RFC 3533, 4), with the title in their comments.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._expected: deque[tuple[int, str]] = deque()
-        self._heard: list[HeardTitle] = []
+        self._changes: list[TitleChange] = []
 
     def expect(self, offset: int, title: str) -> None:
-        """What begins at this offset of the bytes has this title."""
+        """The audio from this byte offset on has this title."""
         with self._lock:
             self._expected.append((offset, title))
 
     def packet_begins(self, packet: "Packet[AudioStream]", sample: int) -> None:
-        """The sound of `packet` begins at `sample`."""
+        """The audio of `packet` begins at `sample`."""
         title = self._title_before(packet.pos) if packet.pos is not None else None
         title = _title_in_comments(packet) or title
         if title:
-            self._heard.append(HeardTitle(sample, title))
+            self._changes.append(TitleChange(sample, title))
 
-    def take_heard(self) -> list[HeardTitle]:
-        heard, self._heard = self._heard, []
-        return heard
+    def take_changes(self) -> list[TitleChange]:
+        """The changes since the last call."""
+        changes, self._changes = self._changes, []
+        return changes
 
     def _title_before(self, offset: int) -> str | None:
         title = None
@@ -145,7 +229,7 @@ class StreamTitles:
 
 
 def title_of(tags: Tags) -> str | None:
-    """Artist and title as one text, as radio servers write them."""
+    """Artist and title in one text, as radio servers write them."""
     if tags.author and tags.title:
         return f"{tags.author} - {tags.title}"
     return tags.title
@@ -159,97 +243,6 @@ def _title_in_comments(packet: "Packet[AudioStream]") -> str | None:
 
 
 def _strings(raw: bytes) -> Mapping[str, str]:
-    """Names and values, each ended by a zero."""
+    """Parses names and values, each of which ends with a zero byte."""
     texts = [part.decode("utf-8", "surrogateescape") for part in raw.split(b"\0")]
     return dict(zip(texts[0::2], texts[1::2], strict=False))
-
-
-_CONTAINER_CLOCK_HZ: Final = 1_000_000
-_OPUS_RATE_HZ: Final = 48_000
-
-
-def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
-    """The facts of a source whose reader is or is not seekable.
-
-    A live source has no length and no other position, and its tags are those of the piece that is on.
-
-    `sound_bytes` is the size of the file without a tag at its beginning, when it is known.
-    """
-    length_s = (
-        Fraction(0)
-        if is_live or not opened.tells_length
-        else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
-    )
-    length_ms = round(length_s * 1000)
-    tags = read_tags(opened.container.metadata, opened.stream.metadata)
-    return SourceFacts(
-        length_ms=length_ms,
-        is_seekable=is_seekable and length_ms > 0 and opened.first_frames[0].pts is not None,
-        is_stream=is_live,
-        title=title_of(tags) if is_live else tags.title,
-        author=None if is_live else tags.author,
-        isrc=tags.isrc,
-        artwork_url=tags.artwork_url,
-        probe_name=probe_name(opened.container.format.name),
-    )
-
-
-def heard_source_samples(opened: OpenedAudio) -> int | None:
-    """How many samples of the source are to be heard, when its container cuts the last packet short; else None.
-
-    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within AAC's last packet. libav cuts the
-    beginning by it, not the end. Lossless codecs have a short last packet, and edit lists tell whole milliseconds only.
-    """
-    is_cut_short = probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name == "aac"
-    if not is_cut_short or not opened.tells_length:
-        return None
-    duration_s = _stream_duration_s(opened)
-    return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)
-
-
-def _length_s(opened: OpenedAudio) -> Fraction:
-    container_name = opened.container.format.name
-    duration_s = _stream_duration_s(opened)
-    if duration_s is None:
-        container_duration = opened.container.duration
-        if container_duration is None or container_duration <= 0:
-            return Fraction(0)
-        duration_s = Fraction(container_duration, _CONTAINER_CLOCK_HZ)
-        if "matroska" in container_name:
-            # The duration of Matroska counts what is dropped at the beginning.
-            duration_s -= Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
-    elif container_name == "ogg":
-        # libav counts from timestamp 0 to the last page's, with Opus's pre-skip; sound may begin before 0.
-        first_timestamp = opened.first_frames[0].pts or 0
-        duration_s -= first_timestamp * _time_base(opened) + Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
-    elif container_name == "mpegts":
-        # From the first timestamp to the last one's beginning.
-        first = opened.first_frames[0]
-        duration_s += Fraction(first.samples, first.sample_rate)
-    return max(duration_s, Fraction(0))
-
-
-def _length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
-    """An estimate, for MP3 and the like from servers that cannot jump: there libav does not tell a duration."""
-    bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
-    if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
-        return Fraction(0)
-    return Fraction(sound_bytes * 8, bit_rate)
-
-
-def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
-    duration = opened.stream.duration
-    return duration * _time_base(opened) if duration is not None and duration > 0 else None
-
-
-def _time_base(opened: OpenedAudio) -> Fraction:
-    # PyAV 19 has a rational type of its own.
-    time_base = opened.stream.time_base
-    return Fraction(time_base.numerator, time_base.denominator) if time_base else Fraction(0)
-
-
-def _opus_pre_skip(opened: OpenedAudio) -> int:
-    """Samples at 48 kHz, from the identification header (RFC 7845, 5.1)."""
-    codec_context = opened.stream.codec_context
-    header = codec_context.extradata if codec_context.name == "opus" else None
-    return int.from_bytes(header[10:12], "little") if header else 0

@@ -1,7 +1,4 @@
-"""Which containers and codecs are played, under libav's names. All others are refused, whatever libav can do.
-
-Process-wide limits on what libav may take. The decoder process sets them once, when it starts.
-"""
+"""The containers and codecs that are played, by libav's names, and the limits for libav. All others are refused."""
 
 import ctypes
 from pathlib import Path
@@ -9,37 +6,7 @@ from typing import Final
 
 import av
 
-MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
-
-
-class LibavNotFoundError(Exception):
-    """The libavutil that PyAV uses is not loaded under a name that we know."""
-
-
-def limit_allocation_size(max_bytes: int = MAX_ALLOCATION_BYTES) -> None:
-    """Make every single allocation of libav above `max_bytes` fail with ENOMEM, in the whole process.
-
-    A header of a kilobyte can ask for gigabytes; no sound needs a block of this size.
-    Raises LibavNotFoundError when the library cannot be reached: then decoding untrusted files is not safe.
-    """
-    libavutil = ctypes.CDLL(str(loaded_libavutil()))
-    libavutil.av_max_alloc.argtypes = [ctypes.c_size_t]
-    libavutil.av_max_alloc.restype = None
-    libavutil.av_max_alloc(max_bytes)
-
-
-def loaded_libavutil() -> Path:
-    """The libavutil that PyAV uses. Raises LibavNotFoundError."""
-    # The copy that is mapped into this process, whether it came with the wheel or with the system: a second copy
-    # would have a limit of its own. The import of av above has loaded it.
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = Path(line.rpartition(" ")[2])
-        if path.name.startswith("libavutil"):
-            return path
-    raise LibavNotFoundError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")
-
-
-# Demuxers. Left out on purpose: those that open other files or addresses (hls, concat, sdp, dash, image2 …).
+# Demuxers. None that opens other files or addresses (hls, concat, sdp, dash, image2 …).
 CONTAINERS: Final = (
     "aac",
     "ac3",
@@ -81,8 +48,10 @@ MIN_SAMPLE_RATE_HZ: Final = 4_000
 MAX_SAMPLE_RATE_HZ: Final = 384_000
 MAX_CHANNELS: Final = 8
 
-# Demuxers whose packets carry no check, so that random bytes can pass for a few packets of sound.
+# Demuxers without checksums: random bytes can pass for a few packets of audio.
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
+
+MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
 
 
 def probe_name(container_name: str) -> str:
@@ -93,3 +62,30 @@ def probe_name(container_name: str) -> str:
     if "matroska" in names:
         return "matroska/webm"
     return names[0]
+
+
+class LibavNotFoundError(Exception):
+    """The libavutil that PyAV uses is not loaded under a known name."""
+
+
+def limit_allocation_size(max_bytes: int = MAX_ALLOCATION_BYTES) -> None:
+    """Make every allocation of libav above `max_bytes` fail with ENOMEM, in the whole process. Once, at its start.
+
+    A header of a kilobyte can ask for gigabytes; no audio needs a block of this size.
+    Raises LibavNotFoundError when the library is not found: decoding untrusted files is not safe then.
+    """
+    libavutil = ctypes.CDLL(str(loaded_libavutil()))
+    libavutil.av_max_alloc.argtypes = [ctypes.c_size_t]
+    libavutil.av_max_alloc.restype = None
+    libavutil.av_max_alloc(max_bytes)
+
+
+def loaded_libavutil() -> Path:
+    """The libavutil that PyAV uses. Raises LibavNotFoundError."""
+    # The copy that `import av` has mapped into this process, from the wheel or from the system. Another copy would
+    # have its own limit.
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.rpartition(" ")[2])
+        if path.name.startswith("libavutil"):
+            return path
+    raise LibavNotFoundError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")

@@ -1,6 +1,7 @@
-"""The file object that libav reads from: it holds what libav may take to limits, and keeps errors from being lost.
+"""The file object that libav reads from. It limits how much libav may read, and keeps errors from being lost.
 
-A look at the first bytes of a source before libav gets it: what would end in a useless or endless read.
+The first bytes of a source are read before libav gets it: they show the container where libav would guess wrong, and
+files that it could only read without end.
 """
 
 import io
@@ -13,15 +14,19 @@ from tonearm.core.failure import PlayError
 from tonearm.decoding.worker import play_errors
 from tonearm.decoding.worker.reader import Dropped, MediaReader
 
-# From here on, up to the first decoded sound. Bytes that only trickle would hold the player for ever.
+# From the first read to the first decoded audio. A source whose bytes only trickle would hold its player for ever.
 OPENING_DEADLINE_S: Final = 15.0
+OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
+# Between two audio packets of a playable file there is at most some video. This limit ends an endless stream of junk:
+# libav needs up to 3 s of CPU for as many bytes, if they look like Ogg pages.
+SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
 
 FIRST_BYTES: Final = 4096
-# At 24 kbit/s the larger number takes more than a second to come.
+# At 24 kbit/s 4096 bytes take more than a second.
 LIVE_FIRST_BYTES: Final = 256
 _ID3_HEADER_BYTES: Final = 10
 
-# How files begin, what stands 8 bytes further on, and libav's name for them.
+# The first bytes of a container, the bytes at offset 8, and libav's name for it.
 _PCM_CONTAINERS: Final = (
     (b"RIFF", b"WAVE", "wav"),
     (b"RF64", b"WAVE", "wav"),
@@ -34,123 +39,16 @@ _PCM_CONTAINERS: Final = (
 )
 
 
-class RewoundReader:
-    """Gives bytes that were read already once more, then goes on with the reader: for sources that cannot jump."""
-
-    def __init__(self, first: bytes, reader: MediaReader) -> None:
-        self._first = first
-        self._reader = reader
-
-    def read(self, n: int) -> bytes:
-        if self._first:
-            data, self._first = self._first[:n], self._first[n:]
-            return data
-        return self._reader.read(n)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._first = b""
-        return self._reader.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._reader.tell() - len(self._first)
-
-    def seekable(self) -> bool:
-        return self._reader.seekable()
-
-
-def read_first_bytes(
-    reader: MediaReader,
-    *,
-    name: str,
-    deadline_s: float,
-    is_live: bool = False,
-    clock: Callable[[], float] = time.monotonic,
-) -> bytes:
-    """The first `FIRST_BYTES`, or fewer from a shorter source. Of a live one only those that tell its kind.
-
-    Raises PlayError when they have not come at `deadline_s` by the clock.
-    """
-    parts: list[bytes] = []
-    missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
-    while missing > 0 and (part := reader.read(missing)):
-        parts.append(part)
-        missing -= len(part)
-        if missing > 0 and clock() > deadline_s:
-            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
-    return b"".join(parts)
-
-
-def id3_tag_bytes(first: bytes) -> int:
-    """The size of the ID3v2 tag (ID3v2.4 structure, 3.1) before the sound, with its header; 0 without one."""
-    if len(first) < _ID3_HEADER_BYTES or not first.startswith(b"ID3"):
-        return 0
-    size = 0
-    for seven_bits in first[6:_ID3_HEADER_BYTES]:
-        size = size << 7 | seven_bits & 0x7F
-    return _ID3_HEADER_BYTES + size
-
-
-def pcm_container(first: bytes) -> str | None:
-    """libav's name of the container when it is one for plain samples; None for all others, which libav tells apart.
-
-    libav weighs what all the bytes look like, and samples can look like anything: it takes a tone of 10 kHz in a WAV
-    file for an MPEG transport stream, because every 192nd byte is the right one.
-    """
-    for start, kind, container in _PCM_CONTAINERS:
-        if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
-            return container
-    return None
-
-
-def is_transport_stream(first: bytes) -> bool:
-    """Whether this is MPEG-TS (ISO 13818-1, 2.4.3.2): packets of 188 bytes that begin with one and the same byte."""
-    return first[0:1] == first[188:189] == b"G"
-
-
-def is_fragmented_mp4(first: bytes) -> bool:
-    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), of which each one tells its own length only."""
-    position = 0
-    while position + 8 <= len(first):
-        size, kind = struct.unpack_from(">I4s", first, position)
-        if kind == b"moof" or (kind == b"moov" and b"mvex" in first[position : position + size]):
-            return True
-        if kind not in (b"ftyp", b"styp", b"moov", b"sidx", b"free") or size < 8:
-            return False
-        position += size
-    return False
-
-
-def has_mp4_index_at_end(first: bytes) -> bool:
-    """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
-    if first[4:8] != b"ftyp":
-        return False
-    position = 0
-    while position + 8 <= len(first):
-        size, kind = struct.unpack_from(">I4s", first, position)
-        if kind == b"mdat":
-            return True
-        if kind in (b"moov", b"moof") or size < 8:
-            return False
-        position += size
-    return False
-
-
-OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
-# Between two audio packets of a playable file lies at most some video. An endless stream of junk ends here: libav needs
-# up to 3 s of CPU for as much, when it is made to look like Ogg pages.
-SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
-
-
 class GuardedReader:
-    """Passes reads on to a `MediaReader` while they are within bounds.
+    """Passes reads on to a `MediaReader` as long as they are within the limits.
 
     It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
 
-    The first error is kept in `failure`, because libav may swallow what a callback raises or turn it into the end of
-    the file. After it every read answers the end, so that libav comes back soon. A source whose bytes break off is
-    kept in `break_off`: for libav it has ended, so that all that came before is still heard.
+    `failure` keeps the first error, because libav may swallow an exception of a callback or take it for the end of the
+    file. After it every read returns the end, so that libav returns soon. `interruption` keeps the error of a reader
+    that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
 
-    `deadline_s` is when, by the clock, the source must be open; None: `OPENING_DEADLINE_S` from now.
+    `deadline_s`: when the source must be open, by `clock`; None: `OPENING_DEADLINE_S` from now.
     """
 
     def __init__(
@@ -163,7 +61,7 @@ class GuardedReader:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failure: Exception | None = None
-        self.break_off: PlayError | None = None
+        self.interruption: PlayError | None = None
         self.bytes_read = 0
         self._reader = reader
         self._name = name
@@ -176,37 +74,37 @@ class GuardedReader:
         self._position = 0
 
     def begin_playing(self) -> None:
-        """The source is open: from here the deadline is off and the budget counts from packet to packet."""
+        """The source is open: no deadline any more, and the byte budget is for each packet."""
         self._deadline_s = None
         self._budget_bytes = SILENT_BUDGET_BYTES
         self.packet_came()
 
     def begin_seeking(self) -> None:
-        """Containers without an index are read through to the wanted position."""
+        """Gives a budget for the whole file: a container without an index is read through up to the position."""
         self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
 
     def packet_came(self) -> None:
         self._budget_left = self._budget_bytes
 
     def raise_failure(self) -> None:
-        """Raise the error after which nothing can be used any more, if there was one."""
+        """Raise the error that made the source unusable, if there was one."""
         if self.failure is not None:
             raise self.failure
 
     def raise_cause(self) -> None:
-        """At the end, and where libav can make nothing of what it got: raise why no more came, if that is known."""
+        """Raise why there are no more bytes, if there was an error. For the end, and for an error of libav's."""
         self.raise_failure()
-        if self.break_off is not None:
-            raise self.break_off
+        if self.interruption is not None:
+            raise self.interruption
 
-    # What PyAV calls. An error must be an `Exception`: a `BaseException` is dropped there and decoding goes on.
+    # Called by PyAV. An error must be an `Exception`: PyAV drops a `BaseException` and goes on decoding.
 
     def read(self, n: int) -> bytes:
-        if self.failure is not None or self.break_off is not None:
+        if self.failure is not None or self.interruption is not None:
             return b""
         try:
             self._check_limits()
-            # Cut and copied, because libav has room for n bytes only and takes the object for `bytes` unchecked.
+            # Cut and converted: PyAV copies the whole object, unchecked, into a buffer of n bytes.
             data = bytes(self._read_source(n)[:n])
         except OSError as error:
             self.failure = play_errors.unreadable(self._name, error)
@@ -225,7 +123,7 @@ class GuardedReader:
         except Dropped:
             raise
         except PlayError as error:
-            self.break_off = error
+            self.interruption = error
             return b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -265,3 +163,104 @@ class GuardedReader:
         if self._budget_left <= 0:
             mebibytes = self._budget_bytes // (1024 * 1024)
             raise play_errors.limit_exceeded(self._name, f"no audio in {mebibytes} MiB of data")
+
+
+class RewoundReader:
+    """Returns bytes that were already read once more, then those of the reader. For sources that are not seekable."""
+
+    def __init__(self, first: bytes, reader: MediaReader) -> None:
+        self._first = first
+        self._reader = reader
+
+    def read(self, n: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:n], self._first[n:]
+            return data
+        return self._reader.read(n)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._first = b""
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell() - len(self._first)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
+def read_first_bytes(
+    reader: MediaReader,
+    *,
+    name: str,
+    deadline_s: float,
+    is_live: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live one.
+
+    Raises PlayError when they have not arrived at `deadline_s` of `clock`.
+    """
+    parts: list[bytes] = []
+    missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
+    while missing > 0 and (part := reader.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+        if missing > 0 and clock() > deadline_s:
+            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
+    return b"".join(parts)
+
+
+def id3_tag_bytes(first: bytes) -> int:
+    """The size of the ID3v2 tag (ID3v2.4 structure, 3.1) before the audio, with its header; 0 without one."""
+    if len(first) < _ID3_HEADER_BYTES or not first.startswith(b"ID3"):
+        return 0
+    size = 0
+    for seven_bits in first[6:_ID3_HEADER_BYTES]:
+        size = size << 7 | seven_bits & 0x7F
+    return _ID3_HEADER_BYTES + size
+
+
+def pcm_container(first: bytes) -> str | None:
+    """libav's name of a container for plain samples; None for all other containers, which libav recognises itself.
+
+    libav judges by all the bytes, and samples can look like anything: it takes a tone of 10 kHz in a WAV file for an
+    MPEG transport stream, because every 192nd byte has the right value.
+    """
+    for start, kind, container in _PCM_CONTAINERS:
+        if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
+            return container
+    return None
+
+
+def is_transport_stream(first: bytes) -> bool:
+    """Whether this is MPEG-TS (ISO 13818-1, 2.4.3.2): packets of 188 bytes that all begin with the same byte."""
+    return first[0:1] == first[188:189] == b"G"
+
+
+def is_fragmented_mp4(first: bytes) -> bool:
+    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), each of which gives only its own length."""
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"moof" or (kind == b"moov" and b"mvex" in first[position : position + size]):
+            return True
+        if kind not in (b"ftyp", b"styp", b"moov", b"sidx", b"free") or size < 8:
+            return False
+        position += size
+    return False
+
+
+def has_mp4_index_at_end(first: bytes) -> bool:
+    """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
+    if first[4:8] != b"ftyp":
+        return False
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"mdat":
+            return True
+        if kind in (b"moov", b"moof") or size < 8:
+            return False
+        position += size
+    return False

@@ -1,4 +1,4 @@
-"""A source as the decoder process plays it: opened once, decoded in turns, positioned by sample."""
+"""One opened source: decoded piece by piece into the node's PCM, and seekable to a sample."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker import play_errors
 from tonearm.decoding.worker.demuxing import SourcePositions, check_limits, cut, source_start_for
-from tonearm.decoding.worker.facts import StreamTitles, heard_source_samples, source_facts
+from tonearm.decoding.worker.facts import StreamTitles, audible_source_samples, source_facts
 from tonearm.decoding.worker.guarded_reader import (
     OPENING_DEADLINE_S,
     GuardedReader,
@@ -24,20 +24,20 @@ from tonearm.decoding.worker.guarded_reader import (
     pcm_container,
     read_first_bytes,
 )
-from tonearm.decoding.worker.ogg_repair import OggMender
+from tonearm.decoding.worker.ogg_repair import OggRepairer
 from tonearm.decoding.worker.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.reader import MediaReader
 from tonearm.decoding.worker.resampling import Resampler, SourceFormat, settle_samples
 
 __all__ = ["Media", "MediaReader", "open_media"]
 
-# How far before the wanted position decoding begins: codecs build on what came before (MP3's bit reservoir at low bit
-# rates, 80 ms for Opus). When the container lands behind the position, farther.
+# How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
+# bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
 _PREROLLS_S: Final = (0.5, 5.0)
-# After a jump in Ogg, libav's timestamps of FLAC are wrong up to the end of the page, and so are all on a last page.
-# Pages are up to some seconds long.
+# After a seek in Ogg, libav's timestamps are wrong for FLAC up to the end of the page, and for all codecs on the last
+# page. Pages can be some seconds long.
 _OGG_PREROLLS_S: Final = (10.0, 30.0)
-_NOT_HEARD_YET: Final = -1
+_NO_FRAME: Final = -1
 
 
 def open_media(
@@ -49,11 +49,11 @@ def open_media(
     is_live: bool = False,
     titles: StreamTitles | None = None,
 ) -> "Media":
-    """Open the audio that `reader` gives.
+    """Open the audio in the bytes of `reader`.
 
-    `name` is the file's name for messages, `content_type` what a server called it. `size_bytes` is None when unknown.
-    `titles` learns what is heard from which decoded sample on.
-    Takes at most 32 MiB and 15 s. Raises PlayError; one that the reader raises comes out unchanged.
+    `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
+    `titles` collects the titles of a live source. Reads at most 32 MiB and takes at most 15 s.
+    Raises PlayError; one that the reader raises is passed on unchanged.
     """
     deadline_s = time.monotonic() + OPENING_DEADLINE_S
     first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
@@ -63,18 +63,18 @@ def open_media(
         raise play_errors.index_at_end(name)
     whole: MediaReader = RewoundReader(first, reader)
     if first.startswith(b"OggS"):
-        whole = OggMender(whole)
+        whole = OggRepairer(whole)
     guard = GuardedReader(whole, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
     opened = open_audio(
         guard,
         name=name,
         content_type=content_type,
         container_name=pcm_container(first),
-        # Streams of whole segments, with the video of which the sound is a part, do not come drop by drop.
+        # A transport stream comes in whole segments, with video perhaps, not drop by drop.
         is_slow=is_live and not is_transport_stream(first),
     )
-    # Of fragments read in order libav knows the first one only, and takes that for the whole.
-    opened.tells_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
+    # libav takes the length of the first fragment for the whole if it reads the fragments in order.
+    opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
     facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)
@@ -82,7 +82,7 @@ def open_media(
 
 
 class Media:
-    """An opened source. For one thread only; `close` too belongs to the thread that decodes."""
+    """An opened source. Only the thread that decodes may use it, `close` included."""
 
     def __init__(
         self,
@@ -99,18 +99,18 @@ class Media:
         self._titles = titles
         self._decoded_bytes = 0
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
-        self._source_samples_heard = heard_source_samples(opened)
+        self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
-        self._broken: PlayError | None = None
+        self._interruption: PlayError | None = None
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
 
     def decode(self, at_least_samples: int) -> bytes:
-        """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` a channel or more; `b""` only at the end.
+        """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` samples or more; `b""` only at the end.
 
-        Raises PlayError when the source breaks off, after everything decoded before it was returned.
+        Raises PlayError when the source was interrupted, after all PCM decoded before that was returned.
         """
-        if self._broken is not None:
-            raise self._broken
+        if self._interruption is not None:
+            raise self._interruption
         parts: list[bytes] = []
         missing_bytes = max(at_least_samples, 1) * SAMPLE_BLOCK_BYTES
         try:
@@ -122,18 +122,17 @@ class Media:
                     parts.append(part)
                     missing_bytes -= len(part)
         except PlayError as error:
-            self._broken = error
+            self._interruption = error
             parts.append(self._without_dropped(self._finish_resampler()))
             if not any(parts):
                 raise
         return b"".join(parts)
 
     def seek(self, sample: int) -> None:
-        """Go on with output sample `sample` (at 48 kHz) with the next `decode`.
+        """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
 
-        Exact to the sample where the container has timestamps. Behind the end, `decode` answers the end.
-        Raises PlayError when the source cannot jump. A source that cannot at all (`facts.is_seekable` tells it before)
-        plays on where it was; one that failed on the way has nothing more to decode.
+        Behind the end, `decode` returns the end. Raises PlayError when the source cannot be sought. One that is not
+        seekable (`facts.is_seekable`) goes on where it was; one that failed during the seek has nothing more to decode.
         """
         if not self._guard.seekable():
             raise play_errors.not_seekable(self._name, "its server does not answer range requests")
@@ -143,36 +142,36 @@ class Media:
         wanted, drop_output_samples = source_start_for(
             sample, positions.sample_rate_hz, settle_samples(positions.sample_rate_hz)
         )
-        self._broken = None
+        self._interruption = None
         try:
             frames = self._frames_before(wanted, positions)
         except PlayError as error:
-            self._broken = error
+            self._interruption = error
             raise
         self._resampler = None
         self._begin(frames, source_position=wanted, drop_output_samples=drop_output_samples)
         self._is_before_start = True
-        self._whole_up_to = _NOT_HEARD_YET
+        self._pass_whole_up_to = _NO_FRAME
 
     def close(self) -> None:
-        """Let go of everything. The reader stays its owner's."""
+        """Free everything. The reader stays open."""
         self._resampler = None
-        self._waiting_frames.clear()
+        self._pending_frames.clear()
         self._opened.container.close()
 
     def _begin(self, frames: list[AudioFrame], *, source_position: int, drop_output_samples: int) -> None:
-        self._waiting_frames = frames
+        self._pending_frames = frames
         self._source_position = source_position
         self._drop_output_bytes = drop_output_samples * SAMPLE_BLOCK_BYTES
-        self._hear_from_here()
+        self._pass_whole_frames()
         self._at_end = False
 
     # Decoding
 
     def _decode_packet(self) -> bytes:
-        if self._waiting_frames:
-            frames = self._waiting_frames.copy()
-            self._waiting_frames.clear()
+        if self._pending_frames:
+            frames = self._pending_frames.copy()
+            self._pending_frames.clear()
         else:
             next_frames = self._opened.decoder.next_frames()
             if next_frames is None:
@@ -184,17 +183,17 @@ class Media:
         finished = b""
         for frame in frames:
             position = self._source_position + frame.samples
-            if position <= self._whole_up_to:
+            if position <= self._pass_whole_up_to:
                 self._source_position = position
                 finished += self._push(frame)
             else:
-                heard = self._heard_part(frame)
-                if heard is not None:
-                    finished += self._push(heard)
+                audible = self._audible_part(frame)
+                if audible is not None:
+                    finished += self._push(audible)
         return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
 
     def _push(self, frame: AudioFrame) -> bytes:
-        """Returns what the last resampler still held, when the frame needs another one."""
+        """Resamples a frame. If it needs a new resampler, returns the PCM that the last one still held."""
         if self._resampler is not None and self._resampler.push(frame):
             return b""
         source = SourceFormat.of_frame(frame)
@@ -204,21 +203,21 @@ class Media:
         self._resampler.push(frame)
         return finished
 
-    def _hear_from_here(self) -> None:
+    def _pass_whole_frames(self) -> None:
         self._is_before_start = False
-        self._whole_up_to = sys.maxsize if self._source_samples_heard is None else self._source_samples_heard
+        self._pass_whole_up_to = sys.maxsize if self._audible_samples is None else self._audible_samples
 
-    def _heard_part(self, frame: AudioFrame) -> AudioFrame | None:
-        """The frame without what lies before the position that was sought, or behind the end that the container tells
-        (AAC in MP4 is filled up to a whole packet)."""
+    def _audible_part(self, frame: AudioFrame) -> AudioFrame | None:
+        """The frame without its samples before the sought position, and without those behind the end that the container
+        gives (AAC in MP4 is padded to a whole packet). None when nothing is left."""
         start, stop = 0, frame.samples
         if self._is_before_start:
             start = max(self._source_position - self._position_of(frame), 0)
             if start >= stop:
                 return None
-            self._hear_from_here()
-        if self._source_samples_heard is not None:
-            stop = min(stop, start + self._source_samples_heard - self._source_position)
+            self._pass_whole_frames()
+        if self._audible_samples is not None:
+            stop = min(stop, start + self._audible_samples - self._source_position)
             if stop <= start:
                 return None
         self._source_position += stop - start
@@ -242,12 +241,12 @@ class Media:
     # Seeking
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
-        """Move the container to where decoding gives the wanted source position; the first frames there."""
+        """Seek the container to somewhere before the wanted source position. Returns the first frames there."""
         for timestamp in self._timestamps_to_try(wanted, positions):
             self._guard.begin_seeking()
             if not self._seek_container(timestamp):
                 continue
-            frames = self._next_frames_with_sound()
+            frames = self._next_decoded_frames()
             position = positions.of_frame(frames[0]) if frames else None
             if position is not None and position <= wanted:
                 return frames
@@ -259,7 +258,7 @@ class Media:
         prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S
         before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in prerolls_s]
         start = positions.first_timestamp
-        # Some containers have packets before the first sound (an encoder's delay), and some refuse a time before it.
+        # Some containers have packets before the first audio (an encoder's delay), and some refuse a time before it.
         return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
 
     def _seek_container(self, timestamp: int) -> bool:
@@ -272,7 +271,7 @@ class Media:
         self._opened.decoder.restart()
         return True
 
-    def _next_frames_with_sound(self) -> list[AudioFrame]:
+    def _next_decoded_frames(self) -> list[AudioFrame]:
         while (frames := self._opened.decoder.next_frames()) is not None:
             if frames:
                 return frames

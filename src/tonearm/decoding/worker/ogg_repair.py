@@ -1,7 +1,7 @@
-"""Makes the good parts of a damaged Ogg page reach the decoder.
+"""Repairs the checksums of damaged Ogg pages, so that libav does not drop them.
 
-An Ogg page (RFC 3533) holds up to a second of sound under one checksum, and libav drops a page whose checksum is
-wrong. A flipped bit is heard as a click at most, so pages whose frame still holds get a new checksum.
+An Ogg page (RFC 3533) holds up to a second of audio under one checksum, and libav drops a page with a wrong one. A
+flipped bit is at most a click, so a page whose boundaries are intact gets a new checksum.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ _SERIAL_AT: Final = 14
 _CHECKSUM_AT: Final = 22
 _CAPTURE_PATTERN: Final = b"OggS"
 _READ_BYTES: Final = 64 * 1024
-# What only looks like pages is not worth the search: from there all bytes pass as they are.
+# After so many false pages in a row the bytes only look like Ogg: the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
 _AV_CRC_32_IEEE: Final = 3  # Ogg's polynomial, in Ogg's bit order
 
 
-class OggMender:
-    """Reads on from a `MediaReader`, byte for byte the same but for the checksums of damaged pages."""
+class OggRepairer:
+    """Passes on the bytes of a `MediaReader`, unchanged but for the checksums of damaged pages."""
 
     def __init__(self, reader: MediaReader) -> None:
         self._reader = reader
@@ -36,7 +36,7 @@ class OggMender:
 
     def read(self, n: int) -> bytes:
         while not self._ready and not (self._raw_ended and not self._raw):
-            self._mend_next()
+            self._repair_next()
         data = bytes(self._ready[:n])
         del self._ready[:n]
         return data
@@ -54,14 +54,14 @@ class OggMender:
     def seekable(self) -> bool:
         return self._reader.seekable()
 
-    def _mend_next(self) -> None:
-        """Move the next page, or what is not a page, from raw to ready."""
+    def _repair_next(self) -> None:
+        """Move the next page, or the bytes before it, from raw to ready."""
         if not self._has_raw(len(_CAPTURE_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
             self._pass_on(len(self._raw))
             return
         start = self._raw.find(_CAPTURE_PATTERN)
         if start != 0:
-            # The last bytes may be the beginning of a page.
+            # The last bytes may be the start of a page.
             self._pass_on(start if start > 0 else len(self._raw) - len(_CAPTURE_PATTERN) + 1)
             return
         page_bytes = self._page_bytes()
@@ -69,23 +69,23 @@ class OggMender:
             self._false_pages += 1
             self._pass_on(len(_CAPTURE_PATTERN))
             return
-        self._mend_checksum(page_bytes)
+        self._repair_checksum(page_bytes)
         self._pass_on(page_bytes)
 
-    def _mend_checksum(self, page_bytes: int) -> None:
-        serial, _, told_checksum = struct.unpack_from("<III", self._raw, _SERIAL_AT)
+    def _repair_checksum(self, page_bytes: int) -> None:
+        serial, _, stored_checksum = struct.unpack_from("<III", self._raw, _SERIAL_AT)
         struct.pack_into("<I", self._raw, _CHECKSUM_AT, 0)
         true_checksum = self._checksum.of(bytes(self._raw[:page_bytes]))
-        is_whole = true_checksum == told_checksum
-        # The wrong serial number would make libav begin another stream.
+        is_whole = true_checksum == stored_checksum
+        # A wrong serial number would make libav begin another stream.
         is_usable = is_whole or (serial == self._serial and self._page_follows(page_bytes))
         if is_whole:
             self._serial = serial
         self._false_pages = 0 if is_usable else self._false_pages + 1
-        struct.pack_into("<I", self._raw, _CHECKSUM_AT, true_checksum if is_usable else told_checksum)
+        struct.pack_into("<I", self._raw, _CHECKSUM_AT, true_checksum if is_usable else stored_checksum)
 
     def _page_bytes(self) -> int | None:
-        """The size of the page that raw begins with; None when there is no whole page."""
+        """The size of the page at the start of raw; None when there is no whole page."""
         if not self._has_raw(_HEADER_BYTES) or self._raw[4] != 0:
             return None
         segments = self._raw[26]

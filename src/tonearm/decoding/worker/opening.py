@@ -1,4 +1,4 @@
-"""From bytes to an opened container with one audio stream that is known to decode."""
+"""Opens a container from bytes and decodes its first packets, to be sure that it holds audio."""
 
 import errno
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from tonearm.decoding.worker import formats, play_errors
 from tonearm.decoding.worker.demuxing import PacketDecoder, check_limits
 from tonearm.decoding.worker.guarded_reader import GuardedReader
 
-# Enough for the demuxer to see an audio packet of each stream; libav's own 5 MB are made for video. libav may read as
-# much before the first sound (it does with PCM).
+# How much libav may read before it gives the first packet (with PCM it reads all of it). Enough for one audio packet of
+# each stream; libav's default of 5 MB is meant for video.
 PROBE_BYTES: Final = 256 * 1024
 
-# libav's own analysis takes in more than a second of MP3 or AAC before it opens.
+# By default libav analyses more than a second of MP3 or AAC before it opens.
 SLOW_ANALYSIS_US: Final = 100_000
 
 _READ_BYTES: Final = 32 * 1024
@@ -29,13 +29,13 @@ _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
 @dataclass(slots=True)
 class OpenedAudio:
-    """A container whose first audio frames are decoded already. `tells_length`: what it says of its length is true."""
+    """A container whose first audio frames are decoded. `has_true_length`: the length that libav gives is right."""
 
     container: InputContainer
     stream: AudioStream
     decoder: PacketDecoder
     first_frames: list[AudioFrame]
-    tells_length: bool = True
+    has_true_length: bool = True
 
 
 def open_audio(
@@ -46,10 +46,10 @@ def open_audio(
     container_name: str | None = None,
     is_slow: bool = False,
 ) -> OpenedAudio:
-    """Open what `guard` reads and decode the first packets of its first audio stream. Raises PlayError.
+    """Open the bytes of `guard` and decode the first packets of the first audio stream. Raises PlayError.
 
-    `container_name` is libav's name of the container; None lets it find out. `is_slow`: the bytes come at the pace of
-    the sound, so that each one that is looked at first is a moment of silence.
+    `container_name` is libav's name of the container; None lets libav detect it. `is_slow`: the bytes arrive in real
+    time, so every byte that libav analyses first delays the audio.
     """
     container = _open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
@@ -81,7 +81,7 @@ def _open_container(
         "buffer_size": _READ_BYTES,
     }
     if _PYAV_MAJOR < 19:
-        # Later ones have dropped the argument and always read tags this way.
+        # Later versions always read tags this way and have no such argument.
         arguments["metadata_errors"] = "surrogateescape"
     try:
         container: InputContainer = av.open(guard, **arguments)
@@ -107,7 +107,7 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
     for other in container.streams:
         if other.index != stream.index:
             other.discard = Discard.all
-    # None when libav has no decoder for it, whatever the type says.
+    # None when libav has no decoder for it, whatever its type annotation says.
     codec_context = cast("AudioCodecContext | None", stream.codec_context)
     if codec_context is None:
         raise play_errors.unsupported_codec(name, "something unknown")
@@ -115,7 +115,7 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
         raise play_errors.unsupported_codec(name, codec_context.name)
     if codec_context.sample_rate and codec_context.layout.nb_channels:
         check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
-    # One track needs a fraction of a core, and threads would only be switched between.
+    # Decoding needs a fraction of a core: more threads would only cost switches.
     codec_context.thread_count = 1
     return stream
 
@@ -123,7 +123,7 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
 def _first_frames(
     decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
 ) -> list[AudioFrame]:
-    """Decode until it is plausible that this is sound: libav also finds a few MP3 frames in random bytes."""
+    """Decode until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
     is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
     wanted_packets = 12 if is_doubtful else 3
     frames: list[AudioFrame] = []

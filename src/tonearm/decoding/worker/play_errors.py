@@ -1,4 +1,4 @@
-"""The failures of opening and decoding, in words for the user. Each function makes one `PlayError`, ready to raise."""
+"""The errors of opening and decoding, with their messages for users. Each function returns a `PlayError` to raise."""
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 

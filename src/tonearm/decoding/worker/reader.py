@@ -1,8 +1,6 @@
-"""The bytes of a source as libav wants them: read, seek, tell. One kind for descriptors, one for asked-for bytes.
+"""The bytes of a source as a file object for libav: from a file's descriptor, or requested from the node.
 
-Where the bytes of a source come from, as the decoder sees it.
-
-Descriptors that come over a Unix socket beside the bytes.
+`DescriptorQueue` receives the descriptors, which come over the socket beside the messages.
 """
 
 import os
@@ -16,12 +14,15 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoding.message_coding import BrokenMessage
 from tonearm.decoding.messages import DATA_CHUNK_BYTES
 
+LOST: Final = -1
+_DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes that a descriptor came with: one is expected
+
 
 class MediaReader(Protocol):
-    """A file-like object over the bytes of one source. Any method may raise `PlayError`.
+    """A file object over the bytes of one source. Any method may raise `PlayError`.
 
-    `read` waits for at least one byte and answers `b""` only at the end. `seek` takes the whence values of `io`
-    and is only called with another position than the present one when `seekable()` is true.
+    `read` blocks until there is at least one byte, and returns `b""` only at the end. `seek` takes the whence values of
+    `io`. It is called with a new position only if `seekable()` is true.
     """
 
     def read(self, n: int, /) -> bytes: ...
@@ -33,38 +34,8 @@ class MediaReader(Protocol):
     def seekable(self) -> bool: ...
 
 
-LOST: Final = -1
-_AT_ONCE: Final = 4  # the kernel ends a read at the bytes that a descriptor came with, so one is expected
-
-
-class DescriptorQueue:
-    """Reads a socket and keeps the descriptors in the order of the messages that they came with."""
-
-    def __init__(self) -> None:
-        self._waiting: deque[int] = deque()
-
-    def receive(self, connection: socket.socket, length: int) -> bytes:
-        """Up to `length` bytes; none when the other end has closed. Raises `OSError`."""
-        data, descriptors, flags, _ = socket.recv_fds(connection, length, _AT_ONCE)
-        self._waiting.extend(descriptors)
-        if flags & socket.MSG_CTRUNC:
-            # One was lost, most likely because this process has too many open: the following ones must not be taken
-            # for it, which would play another source's file.
-            self._waiting.append(LOST)
-        return data
-
-    def take(self) -> int:
-        """The descriptor for the next message that has one, or `LOST`. Raises `BrokenMessage` when none came."""
-        if not self._waiting:
-            raise BrokenMessage("a message should have had a descriptor with it")
-        return self._waiting.popleft()
-
-
 class Dropped(PlayError):
-    """The source is not wanted any more: an order to stop, not a failure.
-
-    A `PlayError` because that is what comes out of libav unchanged.
-    """
+    """The source was dropped: an order to stop, not a failure. A `PlayError`, since libav passes those on unchanged."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -73,7 +44,7 @@ class Dropped(PlayError):
 
 
 class DescriptorReader:
-    """Reads an opened file by position. Never blocks for longer than the disk does."""
+    """Reads an open file by position. Blocks for as long as the disk does."""
 
     def __init__(self, descriptor: int, size_bytes: int) -> None:
         self._descriptor = descriptor
@@ -119,10 +90,10 @@ class DescriptorReader:
 
 
 class RequestingReader:
-    """Reads bytes that the node sends when asked: one chunk in use, one on its way.
+    """Requests bytes from the node: holds one chunk, and requests the next one ahead.
 
-    `request_read(offset, length)` asks the node. `pause()` and `resume()` are called around every wait, so that the
-    slot is given up in it. `deliver`, `fail` and `drop` are called by the thread that reads the socket.
+    `request_read(offset, length)` sends a request. `release_slot()` and `acquire_slot()` are called around every wait.
+    `deliver`, `fail` and `drop` are called by other threads.
     """
 
     def __init__(
@@ -130,14 +101,14 @@ class RequestingReader:
         size_bytes: int | None,
         is_seekable: bool,
         request_read: Callable[[int, int], None],
-        pause: Callable[[], None],
-        resume: Callable[[], None],
+        release_slot: Callable[[], None],
+        acquire_slot: Callable[[], None],
     ) -> None:
         self._size_bytes = size_bytes
         self._is_seekable = is_seekable
         self._request_read = request_read
-        self._pause = pause
-        self._resume = resume
+        self._release_slot = release_slot
+        self._acquire_slot = acquire_slot
         self._changed = threading.Condition()
         self._offset = 0
         self._chunk = b""
@@ -150,7 +121,7 @@ class RequestingReader:
         self._is_dropped = False
 
     def read(self, n: int) -> bytes:
-        """Up to `n` bytes, none at the end. Raises `PlayError`."""
+        """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
         if self._is_dropped:
             raise Dropped
         if self._end_offset is not None and self._offset >= self._end_offset:
@@ -162,7 +133,7 @@ class RequestingReader:
         data = self._chunk[start : start + n]
         self._offset += len(data)
         if self._requested_offset is None and self._chunk:
-            self._ask(self._chunk_offset + len(self._chunk))
+            self._request(self._chunk_offset + len(self._chunk))
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -179,9 +150,9 @@ class RequestingReader:
         return self._is_seekable
 
     def begin_next_part(self) -> bool:
-        """After the end: False when it was the end of the whole. Else positions count from the part's beginning.
+        """Goes on behind the end of a part: offsets count from there then. False at the end of the source.
 
-        Only a source that cannot jump and whose size nobody knows can have parts. Raises `PlayError`.
+        Only a source that is not seekable and whose size is unknown can have parts. Raises `PlayError`.
         """
         if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
             return False
@@ -207,42 +178,42 @@ class RequestingReader:
             self._changed.notify()
 
     def close(self) -> None:
-        """Forgets the bytes. Nothing may be read after it."""
+        """Frees the bytes. Nothing may be read afterwards."""
         with self._changed:
             self._chunk = b""
             self._arrived = self._requested_offset = None
 
     def _next_chunk(self) -> None:
         if self._requested_offset != self._offset:
-            self._ask(self._offset)
-        self._chunk = self._await_arrival()
+            self._request(self._offset)
+        self._chunk = self._await_answer()
         self._chunk_offset = self._offset
         if not self._chunk:
-            self._end_offset = self._offset  # libav asks several times at the end, and each would be a request
+            self._end_offset = self._offset  # libav reads several times at the end: no request for each
 
-    def _ask(self, offset: int) -> None:
+    def _request(self, offset: int) -> None:
         with self._changed:
             self._requested_offset = offset
             self._arrived = None
         self._request_read(offset, DATA_CHUNK_BYTES)
 
-    def _await_arrival(self) -> bytes:
+    def _await_answer(self) -> bytes:
         with self._changed:
-            if self._is_here():
-                return self._take()
-        self._pause()
+            if self._has_answer():
+                return self._take_answer()
+        self._release_slot()
         try:
             with self._changed:
-                self._changed.wait_for(self._is_here)
+                self._changed.wait_for(self._has_answer)
         finally:
-            self._resume()
+            self._acquire_slot()
         with self._changed:
-            return self._take()
+            return self._take_answer()
 
-    def _is_here(self) -> bool:
+    def _has_answer(self) -> bool:
         return self._arrived is not None or self._failure is not None or self._is_dropped
 
-    def _take(self) -> bytes:
+    def _take_answer(self) -> bytes:
         if self._is_dropped:
             raise Dropped
         if self._arrived is None:
@@ -251,6 +222,29 @@ class RequestingReader:
         data = self._arrived
         self._arrived = self._requested_offset = None
         return data
+
+
+class DescriptorQueue:
+    """Reads a socket and queues the descriptors in the order of the messages that they came with."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[int] = deque()
+
+    def receive(self, connection: socket.socket, length: int) -> bytes:
+        """Up to `length` bytes; `b""` when the other end has closed. Raises `OSError`."""
+        data, descriptors, flags, _ = socket.recv_fds(connection, length, _DESCRIPTORS_PER_READ)
+        self._waiting.extend(descriptors)
+        if flags & socket.MSG_CTRUNC:
+            # A descriptor was lost, most likely because this process has too many files open. Its place is kept:
+            # otherwise its source would play the file of the next one.
+            self._waiting.append(LOST)
+        return data
+
+    def take(self) -> int:
+        """The descriptor of the next message that has one, or `LOST`. Raises `BrokenMessage` when none came."""
+        if not self._waiting:
+            raise BrokenMessage("a message should have had a descriptor with it")
+        return self._waiting.popleft()
 
 
 def _target(offset: int, whence: int, position: int, size_bytes: int) -> int:

@@ -1,7 +1,7 @@
-"""From decoded frames of any rate, sample format and channel layout to the node's PCM.
+"""Converts decoded frames of any rate, sample format and channel layout to the node's PCM.
 
-One filter graph is fed many frames and emptied in big blocks, because each pull that finds nothing costs a raised
-exception: 23 µs for 20 ms of sound with blocks of 20 ms, 8 to 10 with blocks of 100 ms.
+A filter graph is fed many frames and pulled in big blocks, because each pull that finds nothing costs an exception: 23
+µs for 20 ms of audio with blocks of 20 ms, 8 to 10 with blocks of 100 ms.
 """
 
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 
 BLOCK_SAMPLES: Final = 4800
 
-# Twice libswresample's default length: with 32 taps a tone of 19 kHz from 44.1 kHz has an alias 44 dB below it, with
-# 64 all tones up to 20 kHz stay 90 dB clear, for 3 µs more in 20 ms. exact_rational keeps the length true for ever.
+# Twice libswresample's default length. With 32 taps a tone of 19 kHz from 44.1 kHz has an alias 44 dB below it; with 64
+# all aliases of tones up to 20 kHz are 90 dB below, for 3 µs more in 20 ms. exact_rational keeps the length exact.
 FILTER_TAPS: Final = 64
 _RESAMPLER_OPTIONS: Final = f"filter_size={FILTER_TAPS}:phase_shift=10:exact_rational=1:linear_interp=0:dither_method=0"
 
 # ITU-R BS.775 (libswresample's own coefficients), scaled so that full scale in every channel stays full scale.
 _DOWNMIX_OPTIONS: Final = "rematrix_maxval=1.0"
 
-# Floats straight from a file can be anything; beyond 65536 times full scale libswresample turns them to full negative.
-# Codecs (they give planar floats) stay far below.
+# Float samples of a file can have any value; libswresample turns those above 65536 times full scale to full negative.
+# The floats of codecs, which are planar, stay far below.
 _UNBOUNDED_FORMATS: Final = ("flt", "dbl")
 
-# What a number of channels without a layout is taken for.
+# The assumed layout for a number of channels, if the file gives none.
 _LAYOUT_OF_CHANNELS: Final = ("mono", "stereo", "2.1", "4.0", "5.0", "5.1", "6.1", "7.1")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFormat:
-    """What a filter graph is built for."""
+    """The format that a filter graph is built for."""
 
     sample_rate_hz: int
     sample_format: str
@@ -49,22 +49,22 @@ class SourceFormat:
 
 
 class Resampler:
-    """Turns frames of one source format into s16le stereo at 48 kHz."""
+    """Converts frames of one source format to s16le stereo at 48 kHz."""
 
     def __init__(self, source: SourceFormat) -> None:
         self.source = source
         self._is_mono = source.channels == 1
         self._pushed_source_samples = 0
         self._pulled_samples = 0
-        # Half a filter in output samples, and some: what has gone in but cannot have come out yet.
+        # At least half a filter, in output samples: pushed samples that cannot be pulled yet.
         self._held_back_samples = settle_samples(source.sample_rate_hz) // 2
         self._next_block_at = self._source_samples_for_a_block()
         self._graph, self._source, self._sink = _build_graph(source)
 
     def push(self, frame: AudioFrame) -> bool:
-        """False when the frame is of another format: it was not taken, and needs a resampler of its own.
+        """Takes a frame. False when it has another format and needs a new resampler.
 
-        libav compares them itself, and asking each frame for the names of its format costs as much as pushing it.
+        libav compares the formats itself. Comparing them in Python would cost as much as the push.
         """
         try:
             self._source.push(frame)
@@ -76,7 +76,7 @@ class Resampler:
         return True
 
     def pull_blocks(self) -> bytes:
-        """All blocks of `BLOCK_SAMPLES` that are ready for certain."""
+        """All blocks of `BLOCK_SAMPLES` that are certainly ready."""
         if self._pushed_source_samples < self._next_block_at:
             return b""
         blocks = []
@@ -88,7 +88,7 @@ class Resampler:
         return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
     def finish(self) -> bytes:
-        """Everything that is left. Nothing can be pushed any more."""
+        """The rest of the PCM. Nothing can be pushed afterwards."""
         self._source.push(None)
         blocks = []
         while True:
@@ -98,7 +98,7 @@ class Resampler:
                 return b"".join(blocks)
 
     def _source_samples_for_a_block(self) -> int:
-        """How many source samples must have been pushed for the next block to be ready for certain."""
+        """How many source samples must have been pushed for the next block to be certainly ready."""
         samples = self._pulled_samples + BLOCK_SAMPLES + self._held_back_samples
         return -(-samples * self.source.sample_rate_hz // SAMPLE_RATE_HZ)
 
@@ -107,10 +107,10 @@ class Resampler:
         self._pulled_samples += frame.samples
         self._next_block_at = self._source_samples_for_a_block()
         if self._is_mono:
-            # libav's mono to stereo takes 3 dB off.
+            # libav's own conversion from mono to stereo attenuates by 3 dB.
             mono = np.frombuffer(memoryview(frame.planes[0]), np.int16, frame.samples)
             return np.repeat(mono, 2).tobytes()
-        # A plane may be padded behind its last sample.
+        # A plane may be padded after its last sample.
         return bytes(memoryview(frame.planes[0])[: frame.samples * SAMPLE_BLOCK_BYTES])
 
 
@@ -118,7 +118,7 @@ def _build_graph(source: SourceFormat) -> tuple[Graph, FilterContext, FilterCont
     try:
         return _configured_graph(source, rename_channels_to=None)
     except (av.FFmpegError, ValueError):
-        # A layout that cannot be mixed by name (ambisonic, discrete channels): take it for the usual one of its size.
+        # A layout that libav cannot mix (ambisonic, discrete channels): assume the usual one of as many channels.
         if source.channels > len(_LAYOUT_OF_CHANNELS):
             raise
         return _configured_graph(source, rename_channels_to=_LAYOUT_OF_CHANNELS[source.channels - 1])
@@ -128,7 +128,7 @@ def _configured_graph(
     source: SourceFormat, *, rename_channels_to: str | None
 ) -> tuple[Graph, FilterContext, FilterContext]:
     graph = Graph()
-    graph.threads = 1  # else libav starts one a core for each graph, with stacks of 8 MB of address space
+    graph.threads = 1  # by default libav starts one a core for each graph, with 8 MB of address space each
     buffer = graph.add_abuffer(
         sample_rate=source.sample_rate_hz,
         format=source.sample_format,
@@ -141,7 +141,7 @@ def _configured_graph(
     if source.sample_format in _UNBOUNDED_FORMATS:
         chain.append(graph.add("asoftclip", "type=hard:threshold=1"))
     if source.sample_format.startswith(("s32", "s64")) and source.sample_rate_hz == SAMPLE_RATE_HZ:
-        # libswresample cuts the low bits off when nothing but the sample format changes; by way of float it rounds.
+        # libswresample truncates if only the sample format changes. It rounds from float.
         chain.append(graph.add("aformat", "sample_fmts=dbl" if source.sample_format.startswith("s64") else "fltp"))
     out_layout = "mono" if source.channels == 1 else "stereo"
     chain.append(
@@ -159,12 +159,12 @@ def _configured_graph(
 
 
 def _named_layout(source: SourceFormat) -> str:
-    # libav calls a layout that the file does not tell "6 channels".
+    # libav's name for an unknown layout is "6 channels".
     if source.layout.endswith("channels") and source.channels <= len(_LAYOUT_OF_CHANNELS):
         return _LAYOUT_OF_CHANNELS[source.channels - 1]
     return source.layout
 
 
 def settle_samples(source_rate_hz: int) -> int:
-    """Output samples after which a resampler begun anew gives what one that runs through gives: twice its filter."""
+    """Output samples after which a new resampler gives the same output as one that ran before: twice its filter."""
     return 2 * FILTER_TAPS * max(1, -(-SAMPLE_RATE_HZ // source_rate_hz))

@@ -1,9 +1,8 @@
-"""The threads of a decoder process that open and decode.
+"""Which source may decode now: earliest deadline first, with a fixed number of slots, and the threads that do it.
 
-Who may work in a decoder process, and for how long somebody has.
-
-Threads that decode side by side fight for the interpreter lock and slow each other down (measured: two at once get
-less done than one after the other), so they take turns. A piece of work that waits for bytes gives its turn up.
+Threads that decode side by side fight for the interpreter lock: two at once get less done than one after the other.
+So a `DecodeScheduler` gives out slots, and a job works only while it holds one. The job whose deadline is earliest
+gets the next free slot. A job that has to wait for bytes gives its slot up for that time.
 """
 
 import heapq
@@ -15,34 +14,34 @@ from typing import NamedTuple, Protocol
 
 
 class Job(Protocol):
-    """Something to do in turns, by any thread, that leaves nothing on a stack between them."""
+    """Work that is done in steps, one for each slot it gets. Between steps it needs no thread."""
 
     @property
     def suspect(self) -> int:
-        """What is being worked on, for `note`."""
+        """The source that the job works on, as `note` writes it down."""
         ...
 
-    def wake(self, slot: int) -> None:
-        """Has some thread do the turn that was given to it."""
+    def start_in(self, slot: int) -> None:
+        """Called with the slot that the job was given, in the thread that made it free: has another thread run it."""
         ...
 
-    def do_turn(self, slot: int) -> "Slot | None":
-        """Does it, and returns what the slot was passed on to."""
+    def run(self, slot: int) -> "Slot | None":
+        """Does one step and gives the slot back. Returns the slot with the next job, if the caller is to run that."""
         ...
 
 
 class Slot(NamedTuple):
-    """One that has begun, and that somebody must do."""
+    """A slot and the job that was given it."""
 
-    work: Job
-    slot: int
+    job: Job
+    number: int
 
 
 class DecodeScheduler:
-    """Lets as many pieces of work go on at once as there are slots, the most urgent waiting one first.
+    """Earliest deadline first: gives each free slot to the waiting job whose deadline is earliest.
 
-    `note(slot, suspect)` is told who works in which slot (0: nobody), so that the node can see it when this process
-    has died.
+    `note(slot, suspect)` writes down which source is worked on in which slot (0: none). The node reads that when the
+    process has died.
     """
 
     def __init__(
@@ -52,119 +51,115 @@ class DecodeScheduler:
         self._free = list(slots)
         self._waiting: list[tuple[float, int, Job | Waiter]] = []
         self._arrivals = 0
-        self._since_s: dict[int, float] = {}
+        self._begun_s: dict[int, float] = {}
         self._note = note
         self._now_s = now_s
 
-    def take(self, due_s: float, suspect: int) -> int:
-        """Waits for a turn and returns its slot. The smallest `due_s` goes first, then who has waited longest."""
-        sleeper = Waiter(suspect)
-        self.enter(sleeper, due_s)
-        return sleeper.sleep()
+    def acquire(self, deadline_s: float, suspect: int) -> int:
+        """Blocks until the calling thread gets a slot, and returns it. Equal deadlines are served in order."""
+        waiter = Waiter(suspect)
+        self.submit(waiter, deadline_s)
+        return waiter.wait()
 
-    def enter(self, waiter: "Job | Waiter", due_s: float) -> None:
-        """Has `waiter` woken with its turn, as soon as there is one for it; nobody is woken only to wait again."""
+    def submit(self, job: "Job | Waiter", deadline_s: float) -> None:
+        """Starts `job` as soon as there is a slot for it."""
         with self._lock:
             if not self._free:
                 self._arrivals += 1
-                heapq.heappush(self._waiting, (due_s, self._arrivals, waiter))
+                heapq.heappush(self._waiting, (deadline_s, self._arrivals, job))
                 return
             slot = self._free.pop()
-            self._begin(slot, waiter.suspect)
-        waiter.wake(slot)
+            self._begin(slot, job.suspect)
+        job.start_in(slot)
 
-    def give_up(self, slot: int) -> None:
-        """Ends a turn; the slot goes straight to the most urgent one that waits."""
-        waiter = self._next(slot)
-        if waiter is not None:
-            waiter.wake(slot)
+    def release(self, slot: int) -> None:
+        """Gives a slot back. The waiting job with the earliest deadline is started in it."""
+        job = self._reassign(slot)
+        if job is not None:
+            job.start_in(slot)
 
-    def pass_on(self, slot: int) -> Slot | None:
-        """As `give_up`, by a thread that has nothing else to do: it is given the next turn, if any thread can do it.
+    def release_and_continue(self, slot: int) -> Slot | None:
+        """As `release`, by a thread that has nothing else to do: returns the slot if that thread can run its next job.
 
-        Waking another one for it would cost more, mostly because that comes to run on another core.
+        Waking another thread would cost more, mostly because it would run on another core.
         """
-        waiter = self._next(slot)
-        if isinstance(waiter, Waiter):
-            waiter.wake(slot)
+        job = self._reassign(slot)
+        if isinstance(job, Waiter):
+            job.start_in(slot)
             return None
-        return None if waiter is None else Slot(waiter, slot)
+        return None if job is None else Slot(job, slot)
 
     @property
     def waiting(self) -> int:
-        """How many wait for a turn now."""
+        """The number of jobs that wait for a slot."""
         return len(self._waiting)
 
     def busy_s(self) -> float:
-        """How long the longest turn of now has lasted."""
+        """For how long the job that has held its slot longest has held it; 0 when all slots are free."""
         with self._lock:
-            begun_s = min(self._since_s.values(), default=None)
+            begun_s = min(self._begun_s.values(), default=None)
         return 0.0 if begun_s is None else self._now_s() - begun_s
 
-    def _next(self, slot: int) -> "Job | Waiter | None":
-        """Ends a turn and begins that of the one who is returned."""
+    def _reassign(self, slot: int) -> "Job | Waiter | None":
+        """Takes the slot from its job. Returns the job that gets it next, or None when none waits."""
         with self._lock:
             if not self._waiting:
-                del self._since_s[slot]
+                del self._begun_s[slot]
                 self._note(slot, 0)
                 self._free.append(slot)
                 return None
-            _, _, waiter = heapq.heappop(self._waiting)
-            self._begin(slot, waiter.suspect)
-            return waiter
+            _, _, job = heapq.heappop(self._waiting)
+            self._begin(slot, job.suspect)
+            return job
 
     def _begin(self, slot: int, suspect: int) -> None:
-        self._since_s[slot] = self._now_s()
+        self._begun_s[slot] = self._now_s()
         self._note(slot, suspect)
 
 
 class Waiter:
-    """A thread that sleeps until it has a turn, in which it will work on `suspect`. For one turn only."""
+    """A thread that blocks until it gets a slot, to work on `suspect` in it. Good for one slot."""
 
     def __init__(self, suspect: int) -> None:
         self.suspect = suspect
         self._slot = -1
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._started = threading.Lock()
+        self._started.acquire()
 
-    def sleep(self) -> int:
-        """Returns the slot of the turn."""
-        self._gate.acquire()
+    def wait(self) -> int:
+        """Blocks, then returns the slot."""
+        self._started.acquire()
         return self._slot
 
-    def wake(self, slot: int) -> None:
+    def start_in(self, slot: int) -> None:
         self._slot = slot
-        self._gate.release()
+        self._started.release()
 
 
 class DecodeThreads:
-    """Does turns. One thread does one after the other, and sleeps only when there is none to go on with.
+    """The threads that run jobs. A thread runs one job after the other, and sleeps only when none is due.
 
-    There must be as many threads as turns can be done at once, and one more for each piece of work that may wait in the
-    middle of a turn: it keeps its thread for that long. Then none is ever missing.
+    There must be one thread for each slot, and one more for each source that may block in the middle of a job, since
+    it keeps its thread for that time. Then a job that got a slot never lacks a thread.
     """
 
     def __init__(self) -> None:
-        self._orders: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
+        self._slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
 
-    def start(self, threads: int) -> None:
-        """Begins with so many threads. Raises as `grow`."""
-        for _ in range(threads):
-            self.grow()
+    def add(self, count: int = 1) -> None:
+        """Starts further threads. Raises `RuntimeError` or `MemoryError` when the system refuses one."""
+        for _ in range(count):
+            threading.Thread(target=self._run_jobs, name="decoding", daemon=True).start()
 
-    def grow(self) -> None:
-        """One thread more. Raises `RuntimeError` or `MemoryError` when the system does not give it."""
-        threading.Thread(target=self._work, name="decoding", daemon=True).start()
+    def remove(self) -> None:
+        """Ends one thread, as soon as one is idle."""
+        self._slots.put(None)
 
-    def shrink(self) -> None:
-        """One thread less, as soon as one has nothing to do."""
-        self._orders.put(None)
+    def run(self, slot: Slot) -> None:
+        """Has a thread run the job of this slot."""
+        self._slots.put(slot)
 
-    def order(self, work: Job, slot: int) -> None:
-        """Has a thread do the turn."""
-        self._orders.put(Slot(work, slot))
-
-    def _work(self) -> None:
-        while (turn := self._orders.get()) is not None:
-            while turn is not None:
-                turn = turn.work.do_turn(turn.slot)
+    def _run_jobs(self) -> None:
+        while (slot := self._slots.get()) is not None:
+            while slot is not None:
+                slot = slot.job.run(slot.number)

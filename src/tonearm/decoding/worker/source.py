@@ -1,4 +1,4 @@
-"""One source in a decoder process: opened and decoded ahead, in turns with the others."""
+"""One source in a decoder process: opened, then decoded ahead of what is rendered, a slot at a time."""
 
 import sys
 import threading
@@ -28,15 +28,15 @@ from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads, Sl
 from tonearm.decoding.worker.timeline import PcmStore
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-TURN_SAMPLES: Final = SAMPLE_RATE_HZ // 2
-SHORT_TURN_SAMPLES: Final = BLOCK_SAMPLES
-FOLLOWER_CAN_WAIT_S: Final = 5.0  # a source that only waits for its turn is less urgent
-DROPPED_DUE_S: Final = 0.0  # what is to end goes first: it works no more and gives back what it holds
+STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 2  # decoded in one slot
+FIRST_STEP_SAMPLES: Final = BLOCK_SAMPLES
+NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
+DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
 Report: TypeAlias = ReadRequest | Opened | Failed | Decoded | Titled
 
-# Made beforehand: where it is needed there is little memory to make it.
+# Made beforehand: when it is needed, there is little memory left to make it.
 _OUT_OF_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
@@ -46,35 +46,37 @@ _OUT_OF_MEMORY: Final = PlayFailure(
 
 
 class DecodingSource:
-    """Opens and decodes one source until `AHEAD_SAMPLES` lie ready, then rests until they are used.
+    """Opens and decodes one source until `AHEAD_SAMPLES` are in its store, then rests until some of them are used.
 
-    `post` takes what the node must know, `notify` tells the renderer of new PCM. Nothing of the media is touched but in
-    its turns, which threads of the crew do. `store` and `has_failed` are ended by the renderer when it hears of it
-    (`settle`), so that the node is told before the sound ends.
+    As a `Job` it touches its media only while it holds a slot: one of `opening` until it is open, then of `decoding`.
+    `report` passes messages to the node, `pcm_decoded` tells the rendering thread about new PCM. The rendering thread
+    sets the end of `store`, or `has_failed`, when it sends the last report (`finish`), so that the node gets the report
+    before the end of the audio.
     """
 
     def __init__(
         self,
         order: OpenSource,
         descriptor: int | None,
-        turns: DecodeScheduler,
-        openings: DecodeScheduler,
-        crew: DecodeThreads,
-        post: Callable[[Report], None],
-        notify: Callable[[int], None],
+        *,
+        decoding: DecodeScheduler,
+        opening: DecodeScheduler,
+        threads: DecodeThreads,
+        report: Callable[[Report], None],
+        pcm_decoded: Callable[[int], None],
     ) -> None:
         self._order = order
-        self._turns = turns
-        self._gate = openings
+        self._decoding = decoding
+        self._scheduler = opening  # the one whose slots it needs now
         self._slot = -1
-        self._crew = crew
-        self._post = post
-        self._notify = notify
-        self._resting = threading.Lock()
-        self._rests = False  # and nobody has asked for a turn for it
+        self._threads = threads
+        self._report = report
+        self._pcm_decoded = pcm_decoded
+        self._rest_lock = threading.Lock()
+        self._is_resting = False  # between two slots, with no new one requested
         self._is_dropped = False
         self._used_up_to = order.start_sample
-        self._is_follower = True
+        self._is_current = False
         self._titles = StreamTitles() if order.is_live else None
         self.store = PcmStore(order.start_sample)
         self.has_failed = False
@@ -83,32 +85,32 @@ class DecodingSource:
             self._reader = DescriptorReader(descriptor, order.size_bytes or 0)
         else:
             self._reader = RequestingReader(
-                order.size_bytes, order.is_seekable, self._request_read, self._give_up_turn, self._take_turn
+                order.size_bytes, order.is_seekable, self._request_read, self._release_slot, self._acquire_slot
             )
-        self._waits_in_turns = descriptor is None
-        self._work = self._in_turns()
+        self._has_own_thread = descriptor is None  # since it may block while it waits for bytes
+        self._steps = self._run_steps()
 
-    # For the thread that renders, but for `deliver`, which is for the one that reads the socket
+    # Called by the rendering thread; `deliver` by the thread that reads the socket
 
     def start(self) -> None:
-        """Asks for the first turn. When the memory does not suffice for its thread, it is a failure of the source."""
-        if self._waits_in_turns:
+        """Requests the first slot. A source whose thread cannot be started for lack of memory fails."""
+        if self._has_own_thread:
             try:
-                self._crew.grow()
+                self._threads.add()
             except (RuntimeError, MemoryError):
                 self._reader.close()
                 self._report_failure(_OUT_OF_MEMORY)
                 return
-        self._gate.enter(self, self._due_s())
+        self._scheduler.submit(self, self._deadline_s())
 
     def drop(self) -> None:
-        """Orders it to end soon. What is in the store stays readable."""
+        """Makes it end soon. The PCM in the store can still be read."""
         self._is_dropped = True
         self._reader.drop()
-        self._wake_up()
+        self._resume()
 
     def deliver(self, message: Data | DataFailed | TitleAt) -> None:
-        """Hands on what the node sent for a `ReadRequest`, or tells beside it."""
+        """Takes the answer to a `ReadRequest`, or a title."""
         if isinstance(message, TitleAt):
             if self._titles is not None:
                 self._titles.expect(message.offset, message.title)
@@ -118,52 +120,52 @@ class DecodingSource:
             else:
                 self._reader.fail(message.failure)
 
-    def used(self, sample: int, *, is_follower: bool) -> bool:
-        """Tells how far the source was rendered. When little is ahead it is woken to go on: True."""
+    def used(self, sample: int, *, is_current: bool) -> bool:
+        """Takes how far the source was rendered. True when it resumed decoding because little is left ahead."""
         self._used_up_to = sample
-        self._is_follower = is_follower
-        return self._needs_more() and self._wake_up()
+        self._is_current = is_current
+        return self._needs_more() and self._resume()
 
     def fill_up(self) -> None:
-        """Has it go on when it has room for a turn, before it needs it: it costs less while others decode."""
+        """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
         if self.store.end - self._used_up_to <= AHEAD_SAMPLES:
-            self._wake_up()
+            self._resume()
 
-    def settle(self, report: Failed | Decoded) -> None:
-        """Takes back the source's own last report, on its way to the node."""
+    def finish(self, report: Failed | Decoded) -> None:
+        """Applies the source's own last report when that is sent to the node."""
         if isinstance(report, Failed) and not report.gave_audio:
             self.has_failed = True
         else:
-            self.store.finish(is_broken=isinstance(report, Failed))
+            self.store.finish(is_interrupted=isinstance(report, Failed))
 
-    # For the turns
+    # As a job of the scheduler
 
     @property
     def suspect(self) -> int:
         return self._order.session << 32 | self._order.source
 
-    def wake(self, slot: int) -> None:
-        self._crew.order(self, slot)
+    def start_in(self, slot: int) -> None:
+        self._threads.run(Slot(self, slot))
 
-    def do_turn(self, slot: int) -> Slot | None:
-        self._slot, gate = slot, self._gate
-        goes_on = self._go_on()
-        slot = self._slot  # another one, perhaps: while it waited for bytes it had none
-        if goes_on:
-            self._rest()  # from here another thread may be at its next turn
-        elif self._waits_in_turns:
-            self._crew.shrink()
-        return gate.pass_on(slot)
+    def run(self, slot: int) -> Slot | None:
+        self._slot, scheduler = slot, self._scheduler
+        has_more = self._run_step()
+        slot = self._slot  # another one if it waited for bytes meanwhile
+        if has_more:
+            self._rest()  # from here on another thread may run its next step
+        elif self._has_own_thread:
+            self._threads.remove()
+        return scheduler.release_and_continue(slot)
 
-    # In its turns
+    # While it holds a slot
 
-    def _go_on(self) -> bool:
-        """False when there is nothing more to do."""
+    def _run_step(self) -> bool:
+        """Runs the next step. False when it was the last one."""
         try:
-            next(self._work)
+            next(self._steps)
             return True
         except StopIteration:
-            self._post(Decoded(self._order.session, self._order.source))
+            self._report(Decoded(self._order.session, self._order.source))
             return False
         except Dropped:
             return False
@@ -171,7 +173,7 @@ class DecodingSource:
             failure = error.failure
         except MemoryError:
             failure = _OUT_OF_MEMORY
-        except Exception as error:  # noqa: BLE001 - told to the node and to stderr; a source must not just fall silent
+        except Exception as error:  # noqa: BLE001 - reported to the node and to stderr: no source ends without a reason
             traceback.print_exc(file=sys.stderr)
             failure = _unexpected(error)
         if not self._is_dropped:
@@ -181,10 +183,10 @@ class DecodingSource:
     def _report_failure(self, failure: PlayFailure) -> None:
         order = self._order
         gave_audio = self.store.end > self.store.start
-        self._post(Failed(order.session, order.source, failure, gave_audio))
+        self._report(Failed(order.session, order.source, failure, gave_audio))
 
-    def _in_turns(self) -> Iterator[None]:
-        """The whole work. It rests wherever it yields."""
+    def _run_steps(self) -> Iterator[None]:
+        """The whole job. Each `yield` ends a step: the source gives its slot back and may rest."""
         media: Media | None = None
         try:
             media = self._open()
@@ -192,10 +194,10 @@ class DecodingSource:
                 yield from self._go_to_start(media)
             if self._order.is_probe:
                 return
-            self._gate = self._turns
+            self._scheduler = self._decoding
             yield from self._decode_to_end(media)
             while self._reader.begin_next_part():
-                # Another encoding or other timestamps: nothing of what the demuxer knows holds any more.
+                # The next part may have another encoding and other timestamps, so the demuxer begins anew.
                 media.close()
                 media = self._open_media()
                 yield from self._decode_to_end(media)
@@ -208,7 +210,7 @@ class DecodingSource:
 
     def _open(self) -> Media:
         media = self._open_media()
-        self._post(Opened(self._order.session, self._order.source, media.facts))
+        self._report(Opened(self._order.session, self._order.source, media.facts))
         return media
 
     def _open_media(self) -> Media:
@@ -223,7 +225,7 @@ class DecodingSource:
         )
 
     def _go_to_start(self, media: Media) -> Iterator[None]:
-        """Skips what was heard before. Reads it again where the source cannot jump."""
+        """Goes to `start_sample`: by a seek, or by decoding up to it where the source is not seekable."""
         start = self._order.start_sample
         if self._reader.seekable():
             media.seek(start)
@@ -231,9 +233,9 @@ class DecodingSource:
         deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
         passed = 0
         while passed < start:
-            # A turn for each piece, so that other openings get in between and none counts as hanging.
+            # In steps, so that other sources can be opened meanwhile and this one does not seem to hang.
             yield
-            pcm = media.decode(TURN_SAMPLES)
+            pcm = media.decode(STEP_SAMPLES)
             if not pcm:
                 return
             samples = len(pcm) // SAMPLE_BLOCK_BYTES
@@ -251,12 +253,12 @@ class DecodingSource:
                 )
 
     def _decode_to_end(self, media: Media) -> Iterator[None]:
-        goes_on = True
-        while goes_on:
+        has_more = True
+        while has_more:
             yield
             if self._is_dropped:
                 raise Dropped
-            goes_on = self._decode_turn(media)
+            has_more = self._decode_step(media)
         if self.store.end == self._order.start_sample == 0:
             raise PlayError(
                 PlayFailure(
@@ -264,70 +266,73 @@ class DecodingSource:
                 )
             )
 
-    def _decode_turn(self, media: Media) -> bool:
-        """Decodes a turn's samples, in blocks: larger pieces would be memory that the system maps anew each time."""
-        wanted_end = self.store.end + self._turn_samples()
+    def _decode_step(self, media: Media) -> bool:
+        """Decodes the samples of one step. False at the end of the source.
+
+        In blocks: larger pieces would be memory that the system maps anew each time.
+        """
+        wanted_end = self.store.end + self._step_samples()
         while self.store.end < wanted_end:
             pcm = media.decode(BLOCK_SAMPLES)
-            self._tell_titles()
+            self._report_titles()
             if not pcm:
                 return False
             self._append(pcm)
         return True
 
-    def _turn_samples(self) -> int:
-        """A first sound waits for little. From then on whole turns, even when little is ahead: where many run out at
-        once, a round of short turns costs so much more for each that none of them gets ahead again."""
-        return TURN_SAMPLES if self.store.end > self.store.start else SHORT_TURN_SAMPLES
+    def _step_samples(self) -> int:
+        """Few for the first step, so that a source is heard soon. After it always whole steps, even with little ahead:
+        when many sources run out at once, short steps cost so much more that none of them gets ahead again."""
+        return STEP_SAMPLES if self.store.end > self.store.start else FIRST_STEP_SAMPLES
 
-    def _tell_titles(self) -> None:
+    def _report_titles(self) -> None:
         order = self._order
-        for heard in self._titles.take_heard() if self._titles is not None else ():
-            self._post(Titled(order.session, order.source, order.start_sample + heard.sample, heard.title))
+        for change in self._titles.take_changes() if self._titles is not None else ():
+            self._report(Titled(order.session, order.source, order.start_sample + change.sample, change.title))
 
     def _append(self, pcm: bytes) -> None:
         self.store.append(pcm)
-        self._notify(self._order.session)
+        self._pcm_decoded(self._order.session)
 
     def _needs_more(self) -> bool:
-        return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - TURN_SAMPLES
+        return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - STEP_SAMPLES
 
     def _rest(self) -> None:
-        with self._resting:
-            self._rests = True
+        with self._rest_lock:
+            self._is_resting = True
         if self._needs_more():
-            self._wake_up()
+            self._resume()
 
-    def _wake_up(self) -> bool:
-        """For any thread: asks for a turn. False when the source does not rest."""
-        with self._resting:
-            rests, self._rests = self._rests, False
-        if rests:
-            self._gate.enter(self, self._due_s())
-        return rests
+    def _resume(self) -> bool:
+        """Requests a slot, from any thread. False when the source was not resting."""
+        with self._rest_lock:
+            was_resting, self._is_resting = self._is_resting, False
+        if was_resting:
+            self._scheduler.submit(self, self._deadline_s())
+        return was_resting
 
-    def _due_s(self) -> float:
+    def _deadline_s(self) -> float:
         if self._is_dropped:
-            return DROPPED_DUE_S
-        return due_s(time.monotonic(), self.store.end - self._used_up_to, is_follower=self._is_follower)
+            return DROPPED_DEADLINE_S
+        return deadline_s(time.monotonic(), self.store.end - self._used_up_to, is_current=self._is_current)
 
-    def _take_turn(self) -> None:
-        self._slot = self._gate.take(self._due_s(), self.suspect)
+    def _acquire_slot(self) -> None:
+        self._slot = self._scheduler.acquire(self._deadline_s(), self.suspect)
 
-    def _give_up_turn(self) -> None:
-        self._gate.give_up(self._slot)
+    def _release_slot(self) -> None:
+        self._scheduler.release(self._slot)
 
     def _request_read(self, offset: int, length: int) -> None:
-        self._post(ReadRequest(self._order.session, self._order.source, offset, length))
+        self._report(ReadRequest(self._order.session, self._order.source, offset, length))
 
 
-def due_s(now_s: float, ahead_samples: int, *, is_follower: bool) -> float:
-    """When the sound of a source runs out that asks for a turn now.
+def deadline_s(now_s: float, ahead_samples: int, *, is_current: bool) -> float:
+    """When the decoded samples of a source that requests a slot now are used up.
 
-    So it grows more urgent while it waits. By what is ahead alone, others that come later with a little less would
-    always go before it, and a busy process would let it starve.
+    A point in time, so that a source grows more urgent while it waits. Were it ordered by `ahead_samples` alone,
+    sources that come later with a little less would always overtake it, and in a busy process it would starve.
     """
-    return now_s + ahead_samples / SAMPLE_RATE_HZ + (FOLLOWER_CAN_WAIT_S if is_follower else 0.0)
+    return now_s + ahead_samples / SAMPLE_RATE_HZ + (0.0 if is_current else NEXT_SOURCE_SLACK_S)
 
 
 def _unexpected(error: Exception) -> PlayFailure:

@@ -1,6 +1,7 @@
-"""Which samples of which source stand in which frame: what was rendered, so that it can be rendered again.
+"""What a session has rendered, and the PCM that it was rendered from: enough to render any kept frame again.
 
-Decoded, unfiltered PCM of one source, kept from the oldest sample that may be rendered again to the newest.
+A `PcmStore` holds the decoded, unfiltered PCM of one source. A `Timeline` says which samples of which source lie in
+which frame, and keeps the state of the filters after each frame.
 """
 
 import threading
@@ -13,19 +14,21 @@ from tonearm.decoding.worker.filter_chain import ChainState
 
 
 class PcmStore:
-    """Filled by the source's thread, read and ended by the rendering one. Samples count from the source's start.
+    """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from
+    the start of the source.
 
-    Of the public values only `end` is set by the thread that fills, after the samples are there to be read.
+    A decoding thread appends; the rendering thread reads and finishes. Of the public attributes only `end` is set by
+    the thread that appends, after the samples can be read.
     """
 
     def __init__(self, start_sample: int) -> None:
         self._lock = threading.Lock()
         self._chunks: deque[tuple[int, bytes]] = deque()
         self.start = start_sample
-        self.oldest = start_sample  # what lies before was forgotten
+        self.oldest = start_sample  # earlier samples were released
         self.end = start_sample
         self.is_finished = False  # nothing comes after `end`
-        self.is_broken = False  # finished because the source broke off
+        self.is_interrupted = False  # finished because the source failed after it had given audio
 
     def append(self, pcm: bytes) -> None:
         """Adds whole sample blocks, s16le stereo at 48 kHz."""
@@ -33,13 +36,13 @@ class PcmStore:
             self._chunks.append((self.end, pcm))
             self.end += len(pcm) // SAMPLE_BLOCK_BYTES
 
-    def finish(self, *, is_broken: bool) -> None:
-        """Nothing will be appended any more. For the rendering thread, after the filling one has said so."""
-        self.is_broken = is_broken
+    def finish(self, *, is_interrupted: bool) -> None:
+        """Marks the end. For the rendering thread, once the decoding thread has reported that it is done."""
+        self.is_interrupted = is_interrupted
         self.is_finished = True
 
     def read(self, start: int, count: int) -> bytes:
-        """`count` samples from `start`. Raises `LookupError` when they are not all here."""
+        """`count` samples from `start`. Raises `LookupError` when the store does not hold them all."""
         wanted_from, wanted_to = start, start + count
         pieces = []
         with self._lock:
@@ -58,7 +61,7 @@ class PcmStore:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release_before(self, sample: int) -> None:
-        """Forgets the chunks that lie wholly before `sample`."""
+        """Frees the chunks that lie wholly before `sample`."""
         with self._lock:
             chunks = self._chunks
             while chunks:
@@ -75,9 +78,9 @@ FROM_START: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """The next sample of a source (0: no source), and whether its begin was told.
+    """The next sample of a source (0: no source). `has_begun`: its BEGIN mark was emitted.
 
-    `FROM_START` stands for the first sample of a source that may not be opened yet.
+    `FROM_START` is the first sample of a source that may not be open yet.
     """
 
     source: int
@@ -87,16 +90,16 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where rendering stands before `frame`: at which place, and with which memory of the filters."""
+    """All that is needed to render from `frame` on: the position in the source and the state of the filters."""
 
     frame: int
-    place: SourcePosition
+    position: SourcePosition
     filters: ChainState
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Samples of one source within a block, from `offset` samples after the block's start."""
+    """`length` samples of one source, from `sample` on, that lie `offset` samples after the start of a block."""
 
     offset: int
     source: int
@@ -106,7 +109,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rendered frames: what they were made of, and the filters' memory after each one."""
+    """Rendered frames: the segments that they were rendered from, and the state of the filters after each frame."""
 
     start: Checkpoint
     frames: int
@@ -117,22 +120,22 @@ class Block:
     def end_frame(self) -> int:
         return self.start.frame + self.frames
 
-    def place_at(self, frame: int) -> SourcePosition:
-        """Where rendering stood before `frame`, which is in this block or just after it.
+    def position_at(self, frame: int) -> SourcePosition:
+        """The position before `frame`, which lies in this block or just after it.
 
-        Just after the last sample of a source that is its end, not yet what joins there.
+        Just after the last sample of a source, the position is the end of that source, not yet the one that joins.
         """
         offset = (frame - self.start.frame) * FRAME_SAMPLES
         for segment in reversed(self.segments):
             if segment.offset < offset:
                 taken = min(segment.length, offset - segment.offset)
                 return SourcePosition(segment.source, segment.sample + taken, has_begun=True)
-        return self.start.place
+        return self.start.position
 
-    def stand_at(self, frame: int) -> Checkpoint:
-        """As `place_at`, with the filters."""
+    def checkpoint_at(self, frame: int) -> Checkpoint:
+        """The checkpoint before `frame`, which lies in this block or just after it."""
         frames = frame - self.start.frame
-        return Checkpoint(frame, self.place_at(frame), self.filters[frames - 1]) if frames else self.start
+        return Checkpoint(frame, self.position_at(frame), self.filters[frames - 1]) if frames else self.start
 
     def cut_at(self, frame: int) -> "Block":
         """This block without the frames from `frame` on."""
@@ -147,36 +150,36 @@ class Block:
 
 
 class Timeline:
-    """The blocks of one epoch that are kept, oldest first and without gaps, and where it goes on."""
+    """The rendered blocks of one epoch that are kept, oldest first and without gaps. Rendering goes on at `end`."""
 
     def __init__(self, end: Checkpoint, blocks: list[Block] | None = None) -> None:
         self.end = end
         self._blocks = blocks or []
 
     def append(self, block: Block) -> None:
-        """Adds a block that begins at the end."""
+        """Adds a block that begins at `end`, and moves `end` behind it."""
         self._blocks.append(block)
-        self.end = block.stand_at(block.end_frame)
+        self.end = block.checkpoint_at(block.end_frame)
 
     def cut_at(self, frame: int) -> "Timeline":
-        """The timeline up to `frame`; up to its end, or the oldest frame that is kept, where that is nearest."""
+        """The timeline up to `frame`. A frame beyond its end, or before the oldest kept frame, counts as that one."""
         if frame >= self.end.frame:
             return Timeline(self.end, list(self._blocks))
         for index in range(len(self._blocks) - 1, -1, -1):
             block = self._blocks[index]
             if block.start.frame < frame:
-                return Timeline(block.stand_at(frame), [*self._blocks[:index], block.cut_at(frame)])
+                return Timeline(block.checkpoint_at(frame), [*self._blocks[:index], block.cut_at(frame)])
             if block.start.frame == frame:
                 return Timeline(block.start, self._blocks[:index])
         return Timeline(self._blocks[0].start if self._blocks else self.end)
 
     def forget_before(self, frame: int) -> None:
-        """Lets go of the blocks that lie wholly before `frame`."""
+        """Drops the blocks that lie wholly before `frame`."""
         while self._blocks and self._blocks[0].end_frame <= frame:
             del self._blocks[0]
 
     def segments_backwards(self, samples: int) -> list[Segment]:
-        """What the last `samples` samples were made of, newest first. Silence that filled a frame is left out."""
+        """The segments of the last `samples` samples, newest first. Silence that filled up a frame is left out."""
         found: list[Segment] = []
         for block in reversed(self._blocks):
             for segment in reversed(block.segments):
@@ -188,8 +191,8 @@ class Timeline:
         return found
 
     def oldest_samples(self) -> dict[int, int]:
-        """For each source that stands in the timeline, or goes on at its end, the oldest sample that it needs."""
-        oldest = {self.end.place.source: self.end.place.sample}
+        """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""
+        oldest = {self.end.position.source: self.end.position.sample}
         for block in self._blocks:
             for segment in block.segments:
                 if segment.sample < oldest.get(segment.source, segment.sample + 1):

@@ -1,8 +1,8 @@
-"""The decoder process: one thread reads the socket, one renders and writes, the others open and decode in turns.
+"""The decoder process: one thread reads the socket, one renders and writes, the others open and decode.
 
-What the threads share: the inbox (a queue), the stores and readers of the sources (locked), and the table by which
-the reading thread finds a source for its bytes (single operations on a dict). All else belongs to the thread that
-renders.
+The threads share the inbox (a queue), the stores and readers of the sources (each with a lock), and the table in which
+the reading thread looks up the source for received bytes (single operations on a dict). Everything else belongs to
+the rendering thread.
 """
 
 import os
@@ -50,54 +50,54 @@ _TOO_MANY_FILES: Final = PlayFailure(
 )
 
 
-class _HasPcm(NamedTuple):
-    """A source of this session has new PCM."""
+class _PcmDecoded(NamedTuple):
+    """A source of this session has new PCM, and the session waits for some."""
 
     session: int
 
 
-class _Arrived(NamedTuple):
-    """A source to open, and the descriptor that came with it."""
+class _SourceArrived(NamedTuple):
+    """A source to open, and the descriptor that came with the order."""
 
     order: OpenSource
     descriptor: int | None
 
 
 class _NodeGone(NamedTuple):
-    """Nothing more comes from the node; `error` unless it closed its end."""
+    """The node sends nothing more. `error` is None when it closed its end."""
 
     error: BaseException | None
 
 
-_Item: TypeAlias = Message | _HasPcm | _Arrived | _NodeGone
+_Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NodeGone
 
 
 class Worker:
     """Serves the sessions of one process until the node closes the socket.
 
-    `note(slot, suspect)` writes down which source is being worked on, where the node finds it after a crash.
+    `note(slot, suspect)` writes down which source is worked on, where the node can read it after a crash.
     """
 
     def __init__(self, node: socket.socket, note: Callable[[int, int], None]) -> None:
         self._node = node
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        self._turns = DecodeScheduler(range(1), note)
-        self._openings = DecodeScheduler(range(1, SUSPECT_SLOTS), note)
-        self._crew = DecodeThreads()
+        self._decoding = DecodeScheduler(range(1), note)
+        self._opening = DecodeScheduler(range(1, SUSPECT_SLOTS), note)
+        self._threads = DecodeThreads()
         self._sessions: dict[int, RenderSession] = {}
         self._sources: dict[int, dict[int, DecodingSource]] = {}
-        self._dropped: dict[int, set[int]] = {}
-        self._deliveries: dict[tuple[int, int], DecodingSource] = {}
-        # Sessions with frames granted that could not be rendered. Read by the threads that decode, after they have
-        # added to a store; written by the rendering thread, which looks once more after it. So one of both sees the
-        # other.
-        self._hungry: set[int] = set()
+        self._dropped: dict[int, set[int]] = {}  # by session: dropped sources whose PCM may be rendered again
+        self._receivers: dict[tuple[int, int], DecodingSource] = {}  # by session and source, for received bytes
+        # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads it after it has
+        # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
+        # of the two notices new PCM.
+        self._waiting_for_pcm: set[int] = set()
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
-        """Returns when the node has closed the socket or is gone. Raises what goes wrong in reading from it."""
+        """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket."""
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
-        self._crew.start(SUSPECT_SLOTS)
+        self._threads.add(SUSPECT_SLOTS)
         self._send(Ready())
         if not self._flush():
             return
@@ -118,13 +118,13 @@ class Worker:
                 self._render(session_id)
             if not self._flush():
                 return
-            # Only now: sources that decode and a thread that renders would take the interpreter lock from each other.
-            going_on = [session_id for session_id in touched if self._tell_sources(session_id)]
-            if going_on:
+            # Only now: threads that decode and the one that renders would take the interpreter lock from each other.
+            resumed = [session_id for session_id in touched if self._update_sources(session_id)]
+            if resumed:
                 self._fill_up(touched)
 
     def _flush(self) -> bool:
-        """Sends what is ready. False when the node is gone."""
+        """Sends the packed messages. False when the node is gone."""
         if self._outgoing:
             try:
                 self._node.sendall(b"".join(self._outgoing))
@@ -134,26 +134,26 @@ class Worker:
         return True
 
     def _handle(self, item: _Item) -> int:
-        """Does what `item` says and returns the session that it may give something to render, or 0."""
+        """Applies `item`. Returns the session that may be able to render because of it, or 0."""
         match item:
-            case _HasPcm():
+            case _PcmDecoded():
                 return item.session
             case Grant() | Plan() | Flush():
                 return self._instruct(item)
             case Failed() | Decoded():
-                self._settle(item)
+                self._take_last_report(item)
                 return item.session
             case DropSource():
-                self._drop(item)
+                self._drop_source(item)
                 return item.session
-            case _Arrived():
-                self._open(item.order, item.descriptor)
+            case _SourceArrived():
+                self._open_source(item.order, item.descriptor)
             case OpenSession():
-                self._begin(item)
+                self._open_session(item)
             case CloseSession():
-                self._close(item.session)
+                self._close_session(item.session)
             case Ping():
-                self._send(Pong(item.number, max(self._turns.busy_s(), self._openings.busy_s())))
+                self._send(Pong(item.number, max(self._decoding.busy_s(), self._opening.busy_s())))
             case ReadRequest() | Opened() | Titled():
                 self._send(item)
         return 0
@@ -161,14 +161,22 @@ class Worker:
     def _send(self, message: Message) -> None:
         self._outgoing.append(pack(message))
 
-    def _begin(self, order: OpenSession) -> None:
+    def _open_session(self, order: OpenSession) -> None:
         sources: dict[int, DecodingSource] = {}
         self._sources[order.session] = sources
         self._sessions[order.session] = RenderSession(order, sources)
         self._dropped[order.session] = set()
-        self._hungry.add(order.session)
+        self._waiting_for_pcm.add(order.session)
 
-    def _open(self, order: OpenSource, descriptor: int | None) -> None:
+    def _close_session(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+        self._dropped.pop(session_id, None)
+        self._waiting_for_pcm.discard(session_id)
+        for source_id, source in self._sources.pop(session_id, {}).items():
+            source.drop()
+            self._receivers.pop((session_id, source_id), None)
+
+    def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
         session = self._sessions.get(order.session)
         if session is None:
             if descriptor is not None and descriptor != LOST:
@@ -180,37 +188,29 @@ class Worker:
         source = DecodingSource(
             order,
             descriptor,
-            self._turns,
-            self._openings,
-            self._crew,
-            self._inbox.put,
-            self._take_note_of_pcm,
+            decoding=self._decoding,
+            opening=self._opening,
+            threads=self._threads,
+            report=self._inbox.put,
+            pcm_decoded=self._pcm_decoded,
         )
         self._sources[order.session][order.source] = source
-        # Before it begins: the bytes that it asks for find it.
-        self._deliveries[order.session, order.source] = source
-        source.used(order.start_sample, is_follower=session.follows(order.source))
+        # Before it starts, so that the first bytes that it requests reach it.
+        self._receivers[order.session, order.source] = source
+        source.used(order.start_sample, is_current=session.is_current(order.source))
         source.start()
 
-    def _drop(self, order: DropSource) -> None:
+    def _drop_source(self, order: DropSource) -> None:
         source = self._sources.get(order.session, {}).get(order.source)
         if source is not None:
             source.drop()
-            self._deliveries.pop((order.session, order.source), None)
+            self._receivers.pop((order.session, order.source), None)
             self._dropped[order.session].add(order.source)
 
-    def _close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
-        self._dropped.pop(session_id, None)
-        self._hungry.discard(session_id)
-        for source_id, source in self._sources.pop(session_id, {}).items():
-            source.drop()
-            self._deliveries.pop((session_id, source_id), None)
-
-    def _settle(self, report: Failed | Decoded) -> None:
+    def _take_last_report(self, report: Failed | Decoded) -> None:
         source = self._sources.get(report.session, {}).get(report.source)
         if source is not None:
-            source.settle(report)
+            source.finish(report)
             if report.source not in self._dropped[report.session]:
                 self._send(report)
 
@@ -231,69 +231,69 @@ class Worker:
         session = self._sessions.get(session_id)
         if session is None:
             return
-        self._hungry.discard(session_id)
+        self._waiting_for_pcm.discard(session_id)
         self._send_rendered(session)
-        if session.is_hungry:
-            self._hungry.add(session_id)
+        if session.has_frames_to_render:
+            self._waiting_for_pcm.add(session_id)
             self._send_rendered(session)
 
     def _send_rendered(self, session: RenderSession) -> None:
         for audio in session.render():
             self._send(audio)
 
-    def _tell_sources(self, session_id: int) -> bool:
-        """How far they were rendered; and lets go of those that were dropped and are not needed any more.
+    def _update_sources(self, session_id: int) -> bool:
+        """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.
 
-        True when one of them goes on decoding because of it.
+        True when a source resumed decoding because of it.
         """
         session = self._sessions.get(session_id)
         if session is None:
             return False
         sources = self._sources[session_id]
-        goes_on = False
+        resumed = False
         for source_id, source in sources.items():
-            goes_on |= source.used(session.used_sample(source_id), is_follower=session.follows(source_id))
+            resumed |= source.used(session.used_up_to(source_id), is_current=session.is_current(source_id))
         dropped = self._dropped[session_id]
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
             dropped.discard(source_id)
             del sources[source_id]
-        return goes_on
+        return resumed
 
     def _fill_up(self, session_ids: set[int]) -> None:
-        """Lets sources decode together: one after the other they find libav in the caches, each alone would not."""
+        """Resumes all sources with room for more PCM: one after the other they find libav's code in the caches."""
         for session_id in session_ids:
             for source in self._sources.get(session_id, {}).values():
                 source.fill_up()
 
-    # The threads that decode
+    # In the threads that decode
 
-    def _take_note_of_pcm(self, session_id: int) -> None:
-        if session_id in self._hungry:
-            self._inbox.put(_HasPcm(session_id))
+    def _pcm_decoded(self, session_id: int) -> None:
+        if session_id in self._waiting_for_pcm:
+            self._inbox.put(_PcmDecoded(session_id))
 
-    # The thread that reads the socket
+    # In the thread that reads the socket
 
     def _read_node(self) -> None:
         error: BaseException | None = None
         try:
-            self._take_in_all()
+            self._receive_all()
         except OSError:
             pass  # the node is gone
-        except BaseException as caught:  # noqa: BLE001 - raised in the main thread
+        except BaseException as caught:  # noqa: BLE001 - raised again in the main thread
             error = caught
         self._inbox.put(_NodeGone(error))
 
-    def _take_in_all(self) -> None:
+    def _receive_all(self) -> None:
         splitter = MessageSplitter()
         descriptors = DescriptorQueue()
         while data := descriptors.receive(self._node, RECEIVE_BYTES):
             for message in splitter.feed(data):
                 match message:
                     case Data() | DataFailed() | TitleAt():
-                        source = self._deliveries.get((message.session, message.source))
+                        source = self._receivers.get((message.session, message.source))
                         if source is not None:
                             source.deliver(message)
                     case OpenSource():
-                        self._inbox.put(_Arrived(message, descriptors.take() if message.has_descriptor else None))
+                        self._inbox.put(_SourceArrived(message, descriptors.take() if message.has_descriptor else None))
                     case _:
                         self._inbox.put(message)

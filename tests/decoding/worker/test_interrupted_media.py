@@ -1,4 +1,4 @@
-"""Sources whose bytes break off: what came before is heard, and then the reason is told."""
+"""Interrupted sources: the audio before the interruption is decoded, then the reason is raised."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from tests.support.media_files import decode_until_error
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoding.worker.media import open_media
 
-LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection broke off.", "Try again."))
+LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))
 
 
 class BreakingReader:
@@ -45,9 +45,9 @@ def test_a_wav_has_listeners_as_far_as_it_came_also_within_what_is_read_to_open_
     samples, error = decode_until_error(media)
     media.close()
     assert error is LOST
-    heard = samples.astype("<i2").tobytes()
-    assert heard == pcm[: len(heard)]
-    assert len(heard) > cut - 8192
+    decoded = samples.astype("<i2").tobytes()
+    assert decoded == pcm[: len(decoded)]
+    assert len(decoded) > cut - 8192
 
 
 @pytest.mark.parametrize("encode", [mp3, flac, opus])
