@@ -1,8 +1,9 @@
 """Volume and the 15 equalizer bands: values and their limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from tonearm.core.effects import NO_EFFECTS, Effects
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json, JsonObject
 
@@ -20,6 +21,7 @@ class Filters:
 
     volume: float = 1.0
     gains_db: tuple[float, ...] = (0.0,) * BAND_COUNT
+    effects: Effects = NO_EFFECTS
 
     @property
     def is_flat_equalizer(self) -> bool:
@@ -28,7 +30,7 @@ class Filters:
     @property
     def changes_nothing(self) -> bool:
         """True when samples pass bit for bit."""
-        return self.volume == 1.0 and self.is_flat_equalizer
+        return self.volume == 1.0 and self.is_flat_equalizer and self.effects == NO_EFFECTS
 
     def as_json(self) -> JsonObject:
         """Volume and every band with its centre frequency."""
@@ -53,7 +55,7 @@ class FilterChange:
         """`filters` after the change. Raises BadRequest, with nothing applied, when a value is out of its range."""
         volume = filters.volume if self.volume is None else self._checked_volume(self.volume)
         if self.gains is None:
-            return Filters(volume, filters.gains_db)
+            return replace(filters, volume=volume)
         gains_db = list(filters.gains_db) if self.gains else [0.0] * BAND_COUNT
         for band, gain_db in self.gains:
             if not 0 <= band < BAND_COUNT:
@@ -63,7 +65,7 @@ class FilterChange:
                     f"gain_db {gain_db} of band {band} is out of range; it is {GAIN_MIN_DB:g} to {GAIN_MAX_DB:g}."
                 )
             gains_db[band] = float(gain_db)
-        return Filters(volume, tuple(gains_db))
+        return replace(filters, volume=volume, gains_db=tuple(gains_db))
 
     @staticmethod
     def _checked_volume(volume: float) -> float:

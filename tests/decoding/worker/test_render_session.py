@@ -6,7 +6,7 @@ from tests.support.session_bench import MemorySource, SessionBench, frame_count,
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import GRANT_FRAMES, Grant, Mark, MarkKind, Plan
-from tonearm.decoding.worker.filter_chain import HISTORY_FRAMES, ChainState, process
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 
 QUIET = Filters(volume=0.25)
 QUIETER = Filters(volume=0.125)

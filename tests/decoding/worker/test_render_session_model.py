@@ -11,7 +11,7 @@ from tests.support.session_bench import MemorySource
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
-from tonearm.decoding.worker.filter_chain import ChainState, process
+from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.render_session import RenderSession
 
 SOURCES = range(1, 9)

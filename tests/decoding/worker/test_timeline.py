@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.worker.filter_chain import ChainState
+from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.timeline import Block, Checkpoint, Segment, SourcePosition, Timeline
 
 NO_SOURCE = SourcePosition(0, 0, has_begun=False)

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
-from tonearm.decoding.worker.filter_chain import HISTORY_FRAMES, ChainState, process
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.

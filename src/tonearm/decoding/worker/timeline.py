@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.worker.filter_chain import ChainState
+from tonearm.decoding.worker.filters.chain import ChainState
 
 
 class PcmStore:

@@ -11,7 +11,7 @@ from tests.support.pcm import channels, largest_step, level_of, noise, sounds_th
 from tests.support.plain_biquads import equalized_plainly
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, FRAMES_PER_SECOND, SILENT_FRAME
-from tonearm.decoding.worker.filter_chain import RAMP_SAMPLES, ChainState, process
+from tonearm.decoding.worker.filters.chain import RAMP_SAMPLES, ChainState, process
 
 FLAT = (0.0,) * BAND_COUNT
 BASS = (12.0, 12.0, 6.0, *FLAT[3:])

@@ -7,8 +7,8 @@ from tests.support.pcm import channels, level_of, noise, tone
 from tests.support.plain_biquads import equalized_plainly
 from tonearm.core.filters import BAND_COUNT, BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.decoding.worker.equalizer import Equalizer
-from tonearm.decoding.worker.filter_chain import ChainState, process
+from tonearm.decoding.worker.filters.chain import ChainState, process
+from tonearm.decoding.worker.filters.equalizer import equalizer
 
 FLAT = (0.0,) * BAND_COUNT
 SETTINGS = {
@@ -61,26 +61,19 @@ def test_two_bands_together_give_the_product_of_both(frequency_hz: int) -> None:
 @pytest.mark.parametrize("gains_db", SETTINGS.values(), ids=SETTINGS.keys())
 def test_the_result_is_that_of_plain_biquads(gains_db: tuple[float, ...]) -> None:
     samples = channels(noise(frames=8, peak=32_767) + tone(25, frames=4, peak=32_000)).astype(np.int16)
-    equalizer = Equalizer.of(gains_db)
-    planes, _ = equalizer.filtered(samples, equalizer.silence())
+    kernel = equalizer(gains_db)
+    planes, _ = kernel.process(samples.T, kernel.silence())
     for channel, plane in enumerate(planes):
         plain = equalized_plainly(samples[:, channel].astype(np.int64), gains_db)
         assert np.abs(plane - plain).max() < 0.05
 
 
-def test_modes_after_samples_are_those_that_filtering_leaves() -> None:
-    equalizer = Equalizer.of(SETTINGS["five bands"])
-    samples = channels(noise(frames=4, peak=20_000)).astype(np.int16)
-    _, modes = equalizer.filtered(samples, equalizer.silence())
-    np.testing.assert_allclose(equalizer.modes_after(samples), modes[-1])
-
-
 def test_ringing_dies_away_to_exact_silence() -> None:
-    equalizer = Equalizer.of(SETTINGS["all up"])
+    kernel = equalizer(SETTINGS["all up"])
     loud = channels(noise(frames=4, peak=32_767)).astype(np.int16)
-    modes = equalizer.modes_after(loud)
+    modes = kernel.process(loud.T, kernel.silence())[1][-1]
     for _ in range(40):
-        planes, after = equalizer.filtered(np.zeros((9_600, 2), dtype=np.int16), modes)
+        planes, after = kernel.process(np.zeros((2, 9_600), dtype=np.int16), modes)
         modes = after[-1]
     assert not planes.any()
     assert not modes.any()
@@ -88,4 +81,4 @@ def test_ringing_dies_away_to_exact_silence() -> None:
 
 def test_a_cut_beyond_the_limit_is_refused() -> None:
     with pytest.raises(ValueError, match="more than 25 dB"):
-        Equalizer.of(one_band(3, -26.0))
+        equalizer(one_band(3, -26.0))

@@ -1,0 +1,51 @@
+"""What filters work on, and what one looks like.
+
+A block is one or more whole frames, as planes: 2 by n floats, left above right, in the units of 16-bit samples
+(full scale is 32 768). It is rounded and clipped once, behind the last filter.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import FRAME_SAMPLES
+
+Planes: TypeAlias = NDArray[np.floating[Any]]
+# What a filter remembers of the sound before. It is never changed in place: rendering may begin again from it.
+State: TypeAlias = Any
+
+FULL_SCALE: Final = 32_768.0
+
+
+class Kernel(Protocol):
+    """A filter at one setting. It holds no sound: the state comes in and goes out."""
+
+    def silence(self) -> State:
+        """The state before any sound."""
+        ...
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        """The block filtered, not rounded and not clipped, and the state after each of its frames.
+
+        `planes` is not changed. Where a sound is split into blocks makes no difference.
+        """
+        ...
+
+
+def frames_in(planes: Planes) -> int:
+    return int(planes.shape[1]) // FRAME_SAMPLES
+
+
+class Stateless:
+    """Base of kernels that look at one sample at a time."""
+
+    def silence(self) -> State:
+        return None
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        return self.shaped(planes), (None,) * frames_in(planes)
+
+    def shaped(self, planes: Planes) -> Planes:
+        raise NotImplementedError

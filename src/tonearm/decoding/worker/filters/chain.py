@@ -1,0 +1,191 @@
+"""A player's filters as they are applied to PCM: those of the registry, then the volume, with a ramp at each change.
+
+All states are values: the filters at any frame can be kept, and PCM processed again from there.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.filters import Filters
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State
+from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.registry import SLOTS
+
+RAMP_SAMPLES: Final = samples_of_ms(10)
+
+# The slowest band, 25 Hz at +24 dB, swings in with a time constant of 109 ms: it lacks 1 % after these 500 ms.
+HISTORY_FRAMES: Final = 25
+
+_LOWEST: Final = -32768.0
+_HIGHEST: Final = 32767.0
+_PCM: Final = np.dtype("<i2")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Active:
+    """A filter that is on: its number among the slots, its setting, its kernel and what that remembers."""
+
+    slot: int
+    setting: Any
+    kernel: Kernel
+    state: State
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stage:
+    """One setting of the filters, with the memory of those that are on."""
+
+    filters: Filters
+    active: tuple[_Active, ...]
+
+    @classmethod
+    def fresh(cls, filters: Filters, history: NDArray[np.int16] | None = None) -> "_Stage":
+        """The setting after `history`, or after silence."""
+        active = []
+        for number, slot in enumerate(SLOTS):
+            setting = slot.setting(filters)
+            if setting is not None:
+                kernel = slot.kernel(setting)
+                active.append(_Active(number, setting, kernel, kernel.silence()))
+        stage = cls(filters, tuple(active))
+        return stage if history is None or not active else stage.filtered(history)[1][-1]
+
+    def keeping(self, other: "_Stage") -> "_Stage":
+        """This stage, but each filter that is the same in `other` has the memory that it has there."""
+        same = {active.slot: active for active in other.active}
+        return _Stage(
+            self.filters,
+            tuple(
+                same[active.slot] if active.slot in same and same[active.slot].setting == active.setting else active
+                for active in self.active
+            ),
+        )
+
+    def differs_in_volume_only(self, filters: Filters) -> bool:
+        """Whether `filters` has each filter at the setting that it has here."""
+        settings = {active.slot: active.setting for active in self.active}
+        return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
+
+    def filtered(self, samples: NDArray[np.int16]) -> tuple[Planes, tuple["_Stage", ...]]:
+        """`samples`, n by 2, before the volume, as planes that may be changed; and this stage after each frame."""
+        frames = len(samples) // FRAME_SAMPLES
+        if not self.active:
+            # 24 bits of float32 hold a 16-bit sample at any volume, and take half the time.
+            return samples.astype(np.float32).T, (self,) * frames
+        # A linear filter converts as it copies; the others get floats.
+        takes_integers = isinstance(self.active[0].kernel, ModalFilter)
+        planes: Any = samples.T if takes_integers else samples.T.astype(np.float32, order="C")
+        columns = []
+        for active in self.active:
+            planes, states = active.kernel.process(planes, active.state)
+            columns.append([_Active(active.slot, active.setting, active.kernel, state) for state in states])
+        return planes, tuple(_Stage(self.filters, active) for active in zip(*columns, strict=True))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainState:
+    """Settings, the filters' memory, and the setting that is left behind while a ramp is due. Immutable."""
+
+    _stage: _Stage
+    _outgoing: _Stage | None = None
+
+    @classmethod
+    def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
+        """`filters` without a ramp, as after `history_pcm` (see `changed`), or at the very start of a sound."""
+        return cls(_Stage.fresh(filters, _history(history_pcm) if history_pcm else None))
+
+    @property
+    def filters(self) -> Filters:
+        """The settings that are, or after a ramp that is due will be, in force."""
+        return self._stage.filters
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True when `process` gives back the same bytes: no filter is on, volume 1, no ramp due."""
+        return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
+
+    def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
+        """The same place in the sound, with other settings from the next sample on, after a ramp of RAMP_SAMPLES.
+
+        `history_pcm` is the unfiltered PCM just before (s16le stereo, any number of whole sample blocks; the last
+        500 ms count). A filter that is new or changed is run over it, so that it comes in swung in; one that stays
+        keeps its memory. A ramp that is due but has not begun starts from what is sent, not from the settings it led
+        to.
+        """
+        if filters == self.filters:
+            return self
+        sent = self._outgoing or self._stage
+        if filters == sent.filters:
+            return ChainState(sent)
+        for stage in (sent, self._stage):
+            if stage.differs_in_volume_only(filters):
+                return ChainState(_Stage(filters, stage.active), sent)
+        return ChainState(_Stage.fresh(filters, _history(history_pcm)).keeping(sent), sent)
+
+    def at_once(self, filters: Filters) -> "ChainState":
+        """Other settings from the next sample on without a ramp, for a sound that begins there."""
+        return ChainState(self._stage if filters == self.filters else _Stage.fresh(filters))
+
+
+def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
+    """`pcm` with the settings of `state` applied, and the state after each frame.
+
+    `pcm` is s16le stereo of one or more whole frames; so is the result. Too loud sound is clipped.
+    Where it is split into calls makes no difference. Raises ValueError for part of a frame or nothing.
+    """
+    frames, rest = divmod(len(pcm), FRAME_BYTES)
+    if rest or not frames:
+        raise ValueError(f"the filters take whole frames of {FRAME_BYTES} bytes, not {len(pcm)} bytes")
+    if state.changes_nothing:
+        return pcm, (state,) * frames
+
+    samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    stage, outgoing = state._stage, state._outgoing
+    sound, stages = stage.filtered(samples)
+    volume = stage.filters.volume
+    if outgoing is None:
+        if volume != 1.0:
+            sound *= volume
+    else:
+        before = sound[:, :RAMP_SAMPLES]
+        if outgoing.active is not stage.active:
+            before = outgoing.filtered(samples[:FRAME_SAMPLES])[0][:, :RAMP_SAMPLES]
+        incoming = _incoming_shares()
+        ramp = before * (outgoing.filters.volume * (1.0 - incoming))
+        ramp += sound[:, :RAMP_SAMPLES] * (volume * incoming)
+        sound *= volume
+        sound[:, :RAMP_SAMPLES] = ramp
+    return _as_pcm(sound.T), tuple(map(ChainState, stages))
+
+
+def _as_pcm(sound: Planes) -> bytes:
+    """Rounded and clipped; `sound` is n by 2."""
+    sound.clip(_LOWEST, _HIGHEST, out=sound)
+    np.rint(sound, out=sound)
+    samples = np.empty(sound.shape, dtype=_PCM)
+    if sound.flags.c_contiguous:
+        samples[...] = sound
+    else:
+        # A plane at a time: a third of the time that NumPy takes for the transposed whole.
+        for channel in range(CHANNELS):
+            samples[:, channel] = sound[:, channel]
+    return samples.tobytes()
+
+
+def _history(pcm: bytes) -> NDArray[np.int16] | None:
+    """The last of `pcm` as whole frames, after silence where it is short; None when there is none."""
+    pcm = pcm[-HISTORY_FRAMES * FRAME_BYTES :]
+    if not pcm:
+        return None
+    silence = bytes(-len(pcm) % FRAME_BYTES)
+    return np.frombuffer(silence + pcm, dtype=_PCM).reshape(-1, CHANNELS)
+
+
+def _incoming_shares() -> NDArray[np.float64]:
+    """The ramp from 0 to 1: half a cosine, which has no corners that could be heard."""
+    shares: NDArray[np.float64] = 0.5 - 0.5 * np.cos(np.pi * (np.arange(RAMP_SAMPLES) + 0.5) / RAMP_SAMPLES)
+    return shares

@@ -1,0 +1,45 @@
+"""Karaoke: removes what is the same in both channels, as most voices are."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tonearm.core.effects import Karaoke
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.decoding.worker.filters.blocks import Planes, State
+from tonearm.decoding.worker.filters.modes import ModalFilter
+
+
+class KaraokeKernel:
+    """As lavadsp has it: left - level · right + o, right - level · left + o, where o is a band of the middle:
+
+    y[n] = A · (left + right) / 2 - B · y[n-1] - C · y[n-2] and o = y · mono_level · level.
+    """
+
+    def __init__(self, setting: Karaoke) -> None:
+        self._level = setting.level
+        self._band_gain = setting.mono_level * setting.level
+        self._band = _band(setting)
+
+    def silence(self) -> State:
+        return self._band.silence()
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        middle = np.broadcast_to((planes[0] + planes[1]) * 0.5, planes.shape)
+        band, states = self._band.process(middle, state)
+        band *= self._band_gain
+        band += planes
+        band -= self._level * planes[::-1]
+        return band, states
+
+
+def _band(setting: Karaoke) -> ModalFilter:
+    """The resonator. Its poles are complex: B² < 4 · C, because 4 · C / (1 + C)² is at most 1."""
+    c = math.exp(-2.0 * math.pi * setting.filter_width / SAMPLE_RATE_HZ)
+    b = -4.0 * c / (1.0 + c) * math.cos(2.0 * math.pi * setting.filter_band / SAMPLE_RATE_HZ)
+    a = math.sqrt(1.0 - b * b / (4.0 * c)) * (1.0 - c)
+    pole = complex(-b / 2.0, math.sqrt(c - b * b / 4.0))
+    # 1 / ((1 - p/z)(1 - p*/z)) has the residue 1 / (1 - p*/p) at p.
+    residue = a / (1.0 - pole.conjugate() / pole)
+    return ModalFilter.of(np.array([pole]), np.array([residue]), a)

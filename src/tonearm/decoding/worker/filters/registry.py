@@ -1,0 +1,51 @@
+"""The filters of a player, in the order in which the sound goes through them: one line for each.
+
+`timescale` is not among them: it changes time, and is applied before sound is kept as samples of its source. Volume
+and limiter come after all of these.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tonearm.core.effects import ChannelMix, LowPass
+from tonearm.core.filters import Filters
+from tonearm.decoding.worker.filters.blocks import Kernel
+from tonearm.decoding.worker.filters.channel_mix import ChannelMixKernel
+from tonearm.decoding.worker.filters.compressor import CompressorKernel
+from tonearm.decoding.worker.filters.distortion import DistortionKernel
+from tonearm.decoding.worker.filters.echo import EchoKernel
+from tonearm.decoding.worker.filters.equalizer import equalizer
+from tonearm.decoding.worker.filters.high_pass import high_pass
+from tonearm.decoding.worker.filters.karaoke import KaraokeKernel
+from tonearm.decoding.worker.filters.low_pass import low_pass
+from tonearm.decoding.worker.filters.rotation import RotationKernel
+from tonearm.decoding.worker.filters.tremolo import TremoloKernel
+from tonearm.decoding.worker.filters.vibrato import VibratoKernel
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place in the chain: what of a player's filters it depends on (None: it is off), and its kernel then."""
+
+    setting: Callable[[Filters], Any]
+    kernel: Callable[[Any], Kernel]
+
+
+SLOTS: Final = (
+    Slot(lambda filters: filters.effects.karaoke, KaraokeKernel),
+    Slot(lambda filters: None if filters.is_flat_equalizer else filters.gains_db, equalizer),
+    Slot(lambda filters: _unless_neutral(filters.effects.low_pass), low_pass),
+    Slot(lambda filters: filters.effects.high_pass, high_pass),
+    Slot(lambda filters: _unless_neutral(filters.effects.channel_mix), ChannelMixKernel),
+    Slot(lambda filters: filters.effects.tremolo, TremoloKernel),
+    Slot(lambda filters: filters.effects.vibrato, VibratoKernel),
+    Slot(lambda filters: filters.effects.rotation, RotationKernel),
+    Slot(lambda filters: filters.effects.distortion, DistortionKernel),
+    Slot(lambda filters: filters.effects.echo, EchoKernel),
+    Slot(lambda filters: filters.effects.compressor, CompressorKernel),
+)
+
+
+def _unless_neutral(effect: LowPass | ChannelMix | None) -> LowPass | ChannelMix | None:
+    return None if effect is None or effect.changes_nothing else effect

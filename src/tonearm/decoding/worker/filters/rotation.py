@@ -1,0 +1,25 @@
+"""Rotation: the sound wanders from side to side."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tonearm.core.effects import Rotation
+from tonearm.decoding.worker.filters.blocks import Planes, State, frames_in
+from tonearm.decoding.worker.filters.oscillator import Oscillator
+
+
+class RotationKernel:
+    """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp has it. The state is the phase in turns."""
+
+    def __init__(self, setting: Rotation) -> None:
+        self._oscillator = Oscillator(setting.rotation_hz)
+
+    def silence(self) -> State:
+        return 0.0
+
+    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+        phases = self._oscillator.phases(state, frames_in(planes))
+        half = self._oscillator.values(state, phases)
+        half *= 0.5
+        return planes * np.stack((0.5 + half, 0.5 - half)), phases
