@@ -13,11 +13,13 @@ import numpy as np
 
 from tonearm.core.effects import Compressor
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, State, frames_in
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, State
 
 STEP_SAMPLES: Final = 16
 _STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
 _STEP_MS: Final = 1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ
+# How far along a step each of its samples is; the last one is at its end.
+_STEP_SHARES: Final = np.arange(1, STEP_SAMPLES + 1) / STEP_SAMPLES
 _SILENCE_DB: Final = -120.0
 
 
@@ -48,7 +50,6 @@ class CompressorKernel:
 
     def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
         assert isinstance(state, _Memory)
-        frames = frames_in(planes)
         peaks = np.abs(planes).max(axis=0).reshape(-1, STEP_SAMPLES).max(axis=1) / FULL_SCALE
         levels_db = 20.0 * np.log10(np.maximum(peaks, 10.0 ** (_SILENCE_DB / 20.0)))
         excess_db: list[float] = (np.maximum(levels_db - self._threshold_db, 0.0) * self._slope).tolist()
@@ -65,6 +66,5 @@ class CompressorKernel:
                 states.append(_Memory(held_db, reduction_db))
 
         gains = np.power(10.0, (self._makeup_db - np.array(reductions_db)) / 20.0)
-        steps = np.arange(frames * _STEPS_PER_FRAME + 1) * STEP_SAMPLES
-        gain = np.interp(np.arange(1, planes.shape[1] + 1), steps, gains).astype(np.float32)
-        return planes * gain, states
+        gain = gains[:-1, np.newaxis] + np.diff(gains)[:, np.newaxis] * _STEP_SHARES
+        return planes * gain.astype(np.float32).reshape(-1), states

@@ -46,11 +46,11 @@ class VibratoKernel:
         delay += _LEAST_DELAY_SAMPLES
 
         sound = np.concatenate((state.tail, planes), axis=1)
-        whole = np.floor(delay)
+        whole = delay.astype(np.intp)
         # Between samples `at - 1` and `at` of the sound, `share` of the way back from `at`.
-        at = np.arange(_TAIL_SAMPLES, _TAIL_SAMPLES + planes.shape[1]) - whole.astype(np.intp)
-        share = delay - whole
-        newer, here, older, oldest = (sound[:, at + shift] for shift in (1, 0, -1, -2))
+        at = np.arange(_TAIL_SAMPLES, _TAIL_SAMPLES + planes.shape[1]) - whole
+        share = delay - whole.astype(np.float32)
+        newer, here, older, oldest = (sound.take(at + shift, axis=1) for shift in (1, 0, -1, -2))
         slope = 0.5 * (older - newer)
         bend = newer - 2.5 * here + 2.0 * older - 0.5 * oldest
         curve = 0.5 * (oldest - newer) + 1.5 * (here - older)
