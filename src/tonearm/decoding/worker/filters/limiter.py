@@ -1,0 +1,127 @@
+"""The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
+
+It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
+reaches the ceiling. True peaks are looked for between the samples, at eight times the rate (ITU-R BS.1770-4, annex 2,
+asks for four; eight errs by 0.04 dB at a quarter of the sample rate instead of 0.17).
+
+The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
+average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
+low enough where a peak is, and comes down to it in a curve without corners.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
+
+STEP_SAMPLES: Final = 16
+LOOKAHEAD_STEPS: Final = 10  # 3.3 ms
+# What the limiter sees after a block: the steps that it looks ahead, one for the line between two steps, and what
+# the interpolation of the last sample needs.
+LOOKAHEAD_SAMPLES: Final = (LOOKAHEAD_STEPS + 2) * STEP_SAMPLES
+_STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
+_RELEASE_MS: Final = 80.0
+_RELEASE: Final = 1.0 - float(np.exp(-1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
+_RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB is let go
+
+_OVERSAMPLING: Final = 8
+_TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
+_HALF: Final = _TAPS // 2
+# Between samples a sound may be 3 dB louder than at them (a quarter of the rate, sampled at its 45 degrees), rarely
+# more: below this share of the ceiling nothing is looked for.
+_MAY_PEAK: Final = 0.6
+_STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
+
+
+def _interpolation() -> NDArray[np.float32]:
+    """_TAPS by _OVERSAMPLING - 1: a windowed sinc for each point between two samples (Kaiser, beta 9)."""
+    points = np.arange(1, _OVERSAMPLING) / _OVERSAMPLING
+    distance = np.arange(-_HALF + 1, _HALF + 1)[:, np.newaxis] - points
+    window = np.i0(9.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / _HALF) ** 2))) / np.i0(9.0)
+    taps = np.sinc(distance) * window
+    return np.asarray(taps / taps.sum(axis=0), dtype=np.float32)
+
+
+_INTERPOLATION: Final = _interpolation()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LimiterState:
+    """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
+    it does nothing. `before`: the last samples, _HALF of each channel."""
+
+    held: tuple[float, ...]
+    before: Planes
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.held == _AT_REST
+
+
+_AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
+QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
+
+
+def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState) -> tuple[Planes, list[LimiterState]]:
+    """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after each frame.
+
+    `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter.
+    Returns `planes` itself when there is nothing to do.
+    """
+    frames = planes.shape[1] // FRAME_SAMPLES
+    ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
+    sound = np.zeros((CHANNELS, _HALF + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
+    sound[:, :_HALF] = state.before
+    sound[:, _HALF : _HALF + planes.shape[1]] = planes
+    sound[:, _HALF + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
+
+    needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
+    befores = [sound[:, end : end + _HALF].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)]
+    if needed is None and state.is_at_rest:
+        return planes, [LimiterState(_AT_REST, before) for before in befores]
+    if needed is None:
+        needed = np.ones(frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1)
+
+    # The gain at the start of a step holds for this step and the one before: both lines that meet there.
+    lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
+    held = list(state.held)
+    gain = held[-1]
+    for lowest in lowest_ahead:
+        gain = min(lowest, gain + (1.0 - gain) * _RELEASE)
+        if gain > _RELEASED:
+            gain = min(lowest, 1.0)
+        held.append(gain)
+    smooth = np.convolve(held, np.full(LOOKAHEAD_STEPS, 1.0 / LOOKAHEAD_STEPS), "valid")
+    starts, ends = smooth[: frames * _STEPS_PER_FRAME], smooth[1 : frames * _STEPS_PER_FRAME + 1]
+    gains = starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * _STEP_SHARES
+    states = [
+        LimiterState(tuple(held[(index + 1) * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
+        for index, before in enumerate(befores)
+    ]
+    return planes * gains.reshape(-1).astype(np.float32), states
+
+
+def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
+    """For each of `steps` steps the gain, up to 1, that its highest true peak needs. None when all may stay."""
+    in_steps = sound[:, _HALF : _HALF + steps * STEP_SAMPLES].reshape(CHANNELS, steps, STEP_SAMPLES)
+    peaks = np.abs(in_steps).max(axis=(0, 2)).astype(np.float64)
+    loud = np.flatnonzero(peaks > _MAY_PEAK * ceiling)
+    if not len(loud):
+        return None
+    # Around each loud step the points before its first sample count, too.
+    width = STEP_SAMPLES + _TAPS
+    windows = np.lib.stride_tricks.sliding_window_view(sound, width, axis=1)
+    starts = loud * STEP_SAMPLES
+    starts = starts[starts < windows.shape[1]]
+    around = windows[:, starts]
+    taps = np.lib.stride_tricks.sliding_window_view(around, _TAPS, axis=2)
+    between = np.abs(np.ascontiguousarray(taps) @ _INTERPOLATION).max(axis=(0, 2, 3))
+    peaks[loud[: len(starts)]] = np.maximum(peaks[loud[: len(starts)]], between)
+    if peaks.max() <= ceiling:
+        return None
+    gains: NDArray[np.float64] = np.minimum(1.0, ceiling / np.maximum(peaks, 1.0))
+    return gains
