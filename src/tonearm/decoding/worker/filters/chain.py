@@ -1,6 +1,6 @@
-"""A player's filters as they are applied to PCM: those of the registry, then the volume, with a ramp at each change.
+"""Applies the filters of a player to PCM: those of the registry, then the volume, with a ramp where settings change.
 
-All states are values: the filters at any frame can be kept, and PCM processed again from there.
+The state of the filters is an immutable value, so it can be kept for any frame and PCM can be processed again from it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from tonearm.decoding.worker.filters.registry import SLOTS
 
 RAMP_SAMPLES: Final = samples_of_ms(10)
 
-# The slowest band, 25 Hz at +24 dB, swings in with a time constant of 109 ms: it lacks 1 % after these 500 ms.
+# The slowest band, 25 Hz at +24 dB, settles with a time constant of 109 ms: to within 1 % after these 500 ms.
 HISTORY_FRAMES: Final = 25
 
 _LOWEST: Final = -32768.0
@@ -37,14 +37,14 @@ class _Active:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stage:
-    """One setting of the filters, with the memory of those that are on."""
+    """Settings, and the filters that are on with their states."""
 
     filters: Filters
     active: tuple[_Active, ...]
 
     @classmethod
     def fresh(cls, filters: Filters, history: NDArray[np.int16] | None = None) -> "_Stage":
-        """The setting after `history`, or after silence."""
+        """The settings with the state that `history`, or silence, leaves behind."""
         active = []
         for number, slot in enumerate(SLOTS):
             setting = slot.setting(filters)
@@ -55,7 +55,7 @@ class _Stage:
         return stage if history is None or not active else stage.filtered(history)[1][-1]
 
     def keeping(self, other: "_Stage") -> "_Stage":
-        """This stage, but each filter that is the same in `other` has the memory that it has there."""
+        """This stage, but each filter that has the same setting in `other` has its state, too."""
         same = {active.slot: active for active in other.active}
         return _Stage(
             self.filters,
@@ -74,7 +74,7 @@ class _Stage:
         """`samples`, n by 2, before the volume, as planes that may be changed; and this stage after each frame."""
         frames = len(samples) // FRAME_SAMPLES
         if not self.active:
-            # 24 bits of float32 hold a 16-bit sample at any volume, and take half the time.
+            # float32 is exact for 16-bit samples at any volume, and takes half the time.
             return samples.astype(np.float32).T, (self,) * frames
         # A linear filter converts as it copies; the others get floats.
         takes_integers = isinstance(self.active[0].kernel, ModalFilter)
@@ -88,54 +88,53 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """Settings, the filters' memory, and the setting that is left behind while a ramp is due. Immutable."""
+    """Settings, the state of the filters, and the previous settings while a ramp from those is due. Immutable."""
 
     _stage: _Stage
     _outgoing: _Stage | None = None
 
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
-        """`filters` without a ramp, as after `history_pcm` (see `changed`), or at the very start of a sound."""
+        """`filters` without a ramp, with the state that `history_pcm` (see `changed`), or silence, leaves behind."""
         return cls(_Stage.fresh(filters, _history(history_pcm) if history_pcm else None))
 
     @property
     def filters(self) -> Filters:
-        """The settings that are, or after a ramp that is due will be, in force."""
+        """The settings in force, or those after the ramp that is due."""
         return self._stage.filters
 
     @property
     def changes_nothing(self) -> bool:
-        """True when `process` gives back the same bytes: no filter is on, volume 1, no ramp due."""
+        """True when `process` returns the same bytes: no filter is on, volume 1, no ramp due."""
         return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
 
     def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
-        """The same place in the sound, with other settings from the next sample on, after a ramp of RAMP_SAMPLES.
+        """The state with other settings from the next sample on, reached by a ramp of RAMP_SAMPLES.
 
         `history_pcm` is the unfiltered PCM just before (s16le stereo, any number of whole sample blocks; the last
-        500 ms count). A filter that is new or changed is run over it, so that it comes in swung in; one that stays
-        keeps its memory. A ramp that is due but has not begun starts from what is sent, not from the settings it led
-        to.
+        500 ms count). A filter that is new or changed is run over it, so that it begins settled; an unchanged one
+        keeps its state. If another ramp was due and has not begun, the new one starts from the settings before both.
         """
         if filters == self.filters:
             return self
-        sent = self._outgoing or self._stage
-        if filters == sent.filters:
-            return ChainState(sent)
-        for stage in (sent, self._stage):
+        outgoing = self._outgoing or self._stage
+        if filters == outgoing.filters:
+            return ChainState(outgoing)
+        for stage in (outgoing, self._stage):
             if stage.differs_in_volume_only(filters):
-                return ChainState(_Stage(filters, stage.active), sent)
-        return ChainState(_Stage.fresh(filters, _history(history_pcm)).keeping(sent), sent)
+                return ChainState(_Stage(filters, stage.active), outgoing)
+        return ChainState(_Stage.fresh(filters, _history(history_pcm)).keeping(outgoing), outgoing)
 
     def at_once(self, filters: Filters) -> "ChainState":
-        """Other settings from the next sample on without a ramp, for a sound that begins there."""
+        """The state with other settings from the next sample on, without a ramp: for audio that begins there."""
         return ChainState(self._stage if filters == self.filters else _Stage.fresh(filters))
 
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
-    """`pcm` with the settings of `state` applied, and the state after each frame.
+    """`pcm` filtered from `state` on, and the state after each frame.
 
-    `pcm` is s16le stereo of one or more whole frames; so is the result. Too loud sound is clipped.
-    Where it is split into calls makes no difference. Raises ValueError for part of a frame or nothing.
+    `pcm` is s16le stereo of one or more whole frames; so is the result. Samples above full scale are clipped. The
+    result does not depend on how the PCM is split into calls. Raises ValueError for a partial frame or no frame.
     """
     frames, rest = divmod(len(pcm), FRAME_BYTES)
     if rest or not frames:
@@ -170,14 +169,14 @@ def _as_pcm(sound: Planes) -> bytes:
     if sound.flags.c_contiguous:
         samples[...] = sound
     else:
-        # A plane at a time: a third of the time that NumPy takes for the transposed whole.
+        # One plane at a time takes a third of NumPy's time for the whole transposed array.
         for channel in range(CHANNELS):
             samples[:, channel] = sound[:, channel]
     return samples.tobytes()
 
 
 def _history(pcm: bytes) -> NDArray[np.int16] | None:
-    """The last of `pcm` as whole frames, after silence where it is short; None when there is none."""
+    """The last 500 ms of `pcm`, padded with silence before it to whole frames; None for no PCM."""
     pcm = pcm[-HISTORY_FRAMES * FRAME_BYTES :]
     if not pcm:
         return None
@@ -186,6 +185,6 @@ def _history(pcm: bytes) -> NDArray[np.int16] | None:
 
 
 def _incoming_shares() -> NDArray[np.float64]:
-    """The ramp from 0 to 1: half a cosine, which has no corners that could be heard."""
+    """The ramp from 0 to 1: half a cosine, which has no audible corners."""
     shares: NDArray[np.float64] = 0.5 - 0.5 * np.cos(np.pi * (np.arange(RAMP_SAMPLES) + 0.5) / RAMP_SAMPLES)
     return shares

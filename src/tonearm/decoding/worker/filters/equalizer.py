@@ -10,7 +10,7 @@ from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.biquads import Biquads
 from tonearm.decoding.worker.filters.modes import ModalFilter
 
-# Players often share a setting (a preset); about 170 KB each at most.
+# Players often share settings (a preset). About 170 KB each at most.
 _CACHED_SETTINGS: Final = 64
 
 

@@ -8,12 +8,12 @@ For a run of RUN_SAMPLES samples x this gives, with matrices that depend on the 
 
     y = x·toeplitz(h) + s·(how the modes ring on)        s' = p^RUN_SAMPLES·s + x·(powers of p)
 
-So the recursion has one step a run instead of one a sample. Its steps are matrix products too: first within each
-frame, as if it began in silence, then from frame to frame. The modes after each frame come for nothing.
+So the recursion has one step for each run instead of one for each sample. Its steps are matrix products, too: first
+within each frame, as if that began after silence, then from frame to frame. So the modes after each frame are known.
 
-The modes are kept in float64. Samples and output are float32 where that is good for 16 bits (`_FLOAT32_LIMIT`), which
+The modes are float64. Samples and output are float32 where that is exact enough for 16 bits (`_FLOAT32_LIMIT`), which
 takes half the time. Elsewhere the residues r of overlapping cuts are large (556 with 15 bands at -24 dB) and cancel
-each other: in float32 that would be heard in the lowest bits.
+each other out: in float32 the lowest bits would be wrong.
 """
 
 from collections.abc import Sequence
@@ -26,29 +26,30 @@ from numpy.typing import NDArray
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
 from tonearm.decoding.worker.filters.blocks import Planes, State
 
-# Longer runs make the products dearer, shorter ones the recursion: 40 to 80 measured alike. It divides a frame.
+# Longer runs make the products more expensive, shorter ones the recursion: 40 to 80 take the same time. A frame is a
+# whole number of runs.
 RUN_SAMPLES: Final = 60
 RUNS_PER_FRAME: Final = FRAME_SAMPLES // RUN_SAMPLES
-# As many as are rendered at once; more are taken in steps.
+# As many frames as are rendered at once. More are filtered in steps.
 STEP_FRAMES: Final = 10
 
-# How large the terms of a sum may get, in full scales, that float32 adds up. Measured there: wrong by at most 0.03 of
+# How large the terms of a sum in float32 may get, in full scales. Measured at this limit: an error of at most 0.03 of
 # the lowest of 16 bits.
 _FLOAT32_LIMIT: Final = 64.0
-# Far below what 16 bits can show. Without them, modes and what is left of them after a frame decay into denormal
-# numbers, which are slow.
+# Far below the lowest of 16 bits. Smaller values become zero: they would decay into denormal numbers, which are slow.
 _SILENT_MODE: Final = 1e-9
-_NOTHING_LEFT: Final = 1e-15
+_NEGLIGIBLE_DECAY: Final = 1e-15
 
 Modes: TypeAlias = NDArray[np.complex128]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModalFilter:
-    """The matrices of one setting. It holds no sound: the modes come in and go out, 2 by K for K pairs of poles."""
+    """The matrices of one setting. It has no state: modes, 2 by K for K pairs of poles,
+    are arguments and results."""
 
-    _to_modes: Planes  # RUN_SAMPLES by 2K: a run of samples to what it adds to the modes; real and imaginary in turn
-    _to_output: Planes  # (RUN_SAMPLES + 2K) by RUN_SAMPLES: a run of samples and the modes before it to its output
+    _to_modes: Planes  # RUN_SAMPLES by 2K: from a run of samples to its addition to the modes, real and imaginary parts
+    _to_output: Planes  # (RUN_SAMPLES + 2K) by RUN_SAMPLES: from a run and the modes before it to its output
     _by_run: "_Recursion"  # from run to run of a frame
     _by_frame: "_Recursion"  # from frame to frame
 
@@ -74,7 +75,7 @@ class ModalFilter:
         by_run = _Recursion.of(powers[-1], RUNS_PER_FRAME)
         by_frame = _Recursion.of(by_run.decay[:, -1, 0], STEP_FRAMES)
         to_modes = powers[RUN_SAMPLES - 1 :: -1].copy()
-        to_modes[np.abs(to_modes) < _NOTHING_LEFT] = 0.0
+        to_modes[np.abs(to_modes) < _NEGLIGIBLE_DECAY] = 0.0
         # A mode that is driven at its own frequency grows to 1 / (1 - |p|).
         largest = np.abs(response).sum() + (2.0 * np.abs(residues) / (1.0 - np.abs(poles))).sum()
         precision = np.float32 if largest < _FLOAT32_LIMIT else np.float64
@@ -100,7 +101,7 @@ class ModalFilter:
         runs[..., :RUN_SAMPLES] = planes.reshape(CHANNELS, frames, RUNS_PER_FRAME, RUN_SAMPLES)
         rows = runs.reshape(-1, RUN_SAMPLES + 2 * pairs)
 
-        # From here on a pair of poles at a time: pairs by runs or frames by channels and frames.
+        # The pairs of poles are the first axis from now on: pairs by runs or frames by channels and frames.
         added = (rows[:, :RUN_SAMPLES] @ self._to_modes).astype(np.float64).view(np.complex128)
         added_by_run = np.ascontiguousarray(added.reshape(CHANNELS * frames, RUNS_PER_FRAME, pairs).transpose(2, 1, 0))
         within = self._by_run.driven_by(added_by_run)
@@ -132,15 +133,15 @@ class ModalFilter:
 class _Recursion:
     """`s[j+1] = d·s[j] + a[j]` of each pair, for up to N steps, as matrices."""
 
-    from_silence: Modes  # K by (N + 1) by N: what the additions of all steps have become before each step
-    decay: Modes  # K by (N + 1) by 1: what is left before each step of what there was at first
+    from_silence: Modes  # K by (N + 1) by N: the additions of all steps to the modes before each step
+    decay: Modes  # K by (N + 1) by 1: the share of the first modes that is left before each step
 
     @classmethod
     def of(cls, decay: Modes, steps: int) -> "_Recursion":
         """`decay` is d, a number for each pair."""
         left = np.ones((len(decay), steps + 1), dtype=np.complex128)
         np.multiply.accumulate(np.broadcast_to(decay[:, np.newaxis], (len(decay), steps)), axis=1, out=left[:, 1:])
-        left[np.abs(left) < _NOTHING_LEFT] = 0.0
+        left[np.abs(left) < _NEGLIGIBLE_DECAY] = 0.0
         age = np.arange(steps + 1)[:, np.newaxis] - 1 - np.arange(steps)
         return cls(np.ascontiguousarray(np.where(age >= 0, left[:, age], 0.0)), left[:, :, np.newaxis])
 
