@@ -1,0 +1,170 @@
+"""Speed, pitch and rate of a source: fewer or more samples than it has, made before the filters.
+
+A tempo other than 1 joins pieces of about 60 ms that are further apart or nearer together in the source than in the
+result, each moved by a few milliseconds to where it fits the one before best (waveform similarity overlap-add, WSOLA:
+Verhelst and Roelands, ICASSP 1993; the lengths are SoundTouch's for music). What changes pitch and rate is then a
+resampler. The result is cut into frames; the state after each is a value, so that it can be made again from there.
+
+    source ──tempo = speed / pitch──► joined ──step = pitch · rate──► frame
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.effects import Timescale
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
+from tonearm.decoding.worker.filters.blocks import Planes
+
+# Reads samples [start, start + count) of the source as planes; silence stands for what lies outside of it.
+ReadSource: TypeAlias = Callable[[int, int], Planes]
+
+_PIECE: Final = samples_of_ms(60)
+_OVERLAP: Final = samples_of_ms(10)
+_SEARCH: Final = samples_of_ms(16)  # a piece may begin half of this before or after its place
+_COARSE: Final = 4  # the search looks at every fourth sample first
+_TAPS: Final = 32
+_HALF: Final = _TAPS // 2
+_PHASES: Final = 512  # places between two samples for which the resampler has its taps
+_CACHED_TABLES: Final = 8
+
+_FADE_IN: Final = np.asarray(0.5 - 0.5 * np.cos(np.pi * (np.arange(_OVERLAP) + 0.5) / _OVERLAP), dtype=np.float32)
+_FADE_OUT: Final = np.float32(1.0) - _FADE_IN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StretchState:
+    """Where making the next frame goes on.
+
+    `position`: the sample of the source that the next frame begins with, as exact as the joining allows.
+    `piece_at`: where in the source the next piece is to begin. `tail`: what the next piece is faded in over, 2 by
+    _OVERLAP; None before the first one. `joined`: samples that were joined and not used up, 2 by n, of which the first
+    _HALF lie before the next frame; `step_rest`: how far behind a sample, 0 to 1, the next frame begins.
+    """
+
+    position: float
+    piece_at: float
+    tail: Planes | None
+    joined: Planes
+    step_rest: float
+
+
+class Stretcher:
+    """Makes frames of a source at one setting."""
+
+    def __init__(self, setting: Timescale) -> None:
+        self.setting = setting
+        self._tempo = setting.speed / setting.pitch
+        # Within a piece the source passes at its own pace: the middle of each is where it should be.
+        self._centring = (self._tempo - 1.0) * (_PIECE - _OVERLAP) / 2.0
+        self._step = setting.pitch * setting.rate
+
+    def begin(self, sample: int) -> StretchState:
+        """The state before a frame that begins with `sample` of the source."""
+        return StretchState(float(sample), float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
+
+    def source_end(self, state: StretchState) -> int:
+        """Up to which sample (exclusive) the source is read for the next frame, at most."""
+        missing = self._joined_samples_needed(state) - int(state.joined.shape[1])
+        if self._tempo == 1.0:
+            return int(state.piece_at) + max(missing, 0)
+        pieces = max(0, -(-missing // (_PIECE - _OVERLAP)))
+        last_at = state.piece_at + max(pieces - 1, 0) * self._tempo * (_PIECE - _OVERLAP)
+        last_at += max(self._centring, 0.0)
+        return int(last_at) + _SEARCH // 2 + _PIECE + 1 if pieces else int(state.piece_at)
+
+    def frame(self, state: StretchState, read: ReadSource) -> tuple[Planes, StretchState]:
+        """The next frame, 2 by FRAME_SAMPLES, and the state after it."""
+        needed = self._joined_samples_needed(state)
+        joined, piece_at, tail = state.joined, state.piece_at, state.tail
+        if self._tempo == 1.0:
+            missing = needed - joined.shape[1]
+            if missing > 0:
+                joined = np.concatenate((joined, read(int(piece_at), missing)), axis=1)
+                piece_at += missing
+        else:
+            parts = [joined]
+            length = joined.shape[1]
+            while length < needed:
+                at = piece_at if tail is None else piece_at + self._centring
+                part, tail = _next_piece(read, int(at), tail)
+                parts.append(part)
+                length += part.shape[1]
+                piece_at += self._tempo * part.shape[1]
+            joined = np.concatenate(parts, axis=1)
+        frame, used, rest = self._resampled(joined, state.step_rest)
+        position = state.position + FRAME_SAMPLES * self._step * self._tempo
+        return frame, StretchState(position, piece_at, tail, joined[:, used:].copy(), rest)
+
+    def _joined_samples_needed(self, state: StretchState) -> int:
+        used: float = state.step_rest + FRAME_SAMPLES * self._step
+        return int(used) + _TAPS + 1
+
+    def _resampled(self, joined: Planes, rest: float) -> tuple[Planes, int, float]:
+        """A frame, how many samples are not needed any more, and how far behind the next one the next frame begins."""
+        end = rest + FRAME_SAMPLES * self._step
+        used = int(end)
+        if self._step == 1.0 and rest == 0.0:
+            return joined[:, _HALF : _HALF + FRAME_SAMPLES], used, 0.0
+        places = rest + self._step * np.arange(FRAME_SAMPLES)
+        before = places.astype(np.intp)
+        phase = ((places - before) * _PHASES).astype(np.intp)
+        windows = np.lib.stride_tricks.sliding_window_view(joined, _TAPS, axis=1)[:, before + 1]
+        frame: Planes = np.einsum("cnt,nt->cn", windows, self._taps[phase])
+        return frame, used, end - used
+
+    @cached_property
+    def _taps(self) -> NDArray[np.float32]:
+        return _interpolation(min(1.0, 1.0 / self._step))
+
+
+def _next_piece(read: ReadSource, at: int, tail: Planes | None) -> tuple[Planes, Planes]:
+    """The piece that begins near `at`, without its last _OVERLAP samples, and those."""
+    if tail is None:
+        piece = read(at, _PIECE)
+        return piece[:, :-_OVERLAP], piece[:, -_OVERLAP:]
+    around = read(at - _SEARCH // 2, _SEARCH + _PIECE)
+    best = _best_fit(around[:, : _SEARCH + _OVERLAP].sum(axis=0), tail.sum(axis=0))
+    piece = around[:, best : best + _PIECE]
+    faded = tail * _FADE_OUT + piece[:, :_OVERLAP] * _FADE_IN
+    return np.concatenate((faded, piece[:, _OVERLAP:-_OVERLAP]), axis=1), piece[:, -_OVERLAP:].copy()
+
+
+def _best_fit(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> int:
+    """Where in `around` the sound is most like `wanted`: first every fourth sample, then those near the best."""
+    coarse = _likeness(_thinned(around), _thinned(wanted))
+    middle = int(np.argmax(coarse)) * _COARSE
+    first = max(0, middle - _COARSE)
+    last = min(len(around) - len(wanted), middle + _COARSE)
+    return first + int(np.argmax(_likeness(around[first : last + len(wanted)], wanted)))
+
+
+def _thinned(mono: NDArray[np.float32]) -> NDArray[np.float32]:
+    whole = len(mono) // _COARSE * _COARSE
+    thinned: NDArray[np.float32] = mono[:whole].reshape(-1, _COARSE).mean(axis=1)
+    return thinned
+
+
+def _likeness(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The normalized correlation of `wanted` with each run of its length in `around`."""
+    products = np.correlate(around, wanted, "valid").astype(np.float64)
+    energies = np.cumsum(np.concatenate(([0.0], np.square(around, dtype=np.float64))))
+    energy = energies[len(wanted) :] - energies[: -len(wanted)]
+    return np.asarray(products / np.sqrt(np.maximum(energy, 1.0)))
+
+
+@lru_cache(maxsize=_CACHED_TABLES)
+def _interpolation(cutoff: float) -> NDArray[np.float32]:
+    """_PHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each place between two samples.
+
+    `cutoff` is the highest frequency that is let through, as a share of half the sample rate.
+    """
+    places = np.arange(_PHASES)[:, np.newaxis] / _PHASES
+    distance = np.arange(-_HALF + 1, _HALF + 1) - places
+    window = np.i0(8.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / _HALF) ** 2))) / np.i0(8.0)
+    taps = cutoff * np.sinc(cutoff * distance) * window
+    return np.asarray(taps / taps.sum(axis=1, keepdims=True), dtype=np.float32)
