@@ -19,6 +19,7 @@ MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
 MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "core": ("core",),
+    "interop": ("interop", "core"),
     "decoding": (*MESSAGES, "core"),
     "decoding.pool": ("decoding.pool", *MESSAGES, "core"),
     "decoding.worker": ("decoding.worker", *MESSAGES, "core"),

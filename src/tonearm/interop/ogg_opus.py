@@ -1,0 +1,81 @@
+"""Opus in Ogg (RFC 3533, RFC 7845): the pages of one endless logical stream, and of chained ones.
+
+Timestamps are samples at 48 kHz that a decoder puts out, the pre-skip included.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+
+_FIRST: Final = 0x02  # the page begins a logical stream
+_LAST: Final = 0x04  # the page ends one
+_SEGMENT_BYTES: Final = 255
+_MOST_SEGMENTS: Final = 255
+_PAGE: Final = struct.Struct("<4sBBqIIIB")
+_CHECKSUM_AT: Final = 22
+
+
+class OggOpusStream:
+    """Makes the pages of one logical stream, which begins with `head()`.
+
+    `serial` tells it from others of the same connection; `pre_skip_samples` is the encoder's delay.
+    """
+
+    def __init__(self, serial: int, pre_skip_samples: int) -> None:
+        self._serial = serial
+        self._pre_skip_samples = pre_skip_samples
+        self._sequence = 0
+        self._granule = 0
+
+    def head(self, vendor: str, tags: Sequence[tuple[str, str]] = ()) -> bytes:
+        """The two pages before the sound: OpusHead, and OpusTags with `tags` such as ("TITLE", "Sunrise")."""
+        head = struct.pack("<8sBBHIhB", b"OpusHead", 1, CHANNELS, self._pre_skip_samples, SAMPLE_RATE_HZ, 0, 0)
+        comments = [f"{name}={value}".encode("utf-8", "replace") for name, value in tags]
+        parts = [b"OpusTags", _counted(vendor.encode("utf-8", "replace")), struct.pack("<I", len(comments))]
+        parts.extend(map(_counted, comments))
+        return self._page([head], 0, _FIRST) + self._page([b"".join(parts)], 0, 0)
+
+    def page(self, packets: Sequence[bytes], *, is_last: bool = False) -> bytes:
+        """A page with these packets of 20 ms, one or more, as many as fit (255 segments). The last one ends the stream.
+
+        Raises ValueError when they do not fit.
+        """
+        self._granule += len(packets) * FRAME_SAMPLES
+        return self._page(packets, self._granule, _LAST if is_last else 0)
+
+    def end(self) -> bytes:
+        """An empty page that ends the stream, for one whose last packets were sent already."""
+        return self._page([], self._granule, _LAST)
+
+    def _page(self, packets: Sequence[bytes], granule: int, flags: int) -> bytes:
+        lacing = bytearray()
+        for packet in packets:
+            whole, rest = divmod(len(packet), _SEGMENT_BYTES)
+            lacing += b"\xff" * whole + bytes((rest,))
+        if len(lacing) > _MOST_SEGMENTS:
+            raise ValueError(f"{len(packets)} packets take {len(lacing)} segments; a page has {_MOST_SEGMENTS}")
+        header = _PAGE.pack(b"OggS", 0, flags, granule, self._serial, self._sequence, 0, len(lacing))
+        self._sequence += 1
+        page = bytearray(b"".join((header, lacing, *packets)))
+        page[_CHECKSUM_AT : _CHECKSUM_AT + 4] = _checksum(page)
+        return bytes(page)
+
+
+def _counted(text: bytes) -> bytes:
+    return struct.pack("<I", len(text)) + text
+
+
+_BITS_REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
+
+def _checksum(page: bytearray) -> bytes:
+    """CRC-32 with Ogg's polynomial (RFC 3533, section 6), as it stands in the page.
+
+    Ogg's begins with 0 and takes the highest bit of each byte first; zlib's inverts before and after, and takes the
+    lowest first. With all bits reversed one is the other, at zlib's speed.
+    """
+    reversed_bits = zlib.crc32(page.translate(_BITS_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return reversed_bits.to_bytes(4, "big").translate(_BITS_REVERSED)
