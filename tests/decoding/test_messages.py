@@ -55,7 +55,7 @@ EVERY_KIND: tuple[Message, ...] = (
     DropSource(1, LAST),
     Data(1, 2, FAR, bytes(range(256)) * (DATA_CHUNK_BYTES // 256)),
     Data(1, 2, 0, b""),
-    DataFailed(1, 2, FAILURE),
+    DataFailed(1, 2, 1 << 40, FAILURE),
     Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
     Grant(1, 2, FAR - 10, FAR),

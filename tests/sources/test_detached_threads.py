@@ -24,6 +24,21 @@ async def test_call_that_hangs_holds_only_its_own_place() -> None:
     assert await hanging
 
 
+async def test_call_whose_thread_cannot_be_started_fails_and_gives_its_place_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = DetachedThreads(1)
+    with monkeypatch.context() as broken:
+        broken.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no thread"):
+                await asyncio.wait_for(threads.run(lambda: 1), 5)
+    assert await asyncio.wait_for(threads.run(lambda: 2), 5) == 2
+
+
 async def test_no_more_than_permitted_run_at_once() -> None:
     threads, gate = DetachedThreads(2), threading.Event()
     started: list[int] = []

@@ -83,7 +83,7 @@ class SourceFeed:
         try:
             data = await self._source.read_at(order.offset, min(order.length, _LENGTH_LIMIT))
         except PlayError as error:
-            self._send(DataFailed(order.session, order.source, error.failure))
+            self._send(DataFailed(order.session, order.source, order.offset, error.failure))
         except Exception as error:
             # Whatever a server makes a library raise must end this track, not the node's task unseen.
             log.exception("reading %s failed unexpectedly", text_for_logs(self._source.name))
@@ -93,7 +93,7 @@ class SourceFeed:
                 f"Reading the source failed unexpectedly ({type(error).__name__}).",
                 "Try again; report it when it happens again with this source.",
             )
-            self._send(DataFailed(order.session, order.source, failure))
+            self._send(DataFailed(order.session, order.source, order.offset, failure))
         else:
             for title in self._station.take_titles(order.offset + len(data)) if self._station is not None else ():
                 self._send(TitleAt(order.session, order.source, title.offset, title.title))

@@ -85,10 +85,11 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class DataFailed:
-    """Node: the requested bytes cannot be had."""
+    """Node: the requested bytes from `offset` cannot be had."""
 
     session: int
     source: int
+    offset: int
     failure: PlayFailure
 
 

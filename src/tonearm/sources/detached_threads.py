@@ -1,7 +1,8 @@
-"""Blocking calls that may never come back, kept away from the event loop and from each other."""
+"""Blocking calls that may never return, kept away from the event loop and from each other."""
 
 import asyncio
 import contextlib
+import errno
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,15 +13,18 @@ T = TypeVar("T")
 class DetachedThreads:
     """Runs each call in a daemon thread of its own, `at_most` at a time.
 
-    A pool would not do: its few threads would be held by a dead name server or network share, and the
-    interpreter would wait for them at exit.
+    A pool would not do: a dead name server or network share would hold its few threads, and the interpreter would
+    wait for them at exit.
     """
 
     def __init__(self, at_most: int) -> None:
         self._places = asyncio.Semaphore(at_most)
 
     async def run(self, call: Callable[[], T], *, discard: Callable[[T], None] | None = None) -> T:
-        """What `call` returns or raises. When the waiter is cancelled meanwhile, `discard` gets the result."""
+        """Returns or raises what `call` does. If the waiter is cancelled meanwhile, `discard` gets the result.
+
+        Raises `OSError` when the system gives no thread.
+        """
         loop = asyncio.get_running_loop()
         await self._places.acquire()
         answer: asyncio.Future[T] = loop.create_future()
@@ -40,12 +44,16 @@ class DetachedThreads:
             error: BaseException | None = None
             try:
                 result = call()
-            except BaseException as caught:  # noqa: BLE001  # handed to the waiter
+            except BaseException as caught:  # noqa: BLE001  # raised again where the call is awaited
                 error = caught
             with contextlib.suppress(RuntimeError):  # the loop is closed: the node is gone
                 loop.call_soon_threadsafe(settle, result, error)
 
-        threading.Thread(target=work, name="blocking-call", daemon=True).start()
+        try:
+            threading.Thread(target=work, name="blocking-call", daemon=True).start()
+        except RuntimeError as error:
+            self._places.release()
+            raise OSError(errno.EAGAIN, "the system gives the node no thread") from error
         try:
             return await answer
         except asyncio.CancelledError:

@@ -23,6 +23,7 @@ class Node:
         self.waits: list[str] = []
         self.request_queue: queue.SimpleQueue[int] = queue.SimpleQueue()
         self.answers = answers
+        self.fails_at: int | None = None
         self.reader = RequestingReader(
             size_bytes,
             is_seekable,
@@ -38,7 +39,9 @@ class Node:
         assert length == DATA_CHUNK_BYTES
         self.requests.append(offset)
         self.request_queue.put(offset)
-        if self.answers:
+        if offset == self.fails_at:
+            self.reader.fail(offset, LOST)
+        elif self.answers:
             self.answer(offset)
 
 
@@ -202,8 +205,7 @@ def test_the_slot_is_released_around_every_wait() -> None:
 def test_a_failure_comes_after_the_bytes_before_it() -> None:
     node = Node()
     node.reader.read(100)  # the second chunk has arrived as well
-    node.answers = False
-    node.reader.fail(LOST)
+    node.fails_at = 2 * DATA_CHUNK_BYTES
     whole = b"".join(node.reader.read(50_000) for _ in range(4))
     assert whole == BYTES[100 : 2 * DATA_CHUNK_BYTES]
     for _ in range(2):
@@ -212,11 +214,30 @@ def test_a_failure_comes_after_the_bytes_before_it() -> None:
         assert caught.value.failure == LOST
 
 
-def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:
+def test_a_failed_read_ahead_does_not_fail_a_read_elsewhere() -> None:
+    node = Node()
+    node.fails_at = DATA_CHUNK_BYTES
+    assert node.reader.read(100) == BYTES[:100]  # the next chunk was requested and failed
+    node.reader.seek(3 * DATA_CHUNK_BYTES)
+    assert node.reader.read(100) == BYTES[3 * DATA_CHUNK_BYTES : 3 * DATA_CHUNK_BYTES + 100]
+    node.reader.seek(DATA_CHUNK_BYTES)
+    with pytest.raises(PlayError, match="connection was lost"):
+        node.reader.read(100)
+
+
+def test_a_failure_of_bytes_that_are_not_awaited_any_more_is_ignored() -> None:
     node = Node(answers=False)
     reading = Reading(node.reader)
     node.request_queue.get(timeout=PATIENCE_S)
-    node.reader.fail(LOST)
+    node.reader.fail(DATA_CHUNK_BYTES, LOST)
+    node.answer(0)
+    assert reading.result() == BYTES[:100]
+
+
+def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.reader.fail(node.request_queue.get(timeout=PATIENCE_S), LOST)
     with pytest.raises(PlayError, match="connection was lost"):
         reading.result()
     assert node.waits in (["release", "acquire"], [])

@@ -29,7 +29,7 @@ class Parts:
         self.requests += 1
         answer = self._answers.pop(0) if self._answers else b""
         if isinstance(answer, PlayFailure):
-            self.reader.fail(answer)
+            self.reader.fail(offset, answer)
         else:
             assert len(answer) <= length
             self.reader.deliver(offset, answer)

@@ -71,7 +71,7 @@ class Bench:
         if part or self._failure is None:
             self.source.deliver(Data(7, 3, request.offset, part))
         else:
-            self.source.deliver(DataFailed(7, 3, self._failure))
+            self.source.deliver(DataFailed(7, 3, request.offset, self._failure))
 
     def _note(self, slot: int, suspect: int) -> None:
         self.noted[slot] = suspect

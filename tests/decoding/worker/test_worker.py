@@ -189,7 +189,7 @@ def test_a_source_that_stalls_goes_on_where_it_was(driver: DecoderDriver) -> Non
 
 def test_a_failed_read_fails_the_source(driver: DecoderDriver) -> None:
     driver.open_session()
-    driver.open_bytes(b"", feed=lambda request: DataFailed(1, 1, LOST))
+    driver.open_bytes(b"", feed=lambda request: DataFailed(1, 1, request.offset, LOST))
     failed = driver.wait_for(Failed)
     assert failed.failure == LOST
     assert not failed.gave_audio
@@ -200,7 +200,7 @@ def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDrive
 
     def interrupts(request: ReadRequest) -> Data | DataFailed:
         if request.offset >= 450_000:
-            return DataFailed(1, 1, LOST)
+            return DataFailed(1, 1, request.offset, LOST)
         return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
 
     driver.open_session()
@@ -229,7 +229,7 @@ def test_the_reason_of_an_interruption_comes_before_its_mark(driver: DecoderDriv
             feed=lambda request, session=session: (  # type: ignore[misc]
                 Data(session, 1, request.offset, data[request.offset : request.offset + request.length])
                 if request.offset < 450_000
-                else DataFailed(session, 1, LOST)
+                else DataFailed(session, 1, request.offset, LOST)
             ),
         )
     interrupted = 0
@@ -495,7 +495,7 @@ def test_orders_for_unknown_sessions_and_sources_do_nothing(driver: DecoderDrive
     driver.send(Grant(5, 1, 0, 10))
     driver.send(Flush(5))
     driver.send(Data(5, 6, 0, b"late"))
-    driver.send(DataFailed(5, 6, LOST))
+    driver.send(DataFailed(5, 6, 0, LOST))
     driver.send(OpenSource(5, 6, "song", None, False, False, None, 0, False))
     driver.send(Ping(1))
     assert driver.wait_for(Pong).number == 1

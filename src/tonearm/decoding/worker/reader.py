@@ -167,10 +167,12 @@ class RequestingReader:
                 self._arrived = data
                 self._changed.notify()
 
-    def fail(self, failure: PlayFailure) -> None:
+    def fail(self, offset: int, failure: PlayFailure) -> None:
+        """The bytes from `offset` cannot be had. Reads elsewhere go on."""
         with self._changed:
-            self._failure = failure
-            self._changed.notify()
+            if offset == self._requested_offset:
+                self._failure = failure
+                self._changed.notify()
 
     def drop(self) -> None:
         with self._changed:
@@ -194,7 +196,7 @@ class RequestingReader:
     def _request(self, offset: int) -> None:
         with self._changed:
             self._requested_offset = offset
-            self._arrived = None
+            self._arrived = self._failure = None
         self._request_read(offset, DATA_CHUNK_BYTES)
 
     def _await_answer(self) -> bytes:

@@ -118,7 +118,7 @@ class DecodingSource:
             if isinstance(message, Data):
                 self._reader.deliver(message.offset, message.data)
             else:
-                self._reader.fail(message.failure)
+                self._reader.fail(message.offset, message.failure)
 
     def used(self, sample: int, *, is_current: bool) -> bool:
         """Takes how far the source was rendered. True when it resumed decoding because little is left ahead."""
