@@ -16,7 +16,6 @@ from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import playlist_tracks
 from tonearm.audio.timers import LIVE_PAUSE_S
 from tonearm.audio.track_loader import TrackLoader
-from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import (
     BadRequest,
     LimitReached,
@@ -30,9 +29,10 @@ from tonearm.core.errors import (
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LoopMode, Playlist
 from tonearm.core.quarantine import Quarantine
-from tonearm.core.source_uri import has_playlist_ending, initial_track_info, parse_source_uri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_codec import is_encoded_track
@@ -124,14 +124,14 @@ class Node:
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
-        parse_source_uri(uri)  # what is wrong with the request itself comes before what stands against it
+        source_uri = parse_source_uri(uri)  # a mistake in the request itself is reported before any conflict
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
             raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
         self._reserved_ids.add(player_id)
         try:
-            first, *others = await self._tracks(uri, {})
+            first, *others = await self._tracks(source_uri, {})
             player = Player(player_id, first, metadata, self._started())
         finally:
             self._reserved_ids.discard(player_id)
@@ -169,7 +169,7 @@ class Node:
     async def enqueue(self, player_id: str, uri: str, metadata: Json) -> Sequence[str]:
         """The ids of the new tracks: several when `uri` is a playlist by its ending, and can be had at once."""
         player = self._player(player_id)
-        tracks = await self._tracks(uri, metadata)
+        tracks = await self._tracks(parse_source_uri(uri), metadata)
         if self._player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         player.enqueue(*tracks)
@@ -204,7 +204,7 @@ class Node:
         if not self._opener.resolves_pages:
             raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
         try:
-            return await self._opener.direct_uri(url)
+            return await self._opener.direct_uri(parse_source_uri(url))
         except PlayError as error:
             _raise_refusal(error.failure)
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
@@ -214,12 +214,12 @@ class Node:
         if is_encoded_track(identifier):
             return None
         try:
-            track = self._new_track(identifier, {})
+            track = self._new_track(parse_source_uri(identifier), {})
         except BadRequest:
             return None
         assert self._loader is not None, "the node was not started"
         try:
-            facts = await self._loader.load(track.info.identifier)
+            facts = await self._loader.load(track.uri)
         except PlayError as error:
             _raise_refusal(error.failure)
             log.info("a source was asked for that cannot be loaded: %s", text_for_logs(error.failure.message))
@@ -232,17 +232,15 @@ class Node:
             raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
         return player
 
-    def _new_track(self, uri: str, metadata: Json) -> Track:
-        self._opener.check(uri)
-        info = initial_track_info(parse_source_uri(uri).absolute(os.getcwd()))
-        return Track.create(str(uuid.uuid4()), info, metadata)
+    def _new_track(self, uri: SourceUri, metadata: Json) -> Track:
+        return Track.create(str(uuid.uuid4()), self._opener.admit(uri), metadata)
 
-    async def _tracks(self, uri: str, metadata: Json) -> Sequence[Track]:
-        """One, or the entries of a playlist. One that cannot be had is a track, which tells why when it is opened."""
+    async def _tracks(self, uri: SourceUri, metadata: Json) -> Sequence[Track]:
+        """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""
         track = self._new_track(uri, metadata)
-        if not has_playlist_ending(uri):
+        if not uri.names_track_list:
             return (track,)
-        playlist = await self._opener.playlist(uri)
+        playlist = await self._opener.playlist(track.uri)
         if playlist is None:
             return (track,)
         # In a thread: what is made for hundreds of tracks takes some ms.
@@ -272,11 +270,12 @@ class _QuarantinedOpener:
         self._opener = opener
         self._quarantine = Quarantine()
 
-    def strike(self, uri: str) -> None:
-        self._quarantine.strike(_normalised(uri), time.monotonic())
+    def add(self, uri: SourceUri) -> None:
+        """A decoder process died while it worked on `uri`."""
+        self._quarantine.suspect(uri.normalised, time.monotonic())
 
-    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
-        if self._quarantine.is_quarantined(_normalised(uri), time.monotonic()):
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+        if self._quarantine.is_quarantined(uri.normalised, time.monotonic()):
             raise PlayError(
                 PlayFailure(
                     FailureCode.QUARANTINED,
@@ -286,8 +285,3 @@ class _QuarantinedOpener:
                 )
             )
         return await self._opener.open(uri)
-
-
-def _normalised(uri: str) -> str:
-    """One name for one source, however it is written."""
-    return parse_source_uri(uri).normalised

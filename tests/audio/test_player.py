@@ -372,7 +372,7 @@ async def test_suspect_sources_are_struck_before_they_are_opened_again() -> None
     bench = PlayerBench("a")
     bench.start(10)
     bench.pool.lose((1, 77))
-    assert bench.suspects.strikes == ["http://radio.example/a.mp3"]
+    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
 
 
 async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:

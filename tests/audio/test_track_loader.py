@@ -16,28 +16,33 @@ from tests.support.processes import exists
 from tonearm.audio.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.decoding.pool.pool import OnDemandPool
 from tonearm.sources.opener import SourceOpener
 
 SONG = wav(music(1.0))
 
 
-class Strikes:
-    """Remembers who was struck."""
+class Suspects:
+    """Remembers the URIs that were suspected."""
 
     def __init__(self) -> None:
         self.uris: list[str] = []
 
-    def strike(self, uri: str) -> None:
-        self.uris.append(uri)
+    def add(self, uri: SourceUri) -> None:
+        self.uris.append(uri.given)
+
+
+def uri_of(place: Path | str) -> SourceUri:
+    return parse_source_uri(str(place))
 
 
 @asynccontextmanager
 async def loading(
-    pool: OnDemandPool, strikes: Strikes | None = None, *, deadline_s: float = 60.0
+    pool: OnDemandPool, suspects: Suspects | None = None, *, deadline_s: float = 60.0
 ) -> AsyncIterator[TrackLoader]:
     opener = SourceOpener(SourcePolicy(), private_networks=True)
-    loader = TrackLoader(opener, strikes or Strikes(), pool, deadline_s=deadline_s)
+    loader = TrackLoader(opener, suspects or Suspects(), pool, deadline_s=deadline_s)
     try:
         yield loader
     finally:
@@ -55,7 +60,7 @@ async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Pa
     song.write_bytes(SONG)
     async with loading(pool) as loader:
         assert pool.process_ids == []
-        facts = await asyncio.gather(*(loader.load(str(song)) for _ in range(20)))
+        facts = await asyncio.gather(*(loader.load(uri_of(song)) for _ in range(20)))
         assert {one.length_ms for one in facts} == {1000}
         (pid,) = pool.process_ids
     assert not exists(pid)
@@ -67,7 +72,7 @@ async def test_an_idle_process_is_ended_and_started_again(tmp_path: Path) -> Non
     pool = OnDemandPool(1024, idle_s=0.0)
     async with loading(pool) as loader:
         for _ in range(2):
-            assert (await loader.load(str(song))).length_ms == 1000
+            assert (await loader.load(uri_of(song))).length_ms == 1000
             await eventually(lambda: not pool.process_ids, "the idle process is ended")
 
 
@@ -75,7 +80,7 @@ async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> No
     async with MediaServer() as server, loading(pool, deadline_s=0.3) as loader:
         for answer in (stall(), media(SONG, stall_after=20)):
             with pytest.raises(PlayError) as caught:
-                await loader.load(server.serve("/x.wav", answer))
+                await loader.load(uri_of(server.serve("/x.wav", answer)))
             assert caught.value.failure.code is FailureCode.TIMEOUT
         await server.all_gone()
 
@@ -85,10 +90,10 @@ async def test_only_so_many_are_open_at_once_and_the_others_wait(tmp_path: Path,
     song.write_bytes(SONG)
     async with MediaServer() as server, loading(pool) as loader:
         url = server.serve("/silent", stall())
-        silent = [asyncio.create_task(loader.load(url)) for _ in range(LOADS_AT_ONCE)]
+        silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
         await server.requested(LOADS_AT_ONCE)
-        waiting = asyncio.create_task(loader.load(str(song)))
-        more = asyncio.create_task(loader.load(url))
+        waiting = asyncio.create_task(loader.load(uri_of(song)))
+        more = asyncio.create_task(loader.load(uri_of(url)))
         silent[3].cancel()
         assert (await waiting).length_ms == 1000
         await server.requested(LOADS_AT_ONCE + 1)
@@ -102,7 +107,7 @@ async def test_only_so_many_are_open_at_once_and_the_others_wait(tmp_path: Path,
 async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
     async with MediaServer() as server:
         async with loading(pool) as loader:
-            task = asyncio.create_task(loader.load(server.serve("/silent", stall())))
+            task = asyncio.create_task(loader.load(uri_of(server.serve("/silent", stall()))))
             await server.requested(1)
         assert task.done()
         with pytest.raises(asyncio.CancelledError):
@@ -112,36 +117,38 @@ async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Signals) -> None:
-    strikes = Strikes()
-    async with MediaServer() as server, loading(pool, strikes) as loader:
+    suspects = Suspects()
+    async with MediaServer() as server, loading(pool, suspects) as loader:
         url = server.serve("/song.wav", in_turn(media(SONG, stall_after=20), media(SONG)))
-        task = asyncio.create_task(loader.load(url))
+        task = asyncio.create_task(loader.load(uri_of(url)))
         await server.requested(1)
         (pid,) = pool.process_ids
         os.kill(pid, number)
         assert (await task).length_ms == 1000
         assert pid not in pool.process_ids
-    assert strikes.uris == []  # it waited for bytes, so nothing speaks against it
+    assert suspects.uris == []  # it waited for bytes, so nothing speaks against it
 
 
-async def test_a_source_that_is_worked_on_when_the_process_dies_is_struck(tmp_path: Path, pool: OnDemandPool) -> None:
+async def test_a_source_that_is_worked_on_when_the_process_dies_is_a_suspect(
+    tmp_path: Path, pool: OnDemandPool
+) -> None:
     # Its long tag makes opening take a while.
     song = tmp_path / "song.mp3"
     song.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))
     other = tmp_path / "other.wav"
     other.write_bytes(SONG)
-    strikes = Strikes()
-    async with loading(pool, strikes) as loader:
-        await loader.load(str(other))  # the process runs
-        while not strikes.uris:
+    suspects = Suspects()
+    async with loading(pool, suspects) as loader:
+        await loader.load(uri_of(other))  # the process runs
+        while not suspects.uris:
             (pid,) = pool.process_ids
-            task = asyncio.create_task(loader.load(str(song)))
+            task = asyncio.create_task(loader.load(uri_of(song)))
             while not task.done() and not _is_working(pid):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0)
             os.kill(pid, signal.SIGSEGV)
-            assert (await task).length_ms > 0  # one strike is not enough to refuse it
+            assert (await task).length_ms > 0  # one death is not enough to refuse it
             await _replaced(pool, pid)
-        assert set(strikes.uris) == {str(song)}
+        assert set(suspects.uris) == {str(song)}
 
 
 async def _replaced(pool: OnDemandPool, pid: int) -> None:

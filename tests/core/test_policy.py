@@ -18,7 +18,7 @@ def policy(allowed: list[str] | None = None, blocked: list[str] | None = None) -
 
 def is_allowed(rules: SourcePolicy, uri: str) -> bool:
     try:
-        rules.check(parse_source_uri(uri).absolute("/srv"))
+        rules.admit(parse_source_uri(uri).absolute("/srv"))
     except SourceBlocked:
         return False
     return True
@@ -61,9 +61,9 @@ def test_patterns(allowed: list[str], blocked: list[str], uri: str, passes: bool
 
 def test_the_message_names_the_key() -> None:
     with pytest.raises(SourceBlocked, match=r"sources\.blocked"):
-        policy(blocked=["radio"]).check(parse_source_uri(RADIO))
+        policy(blocked=["radio"]).admit(parse_source_uri(RADIO))
     with pytest.raises(SourceBlocked, match=r"sources\.allowed"):
-        policy(allowed=["other"]).check(parse_source_uri(RADIO))
+        policy(allowed=["other"]).admit(parse_source_uri(RADIO))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_files(
     files: Literal["auto"] | bool | tuple[str, ...], loopback_only: bool, error: type[RequestError] | None
 ) -> None:
     rules = SourcePolicy(files=files, listens_on_loopback_only=loopback_only)
-    rules.check(parse_source_uri(RADIO))
+    rules.admit(parse_source_uri(RADIO))
     if error is None:
-        rules.check(parse_source_uri("/music/a.mp3"))
+        rules.admit(parse_source_uri("/music/a.mp3"))
     else:
         with pytest.raises(error, match=r"sources\.files"):
-            rules.check(parse_source_uri("/music/a.mp3"))
+            rules.admit(parse_source_uri("/music/a.mp3"))

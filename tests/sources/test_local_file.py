@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.fetching import opener
-from tonearm.core.byte_source import LocalFile
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import parse_source_uri
 
 
 @pytest.fixture
@@ -29,21 +30,25 @@ def music(tmp_path: Path) -> Iterator[Path]:
 
 async def content(uri: str, files: bool | tuple[str, ...] = True) -> bytes:
     async with opener(files=files) as source_opener:
-        file = await source_opener.open(uri)
-        assert isinstance(file, LocalFile)
+        file = await source_opener.open(parse_source_uri(uri))
+        assert isinstance(file, OpenedSource)
+        assert (file.is_seekable, file.is_live) == (True, False)
+        data = await file.reader.read_at(0, 100)
+        descriptor = file.reader.take_descriptor()
+        assert descriptor is not None
         try:
-            data = os.read(file.descriptor, 100)
+            assert os.read(descriptor, 100) == data
             assert len(data) == file.size_bytes
-            assert not os.get_inheritable(file.descriptor)
+            assert not os.get_inheritable(descriptor)
             return data
         finally:
-            os.close(file.descriptor)
+            os.close(descriptor)
 
 
 async def failure(uri: str, files: bool | tuple[str, ...] = True) -> PlayFailure:
     async with opener(files=files) as source_opener:
         with pytest.raises(PlayError) as caught:
-            await source_opener.open(uri)
+            await source_opener.open(parse_source_uri(uri))
         return caught.value.failure
 
 
@@ -57,10 +62,10 @@ async def test_paths_and_file_uris(music: Path, monkeypatch: pytest.MonkeyPatch)
 
 async def test_name_is_the_file_name(music: Path) -> None:
     async with opener() as source_opener:
-        file = await source_opener.open(f"{music}/a song #1.mp3")
-        assert isinstance(file, LocalFile)
+        file = await source_opener.open(parse_source_uri(f"{music}/a song #1.mp3"))
+        assert isinstance(file, OpenedSource)
         assert (file.name, file.size_bytes) == ("a song #1.mp3", 5)
-        os.close(file.descriptor)
+        await file.close()
 
 
 async def test_missing_empty_folder_and_unreadable(music: Path) -> None:
@@ -85,7 +90,7 @@ async def test_files_of_the_system(path: str) -> None:
     assert (await failure(path)).code == FailureCode.SOURCE_REFUSED
     async with opener() as source_opener:
         with pytest.raises(SourceRefused):
-            source_opener.check(path)
+            source_opener.admit(parse_source_uri(path))
 
 
 async def test_link_to_a_file_of_the_system(music: Path) -> None:
@@ -96,7 +101,7 @@ async def test_link_to_a_file_of_the_system(music: Path) -> None:
 async def test_switched_off(music: Path) -> None:
     async with opener(files=False) as source_opener:
         with pytest.raises(SourceRefused, match=r"sources\.files"):
-            source_opener.check(f"{music}/a song #1.mp3")
+            source_opener.admit(parse_source_uri(f"{music}/a song #1.mp3"))
     assert (await failure(f"{music}/a song #1.mp3", files=False)).code == FailureCode.SOURCE_REFUSED
 
 
@@ -118,7 +123,7 @@ class TestFolders:
         uri = place.format(music=music, parent=music.parent)
         async with opener(files=(str(music),)) as source_opener:
             with pytest.raises(SourceRefused, match=r"sources\.files"):
-                source_opener.check(uri)
+                source_opener.admit(parse_source_uri(uri))
 
     async def test_missing_and_forbidden_outside_get_the_same_answer(self, music: Path) -> None:
         (music / "out").symlink_to(music.parent)
@@ -152,7 +157,7 @@ class TestFolders:
             for _ in range(200):
                 target.unlink(missing_ok=True)
                 target.write_bytes(b"sound")
-                opening = asyncio.create_task(source_opener.open(str(target)))
+                opening = asyncio.create_task(source_opener.open(parse_source_uri(str(target))))
                 await asyncio.sleep(0)
                 os.link(spare, music / "new", follow_symlinks=False)
                 (music / "new").replace(target)
@@ -161,9 +166,9 @@ class TestFolders:
                 except PlayError as error:
                     assert error.failure.code == FailureCode.SOURCE_REFUSED  # noqa: PT017
                 else:
-                    assert isinstance(file, LocalFile)
-                    assert os.read(file.descriptor, 100) == b"sound"
-                    os.close(file.descriptor)
+                    assert isinstance(file, OpenedSource)
+                    assert await file.reader.read_at(0, 100) == b"sound"
+                    await file.close()
 
     async def test_no_folder_at_all(self, music: Path) -> None:
         assert (await failure(f"{music}/a song #1.mp3", ())).code == FailureCode.SOURCE_REFUSED
@@ -172,12 +177,12 @@ class TestFolders:
 async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
     async with opener() as source_opener:
         for _ in range(20):
-            opening = asyncio.create_task(source_opener.open(f"{music}/a song #1.mp3"))
+            opening = asyncio.create_task(source_opener.open(parse_source_uri(f"{music}/a song #1.mp3")))
             await asyncio.sleep(0)
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await opening
-        file = await source_opener.open(f"{music}/a song #1.mp3")
-        assert isinstance(file, LocalFile)
-        os.close(file.descriptor)
+        file = await source_opener.open(parse_source_uri(f"{music}/a song #1.mp3"))
+        assert isinstance(file, OpenedSource)
+        await file.close()
         await asyncio.sleep(0.05)  # the cancelled ones close theirs once their threads are through

@@ -26,6 +26,7 @@ from tests.support.media_server import (
 )
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 
 BODY = bytes(range(256)) * 40
@@ -34,7 +35,7 @@ BODY = bytes(range(256)) * 40
 async def failure(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
     async with opener(settings=settings, **options) as source_opener:
         with pytest.raises(PlayError) as caught:
-            await source_opener.open(uri)
+            await source_opener.open(parse_source_uri(uri))
         return caught.value.failure
 
 
@@ -241,9 +242,9 @@ class TestPrivateNetworks:
         async with Canary() as canary, opener(private_networks=False) as source_opener:
             uri = f"http://{host}:{canary.port}/a"
             with pytest.raises((SourceRefused, BadRequest)):
-                source_opener.check(uri)
+                source_opener.admit(parse_source_uri(uri))
             with pytest.raises(PlayError) as caught:
-                await source_opener.open(uri)
+                await source_opener.open(parse_source_uri(uri))
             assert caught.value.failure.code == FailureCode.SOURCE_REFUSED
             assert canary.connections == 0
 
@@ -252,7 +253,7 @@ class TestPrivateNetworks:
         assert "sources.private_networks" in told.hint
         async with opener(private_networks=False) as source_opener:
             with pytest.raises(SourceRefused, match=r"sources\.private_networks"):
-                source_opener.check("http://192.168.0.1/")
+                source_opener.admit(parse_source_uri("http://192.168.0.1/"))
 
     async def test_name_that_leads_inside(self, names: "Names") -> None:
         async with Canary() as canary:
@@ -285,21 +286,21 @@ class TestPrivateNetworks:
 class TestCheck:
     async def test_patterns(self) -> None:
         async with opener(blocked=[re.compile("blocked")], allowed=[re.compile("example")]) as source_opener:
-            source_opener.check("http://music.example/a")
+            source_opener.admit(parse_source_uri("http://music.example/a"))
             with pytest.raises(SourceBlocked):
-                source_opener.check("http://blocked.example/a")
+                source_opener.admit(parse_source_uri("http://blocked.example/a"))
             with pytest.raises(SourceBlocked):
-                source_opener.check("http://elsewhere.test/a")
+                source_opener.admit(parse_source_uri("http://elsewhere.test/a"))
 
     @pytest.mark.parametrize("uri", ["", "ftp://a/b", "http:///a", "http://u:p@a/", "a\nb", "http://a b/"])
     async def test_form(self, uri: str) -> None:
         async with opener() as source_opener:
             with pytest.raises(BadRequest):
-                source_opener.check(uri)
+                source_opener.admit(parse_source_uri(uri))
 
     async def test_nothing_is_looked_up(self, names: "Names") -> None:
         async with opener(private_networks=False) as source_opener:
-            source_opener.check("http://music.example/a")
+            source_opener.admit(parse_source_uri("http://music.example/a"))
         assert names.asked == []
 
 
@@ -314,7 +315,7 @@ async def test_one_slow_source_does_not_hold_another() -> None:
     settings = dataclasses.replace(QUICK, headers_timeout_s=60.0)
     async with MediaServer() as server, opener(settings=settings) as source_opener:
         server.serve("/slow", stall())
-        slow = [asyncio.create_task(source_opener.open(server.url("/slow"))) for _ in range(150)]
+        slow = [asyncio.create_task(source_opener.open(parse_source_uri(server.url("/slow")))) for _ in range(150)]
         await server.requested(150)
         async with opened(server.serve("/quick", media(BODY))) as source:
             assert await read_all(source) == BODY

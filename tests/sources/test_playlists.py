@@ -12,11 +12,11 @@ import pytest
 from tests.support.fetching import IMPATIENT, QUICK, opener
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
-from tonearm.core.byte_source import LocalFile
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
-from tonearm.core.source_uri import has_playlist_ending, parse_source_uri
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.playlist import Listed, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 
@@ -37,9 +37,9 @@ async def server() -> AsyncIterator[MediaServer]:
 
 async def entries_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> list[tuple[str, str | None]]:
     async with opener(settings=settings, **options) as source_opener:
-        opened = await source_opener.open(uri)
+        opened = await source_opener.open(parse_source_uri(uri))
         assert isinstance(opened, Playlist)
-        return [(entry.uri, entry.title) for entry in opened.entries]
+        return [(entry.uri.given, entry.title) for entry in opened.entries]
 
 
 async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) -> PlayFailure:
@@ -210,7 +210,7 @@ class TestRecognition:
         ],
     )
     def test_what_is_fetched_before_a_request_is_answered(self, uri: str, expected: bool) -> None:
-        assert has_playlist_ending(uri) is expected
+        assert parse_source_uri(uri).names_track_list is expected
 
 
 class TestOpening:
@@ -232,18 +232,22 @@ class TestOpening:
     async def test_a_file_that_is_only_called_so(self, tmp_path: Path) -> None:
         (tmp_path / "song.m3u").write_bytes(b"\xff\xfb\x90\0" * 100)
         async with opener() as source_opener:
-            opened = await source_opener.open(str(tmp_path / "song.m3u"))
-            assert isinstance(opened, LocalFile)
-            assert len(os.read(opened.descriptor, 1000)) == 400
-            os.close(opened.descriptor)
+            opened = await source_opener.open(parse_source_uri(str(tmp_path / "song.m3u")))
+            assert isinstance(opened, OpenedSource)
+            descriptor = opened.reader.take_descriptor()
+            assert descriptor is not None
+            assert len(os.read(descriptor, 1000)) == 400
+            os.close(descriptor)
 
     async def test_a_source_that_is_none_is_read_from_its_start(self, server: MediaServer) -> None:
         body = bytes(range(256)) * 40
         async with opener() as source_opener:
             for name, kind in (("/a.m3u", "audio/x-mpegurl"), ("/b", "application/octet-stream"), ("/c", "text/html")):
-                opened = await source_opener.open(server.serve(name, media(body, content_type=kind, ranges=False)))
-                assert not isinstance(opened, (LocalFile, Playlist))
-                assert await opened.read_at(0, 100) == body[:100]
+                opened = await source_opener.open(
+                    parse_source_uri(server.serve(name, media(body, content_type=kind, ranges=False)))
+                )
+                assert isinstance(opened, OpenedSource)
+                assert await opened.reader.read_at(0, 100) == body[:100]
                 await opened.close()
         assert len(server.requests) == 3
 
@@ -318,9 +322,9 @@ class TestBeforeTheAnswer:
         (tmp_path / "song.pls").write_bytes(b"\xff\xfb\x90\0" * 100)
         settings = FetchSettings(playlist_limit_s=0.2)
         async with opener(settings=settings) as source_opener:
-            found = await source_opener.playlist(server.serve("/list.m3u", media(b"a.mp3")))
+            found = await source_opener.playlist(parse_source_uri(server.serve("/list.m3u", media(b"a.mp3"))))
             assert found is not None
-            assert [entry.uri for entry in found.entries] == [server.url("/a.mp3")]
+            assert [entry.uri.given for entry in found.entries] == [server.url("/a.mp3")]
             for uri in (
                 server.serve("/gone.m3u", status(404)),
                 server.serve("/slow.m3u", stall()),
@@ -329,5 +333,5 @@ class TestBeforeTheAnswer:
                 str(tmp_path / "song.pls"),
                 str(tmp_path / "missing.pls"),
             ):
-                assert await source_opener.playlist(uri) is None
+                assert await source_opener.playlist(parse_source_uri(uri)) is None
         await server.all_gone()

@@ -5,13 +5,15 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fetching import opener
 from tests.support.media_server import MediaServer, media
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.fetch_settings import (
     LEAST_READ_AHEAD_BYTES,
     MOST_READ_AHEAD_BYTES,
     FetchSettings,
     read_ahead_bytes_at,
 )
-from tonearm.sources.http.file import HttpSource
+from tonearm.sources.http.file import HttpFileReader
 
 
 @pytest.mark.parametrize(
@@ -31,11 +33,13 @@ async def test_a_source_that_knows_its_pace_reads_ten_seconds_ahead() -> None:
     body = bytes(8 * 1024 * 1024)
     settings = FetchSettings(read_ahead_bytes=LEAST_READ_AHEAD_BYTES)
     async with MediaServer() as server, opener(settings=settings) as source_opener:
-        source = await source_opener.open(server.serve("/song.wav", media(body)))
-        assert isinstance(source, HttpSource)
-        assert len(await source.read_at(0, 1024)) > 0
-        source.played_in(80_000)  # 1 MiB in ten seconds
-        assert await source.read_at(1024, 1024)
-        await eventually(lambda: source.held_bytes >= 1024 * 1024, "a mebibyte read ahead")
-        assert source.held_bytes < 1024 * 1024 + 512 * 1024
+        source = await source_opener.open(parse_source_uri(server.serve("/song.wav", media(body))))
+        assert isinstance(source, OpenedSource)
+        reader = source.reader
+        assert isinstance(reader, HttpFileReader)
+        assert len(await reader.read_at(0, 1024)) > 0
+        reader.set_length(80_000)  # 1 MiB in ten seconds
+        assert await reader.read_at(1024, 1024)
+        await eventually(lambda: reader.held_bytes >= 1024 * 1024, "a mebibyte read ahead")
+        assert reader.held_bytes < 1024 * 1024 + 512 * 1024
         await source.close()

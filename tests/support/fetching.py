@@ -5,10 +5,11 @@ import dataclasses
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, Final
 
-from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.failure import PlayError
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import Pattern, SourcePolicy
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
@@ -50,33 +51,33 @@ async def opener(
 
 
 @contextlib.asynccontextmanager
-async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> AsyncIterator[ByteSource]:
+async def opened(uri: str, settings: FetchSettings = QUICK, **options: Any) -> AsyncIterator[OpenedSource]:
     """A source that is fetched, closed at the end together with its client. `options` are those of `opener`."""
     async with opener(settings=settings, **options) as source_opener:
-        source = await source_opener.open(uri)
-        assert not isinstance(source, (LocalFile, Playlist))
+        source = await source_opener.open(parse_source_uri(uri))
+        assert not isinstance(source, Playlist)
         try:
             yield source
         finally:
             await source.close()
 
 
-async def read_all(source: ByteSource, offset: int = 0, max_bytes: int = 64 * 1024) -> bytes:
+async def read_all(source: OpenedSource, offset: int = 0, max_bytes: int = 64 * 1024) -> bytes:
     """Everything from `offset` to the end."""
     parts: list[bytes] = []
-    while part := await source.read_at(offset, max_bytes):
+    while part := await source.reader.read_at(offset, max_bytes):
         parts.append(part)
         offset += len(part)
     return b"".join(parts)
 
 
-async def read_until_failure(source: ByteSource, max_bytes: int = 64 * 1024) -> tuple[bytes, PlayError]:
+async def read_until_failure(source: OpenedSource, max_bytes: int = 64 * 1024) -> tuple[bytes, PlayError]:
     """What could be read from the start, and the failure that ended it."""
     parts: list[bytes] = []
     offset = 0
     while True:
         try:
-            part = await source.read_at(offset, max_bytes)
+            part = await source.reader.read_at(offset, max_bytes)
         except PlayError as error:
             return b"".join(parts), error
         assert part, "the source ended without a failure"

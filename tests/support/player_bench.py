@@ -10,9 +10,10 @@ from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
 from tonearm.audio.player import Player, PlayerServices
-from tonearm.core.byte_source import LocalFile
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     Audio,
@@ -29,6 +30,8 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
+from tonearm.sources.detached_threads import DetachedThreads
+from tonearm.sources.local_file import FileReader
 
 BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
 
@@ -95,18 +98,19 @@ class HandPool(DecoderPool):
 class HandOpener:
     """Every URI opens, but those in which `missing` stands."""
 
-    async def open(self, uri: str) -> LocalFile:
-        if "missing" in uri:
+    async def open(self, uri: SourceUri) -> OpenedSource:
+        if "missing" in uri.given:
             raise PlayError(FILE_MISSING)
-        return LocalFile(os.open("/dev/null", os.O_RDONLY), 1000, "null")
+        reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
+        return OpenedSource(uri=uri, reader=reader, name="null", size_bytes=1000, is_seekable=True)
 
 
 class HandSuspects:
     def __init__(self) -> None:
-        self.strikes: list[str] = []
+        self.uris: list[str] = []
 
-    def strike(self, uri: str) -> None:
-        self.strikes.append(uri)
+    def add(self, uri: SourceUri) -> None:
+        self.uris.append(uri.given)
 
 
 class PlayerBench:

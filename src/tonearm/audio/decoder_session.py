@@ -16,6 +16,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -80,7 +81,7 @@ class DecoderSession:
         self._owner = owner
         self._pool = pool
         self._until_tick_s = until_tick_s
-        self._uris: dict[SourceId, str] = {}
+        self._uris: dict[SourceId, SourceUri] = {}
         self._openings = SourceOpenings(owner, opener)
         self._decoded: set[SourceId] = set()
         self._break_offs: dict[SourceId, PlayFailure] = {}
@@ -131,7 +132,7 @@ class DecoderSession:
 
     # Orders of the player
 
-    def open(self, source: SourceId, uri: str, delay_s: float) -> None:
+    def open(self, source: SourceId, uri: SourceUri, delay_s: float) -> None:
         self.wake()
         self._uris[source] = uri
         self._start_opening(source, uri, delay_s, start_sample=0)
@@ -320,7 +321,7 @@ class DecoderSession:
             self._resuming = sounding
             self._send_plan(self.buffer.end_frame)
 
-    def _start_opening(self, source: SourceId, uri: str, delay_s: float, start_sample: int) -> None:
+    def _start_opening(self, source: SourceId, uri: SourceUri, delay_s: float, start_sample: int) -> None:
         if self._session is not None:
             self._openings.start(source, uri, delay_s, start_sample, self._session)
 

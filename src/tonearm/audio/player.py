@@ -25,6 +25,7 @@ from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -35,9 +36,9 @@ log = logging.getLogger(__name__)
 
 
 class Suspects(Protocol):
-    """Remembers which sources ended decoder processes."""
+    """Remembers the sources that decoder processes worked on when they died."""
 
-    def strike(self, uri: str) -> None: ...
+    def add(self, uri: SourceUri) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Player:
         self._playback = Playback(player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks)
         self._events = EventLog(player_id, services.wall_ms)
         self._broadcast = Broadcast(self._count_lost_frames)
-        self._uris: dict[SourceId, str] = {}
+        self._uris: dict[SourceId, SourceUri] = {}
         self._is_dry = True
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
@@ -349,7 +350,7 @@ class Player:
         for source in sources:
             uri = self._uris.get(source)
             if uri is not None:
-                self._services.suspects.strike(uri)
+                self._services.suspects.add(uri)
 
     def went_wrong(self) -> None:
         """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
@@ -372,8 +373,7 @@ class Player:
         self._tell_events(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):
-                # The URI as given: what a page led to last time may have expired.
-                uri = self._uris[action.source] = action.track.info.identifier
+                uri = self._uris[action.source] = action.track.uri
                 self._sound.open(action.source, uri, action.delay_s)
             else:
                 self._drop(action.source)

@@ -1,115 +1,42 @@
-"""All sources of a player that are open or being opened, for the decoder session that it has.
+"""From a track's URI to its decoder session: opens sources and hands their bytes over, as descriptors or as requested.
 
-The entries of a playlist as tracks.
-
-Hands the bytes of a fetched source to its decoder process, chunk by chunk, as they are asked for.
-
-Opens a player's sources and brings each to its decoder session, as a descriptor or as a feed of bytes.
+`SourceOpenings` has all sources of a player, `SourceOpening` one of them, `SourceFeed` answers its read requests.
 """
 
 import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from tonearm.core.byte_source import ByteSource, LocalFile, MeasuredSource, PacedSource, SourceFromPage, Station
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
-from tonearm.core.play_queue import Playlist, PlaylistEntry, SourceId
-from tonearm.core.source_uri import initial_track_info, parse_source_uri
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.play_queue import Playlist, SourceId
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
-from tonearm.core.track_info import PageFacts, SourceFacts
+from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import DATA_CHUNK_BYTES, Data, DataFailed, DropSource, OpenSource, ReadRequest, TitleAt
 
 log = logging.getLogger(__name__)
 
-
-def playlist_tracks(playlist: Playlist, metadata: Json) -> tuple[Track, ...]:
-    """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
-    return tuple(_track(entry, metadata) for entry in playlist.entries)
-
-
-def _track(entry: PlaylistEntry, metadata: Json) -> Track:
-    info = initial_track_info(parse_source_uri(entry.uri))
-    if entry.title is not None:
-        info = replace(info, title=entry.title)
-    return Track.create(str(uuid.uuid4()), info, metadata, is_playlist_entry=True)
-
-
+WAITING_FOR_PROCESS: Final = "waiting for a decoder process"
 DECODER_BUSY: Final = "the decoder is busy"
 
-Send: TypeAlias = "Callable[[Data | DataFailed | TitleAt], None]"
-
-_LENGTH_LIMIT: Final = DATA_CHUNK_BYTES
-
-
-class SourceFeed:
-    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered."""
-
-    def __init__(self, source: ByteSource, send: Send) -> None:
-        self._source = source
-        self._send = send
-        inner = source.source if isinstance(source, SourceFromPage) else source
-        self._station = inner if isinstance(inner, Station) else None
-        self._answering: asyncio.Task[None] | None = None
-
-    @property
-    def waiting_for(self) -> str:
-        """What is waited for when the source gives nothing, in a few words."""
-        if self._answering is None or self._answering.done():
-            return DECODER_BUSY
-        if self._station is not None and self._station.is_connecting:
-            return "the connection is being made again"
-        return "the source sends nothing"
-
-    def request_read(self, order: ReadRequest) -> None:
-        before = self._answering
-        if before is not None:
-            before.cancel()
-        self._answering = asyncio.get_running_loop().create_task(self._answer(order, before))
-
-    async def close(self) -> None:
-        if self._answering is not None:
-            self._answering.cancel()
-            await asyncio.wait([self._answering])
-        await self._source.close()
-
-    async def _answer(self, order: ReadRequest, before: asyncio.Task[None] | None) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
-        try:
-            data = await self._source.read_at(order.offset, min(order.length, _LENGTH_LIMIT))
-        except PlayError as error:
-            self._send(DataFailed(order.session, order.source, order.offset, error.failure))
-        except Exception as error:
-            # Whatever a server makes a library raise must end this track, not the node's task unseen.
-            log.exception("reading %s failed unexpectedly", text_for_logs(self._source.name))
-            failure = PlayFailure(
-                FailureCode.CONNECTION_LOST,
-                Stage.READ,
-                f"Reading the source failed unexpectedly ({type(error).__name__}).",
-                "Try again; report it when it happens again with this source.",
-            )
-            self._send(DataFailed(order.session, order.source, order.offset, failure))
-        else:
-            for title in self._station.take_titles(order.offset + len(data)) if self._station is not None else ():
-                self._send(TitleAt(order.session, order.source, title.offset, title.title))
-            self._send(Data(order.session, order.source, order.offset, data))
+Send: TypeAlias = Callable[[Data | DataFailed | TitleAt], None]
 
 
 class Opener(Protocol):
-    """Turns a URI into something that can be read."""
+    """Opens URIs."""
 
-    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
         """What comes back belongs to the caller. Raises `PlayError`."""
         ...
 
 
 class SessionLink(Protocol):
-    """The way to the decoder session that a source is opened for."""
+    """The connection to a decoder session."""
 
     @property
     def id(self) -> int: ...
@@ -119,148 +46,8 @@ class SessionLink(Protocol):
     ) -> None: ...
 
 
-class SourceOpening:
-    """One source on its way into one session: being opened, then fed until it is dropped.
-
-    `failed` is called when the URI cannot be opened, `expanded` when it is a list of others. A re-opened source starts
-    at `start_sample` where that is possible; a live one starts where it is now. A probe is only opened, to see what it
-    is.
-    """
-
-    def __init__(
-        self,
-        source: SourceId,
-        uri: str,
-        delay_s: float,
-        start_sample: int,
-        opener: Opener,
-        link: SessionLink,
-        failed: Callable[[SourceId, PlayFailure], None],
-        expanded: Callable[[SourceId, tuple[Track, ...]], None],
-        *,
-        is_probe: bool = False,
-    ) -> None:
-        self._source = source
-        self._uri = uri
-        self._start_sample = start_sample
-        self._is_probe = is_probe
-        self._link = link
-        self._failed = failed
-        self._expanded = expanded
-        self._feed: SourceFeed | None = None
-        self._page: PageFacts | None = None
-        self._length_ms = 0
-        self._station_name: str | None = None
-        self._paced: PacedSource | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
-
-    def request_read(self, order: ReadRequest) -> None:
-        if self._feed is not None:
-            self._feed.request_read(order)
-
-    @property
-    def waiting_for(self) -> str:
-        """What the source is waiting for when it gives nothing, in a few words."""
-        if not self._opening.done():
-            return "the source is being opened"
-        return DECODER_BUSY if self._feed is None else self._feed.waiting_for
-
-    def completed(self, facts: SourceFacts) -> SourceFacts:
-        """What the decoder found, and what the source and the page that led to it told beyond it."""
-        if self._length_ms and not facts.is_stream:
-            facts = replace(facts, length_ms=self._length_ms)
-        if self._station_name is not None:
-            facts = facts.of_station(self._station_name)
-        if self._paced is not None and facts.length_ms:
-            self._paced.played_in(facts.length_ms)
-        return facts if self._page is None else facts.completed_by(self._page)
-
-    def drop(self) -> asyncio.Task[None]:
-        """Stops whatever goes on. The task ends when everything is given back."""
-        if self._closing is None:
-            self._opening.cancel()
-            self._link.send(DropSource(self._link.id, self._source))
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        return self._closing
-
-    async def _close(self) -> None:
-        await asyncio.wait([self._opening])
-        if self._feed is not None:
-            await self._feed.close()
-
-    async def _open(self, opener: Opener, delay_s: float) -> None:
-        if delay_s:
-            await asyncio.sleep(delay_s)
-        try:
-            opened = await opener.open(self._uri)
-        except PlayError as error:
-            self._failed(self._source, error.failure)
-        except Exception as error:
-            # A library's surprise ends this track with a reason instead of leaving it loading for ever.
-            log.exception("opening %s failed unexpectedly", text_for_logs(self._uri))
-            self._failed(
-                self._source,
-                PlayFailure(
-                    FailureCode.CONNECT_FAILED,
-                    Stage.CONNECT,
-                    f"Opening the source failed unexpectedly ({type(error).__name__}: {error}).",
-                    "Try again; report it when it happens again with this source.",
-                ),
-            )
-        else:
-            if isinstance(opened, Playlist):
-                # In a thread: what is made for hundreds of tracks takes some ms.
-                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
-            else:
-                self._begin(opened)
-
-    def _begin(self, opened: LocalFile | ByteSource) -> None:
-        if isinstance(opened, LocalFile):
-            order = OpenSource(
-                session=self._link.id,
-                source=self._source,
-                name=opened.name,
-                size_bytes=opened.size_bytes,
-                is_seekable=True,
-                is_live=False,
-                content_type=None,
-                start_sample=self._start_sample,
-                has_descriptor=True,
-                is_probe=self._is_probe,
-            )
-            self._link.send(order, opened.descriptor)
-            return
-        if isinstance(opened, SourceFromPage):
-            self._page = opened.page
-        source = opened.source if isinstance(opened, SourceFromPage) else opened
-        if isinstance(source, MeasuredSource):
-            self._length_ms = source.length_ms
-        if isinstance(source, PacedSource):
-            self._paced = source
-        if isinstance(source, Station):
-            self._station_name = source.station_name
-        order = OpenSource(
-            session=self._link.id,
-            source=self._source,
-            name=opened.name,
-            size_bytes=opened.size_bytes,
-            is_seekable=opened.is_seekable,
-            is_live=opened.is_live,
-            content_type=opened.content_type,
-            start_sample=self._start_sample,
-            has_descriptor=False,
-            is_probe=self._is_probe,
-        )
-        self._feed = SourceFeed(opened, self._link.send)
-        self._link.send(order)
-
-
-WAITING_FOR_PROCESS: Final = "waiting for a decoder process"
-
-
 class OpeningsOwner(Protocol):
-    """Who is told what cannot be played as it is."""
+    """Gets reports about sources that cannot be played as they are."""
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
 
@@ -270,7 +57,10 @@ class OpeningsOwner(Protocol):
 
 
 class SourceOpenings:
-    """`close` waits for all that was ever begun; a dropped source takes a moment to give everything back."""
+    """All sources of a player that are open or being opened, for its decoder session.
+
+    `close` waits for all that were ever started: a dropped source takes a moment to give everything back.
+    """
 
     def __init__(self, owner: OpeningsOwner, opener: Opener) -> None:
         self._owner = owner
@@ -278,23 +68,23 @@ class SourceOpenings:
         self._openings: dict[SourceId, SourceOpening] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def start(self, source: SourceId, uri: str, delay_s: float, start_sample: int, session: SessionLink) -> None:
+    def start(self, source: SourceId, uri: SourceUri, delay_s: float, start_sample: int, session: SessionLink) -> None:
         self._openings[source] = SourceOpening(
             source, uri, delay_s, start_sample, self._opener, session, self._failed, self._expanded
         )
 
-    def request_read(self, order: ReadRequest) -> None:
-        opening = self._openings.get(order.source)
+    def request_read(self, request: ReadRequest) -> None:
+        opening = self._openings.get(request.source)
         if opening is not None:
-            opening.request_read(order)
+            opening.request_read(request)
 
     def completed(self, source: SourceId, facts: SourceFacts) -> SourceFacts:
-        """What the decoder found, and what was told about the source beside it."""
+        """The facts that the decoder found, completed by those that came beside the bytes."""
         opening = self._openings.get(source)
         return facts if opening is None else opening.completed(facts)
 
     def waiting_for(self, source: SourceId) -> str:
-        """What a source is waiting for that gives nothing, in a few words."""
+        """What a source waits for while it gives no audio, in a few words."""
         opening = self._openings.get(source)
         return WAITING_FOR_PROCESS if opening is None else opening.waiting_for
 
@@ -327,3 +117,177 @@ class SourceOpenings:
         except Exception:
             log.exception("the entries of a playlist could not be taken in")
             self._owner.went_wrong()
+
+
+class SourceOpening:
+    """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
+
+    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks. A source that is opened
+    again starts at `start_sample` where that is possible; a live one starts where it is now. A probe is opened for its
+    facts only.
+    """
+
+    def __init__(
+        self,
+        source: SourceId,
+        uri: SourceUri,
+        delay_s: float,
+        start_sample: int,
+        opener: Opener,
+        link: SessionLink,
+        failed: Callable[[SourceId, PlayFailure], None],
+        expanded: Callable[[SourceId, tuple[Track, ...]], None],
+        *,
+        is_probe: bool = False,
+    ) -> None:
+        self._source = source
+        self._uri = uri
+        self._start_sample = start_sample
+        self._is_probe = is_probe
+        self._link = link
+        self._failed = failed
+        self._expanded = expanded
+        self._opened: OpenedSource | None = None
+        self._feed: SourceFeed | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+
+    def request_read(self, request: ReadRequest) -> None:
+        if self._feed is not None:
+            self._feed.request_read(request)
+
+    @property
+    def waiting_for(self) -> str:
+        """What the source waits for while it gives no audio, in a few words."""
+        if not self._opening.done():
+            return "the source is being opened"
+        return DECODER_BUSY if self._feed is None else self._feed.waiting_for
+
+    def completed(self, facts: SourceFacts) -> SourceFacts:
+        """The facts that the decoder found, completed by those that came beside the bytes."""
+        if self._opened is None:
+            return facts
+        length_ms = self._opened.length_ms if self._opened.length_ms and not facts.is_stream else facts.length_ms
+        if length_ms:
+            self._opened.reader.set_length(length_ms)
+        return self._opened.completed(facts)
+
+    def drop(self) -> asyncio.Task[None]:
+        """Stops whatever is under way. The task ends when everything is given back."""
+        if self._closing is None:
+            self._opening.cancel()
+            self._link.send(DropSource(self._link.id, self._source))
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        await asyncio.wait([self._opening])
+        if self._feed is not None:
+            await self._feed.close()
+
+    async def _open(self, opener: Opener, delay_s: float) -> None:
+        if delay_s:
+            await asyncio.sleep(delay_s)
+        try:
+            opened = await opener.open(self._uri)
+        except PlayError as error:
+            self._failed(self._source, error.failure)
+        except Exception as error:
+            # An error that no one foresaw ends this track with a reason instead of leaving it loading for ever.
+            log.exception("opening %s failed unexpectedly", text_for_logs(self._uri.given))
+            self._failed(
+                self._source,
+                PlayFailure(
+                    FailureCode.CONNECT_FAILED,
+                    Stage.CONNECT,
+                    f"Opening the source failed unexpectedly ({type(error).__name__}: {error}).",
+                    "Try again; report it when it happens again with this source.",
+                ),
+            )
+        else:
+            if isinstance(opened, Playlist):
+                # In a thread: to make hundreds of tracks takes some ms.
+                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
+            else:
+                self._begin(opened)
+
+    def _begin(self, opened: OpenedSource) -> None:
+        self._opened = opened
+        descriptor = opened.reader.take_descriptor()
+        if descriptor is None:
+            self._feed = SourceFeed(opened, self._link.send)
+        order = OpenSource(
+            session=self._link.id,
+            source=self._source,
+            name=opened.name,
+            size_bytes=opened.size_bytes,
+            is_seekable=opened.is_seekable,
+            is_live=opened.is_live,
+            content_type=opened.content_type,
+            start_sample=self._start_sample,
+            has_descriptor=descriptor is not None,
+            is_probe=self._is_probe,
+        )
+        self._link.send(order, descriptor)
+
+
+class SourceFeed:
+    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered."""
+
+    def __init__(self, opened: OpenedSource, send: Send) -> None:
+        self._reader = opened.reader
+        self._name = opened.name
+        self._send = send
+        self._answering: asyncio.Task[None] | None = None
+
+    @property
+    def waiting_for(self) -> str:
+        """What is waited for while the source gives no bytes, in a few words."""
+        if self._answering is None or self._answering.done():
+            return DECODER_BUSY
+        if self._reader.is_reconnecting:
+            return "the connection is being made again"
+        return "the source sends nothing"
+
+    def request_read(self, request: ReadRequest) -> None:
+        before = self._answering
+        if before is not None:
+            before.cancel()
+        self._answering = asyncio.get_running_loop().create_task(self._answer(request, before))
+
+    async def close(self) -> None:
+        if self._answering is not None:
+            self._answering.cancel()
+            await asyncio.wait([self._answering])
+        await self._reader.close()
+
+    async def _answer(self, request: ReadRequest, before: asyncio.Task[None] | None) -> None:
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        session, source, offset = request.session, request.source, request.offset
+        try:
+            data = await self._reader.read_at(offset, min(request.length, DATA_CHUNK_BYTES))
+        except PlayError as error:
+            self._send(DataFailed(session, source, offset, error.failure))
+        except Exception as error:
+            # Whatever a server makes a library raise must end this track, and not this task unseen.
+            log.exception("reading %s failed unexpectedly", text_for_logs(self._name))
+            failure = PlayFailure(
+                FailureCode.CONNECTION_LOST,
+                Stage.READ,
+                f"Reading the source failed unexpectedly ({type(error).__name__}).",
+                "Try again; report it when it happens again with this source.",
+            )
+            self._send(DataFailed(session, source, offset, failure))
+        else:
+            for title in self._reader.take_titles(offset + len(data)):
+                self._send(TitleAt(session, source, title.offset, title.title))
+            self._send(Data(session, source, offset, data))
+
+
+def playlist_tracks(playlist: Playlist, metadata: Json) -> tuple[Track, ...]:
+    """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
+    return tuple(
+        Track.create(str(uuid.uuid4()), entry.uri, metadata, title=entry.title, is_playlist_entry=True)
+        for entry in playlist.entries
+    )

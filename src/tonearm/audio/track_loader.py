@@ -1,6 +1,6 @@
-"""Opens sources to see what they are, without playing them, in a decoder process of their own.
+"""Opens sources for their facts, without playing them, in a decoder process of their own.
 
-So a source that ends its process takes no player's sound with it.
+So a source that ends its process interrupts no player.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from tonearm.audio.source_input import Opener, SourceOpening
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
 from tonearm.decoding.messages import Failed, FromDecoder, Opened, OpenSession, ReadRequest
@@ -33,7 +34,7 @@ _NOTHING_PLAYABLE: Final = PlayFailure(
 
 
 class TrackLoader:
-    """For one event loop, until `stop`. At most `LOADS_AT_ONCE` sources are open; others wait within their time."""
+    """For one event loop, until `stop`. At most `LOADS_AT_ONCE` sources are open; others wait within their deadline."""
 
     def __init__(
         self, opener: Opener, suspects: Suspects, pool: OnDemandPool, *, deadline_s: float = LOAD_DEADLINE_S
@@ -45,10 +46,10 @@ class TrackLoader:
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: set[asyncio.Task[SourceFacts]] = set()
 
-    async def load(self, uri: str) -> SourceFacts:
-        """What opening `uri` tells. Nothing of it is open any more when this returns, raises or is cancelled.
+    async def load(self, uri: SourceUri) -> SourceFacts:
+        """The facts from opening `uri`. Nothing of it stays open when this returns, raises or is cancelled.
 
-        Raises `PlayError`, also when it took too long, and `OSError` when no decoder process can be started.
+        Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
         task = asyncio.get_running_loop().create_task(self._load(uri))
         self._loads.add(task)
@@ -56,14 +57,14 @@ class TrackLoader:
         return await task
 
     async def stop(self) -> None:
-        """Cancels what is being loaded and ends the process."""
+        """Cancels all loads and ends the process."""
         for task in self._loads:
             task.cancel()
         if self._loads:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: str) -> SourceFacts:
+    async def _load(self, uri: SourceUri) -> SourceFacts:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
                 outcome = await self._open(uri, pool)
@@ -75,7 +76,7 @@ class TrackLoader:
             raise PlayError(outcome)
         return outcome
 
-    async def _open(self, uri: str, pool: DecoderPool) -> _Outcome | _Entries:
+    async def _open(self, uri: SourceUri, pool: DecoderPool) -> _Outcome | _Entries:
         load = _Load(uri, pool, self._opener, self._suspects)
         try:
             return await load.outcome
@@ -83,10 +84,10 @@ class TrackLoader:
             await load.close()
 
     async def _open_first_of(self, entries: _Entries, pool: DecoderPool) -> _Outcome:
-        """What the first entry that can be played tells; without one, why the last one cannot."""
+        """The facts of the first entry that can be played; without one, the failure of the last."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
-            outcome = await self._open(entry.info.identifier, pool)
+            outcome = await self._open(entry.uri, pool)
             match outcome:
                 case SourceFacts():
                     return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))
@@ -96,9 +97,9 @@ class TrackLoader:
 
 
 class _Load:
-    """One source on its way through the process; opened again when the process dies."""
+    """Opens one source in the process, and again when the process dies."""
 
-    def __init__(self, uri: str, pool: DecoderPool, opener: Opener, suspects: Suspects) -> None:
+    def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects) -> None:
         self._uri = uri
         self._pool = pool
         self._opener = opener
@@ -120,9 +121,9 @@ class _Load:
                 self._settle(message.failure)
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """Tries again: another load may be the suspects one. One that is suspects twice is in quarantine then."""
+        """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
         if suspect_sources:
-            self._suspects.strike(self._uri)
+            self._suspects.add(self._uri)
         self._drop()
         self._begin()
 
@@ -138,7 +139,7 @@ class _Load:
     def _begin(self) -> None:
         self._session = self._pool.open(self)
         if self._session is None:
-            return  # `process_lost` comes when there is a process again
+            return  # the pool calls `process_lost` when there is a process again
         self._session.send(OpenSession(self._session.id, epoch=1, first_frame=0, filters=Filters()))
         self._opening = SourceOpening(
             _SOURCE,

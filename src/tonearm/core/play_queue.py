@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.failure import PlayFailure
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 
 SourceId: TypeAlias = int  # 1, 2, 3 … in one player; every try to open a track has its own
@@ -36,9 +37,9 @@ Action: TypeAlias = Open | Drop
 
 @dataclass(frozen=True, slots=True)
 class PlaylistEntry:
-    """`uri` as a track can be given; `title` as the playlist calls it, clean, None when it does not."""
+    """`title` is what the playlist calls the track, clean; None when it does not."""
 
-    uri: str
+    uri: SourceUri
     title: str | None = None
 
 

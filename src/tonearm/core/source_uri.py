@@ -1,98 +1,21 @@
-"""The URIs that a track can be given by: `http`, `https`, `file` and plain paths, in one comparable form.
+"""The URIs of sources: `http`, `https`, `file` and plain paths, parsed once into one comparable form.
 
-Host names of HTTP URIs in one comparable form.
-
-The forms that resolvers and browsers take for the same host (letters in other widths or cases, a trailing dot,
-`0x7f.1` for 127.0.0.1) come out alike, so that a pattern for a host cannot be avoided by writing it differently.
+The forms that resolvers and browsers take for the same host (letters of other widths or cases, a trailing dot,
+`0x7f.1` for 127.0.0.1) come out alike, so that a pattern for a host cannot be evaded by writing it differently.
+Neither `idna` nor `yarl` normalises like this: both leave `0x7f.1` as it is, `idna` refuses `my_host` and removes soft
+hyphens silently, `yarl` accepts symbols that are no letters.
 """
 
 import ipaddress
 import posixpath
 import re
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 from urllib.parse import quote, unquote, unquote_to_bytes
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.track_info import TrackInfo
-
-_MAX_HOST_CHARACTERS: Final = 253
-_MAX_LABEL_CHARACTERS: Final = 63
-_ASCII_LABEL: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
-_IPV4_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
-_IDEOGRAPHIC_FULL_STOPS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
-_DEVIATIONS: Final = "ßς"  # letters of their own in domain names today (UTS 46, non-transitional)
-
-
-def normalise_host(host: str) -> str:
-    """`host` in lower case ASCII: a name without trailing dot, an IPv4 address in four decimal numbers, or an IPv6
-    address, compressed and without brackets. Raises BadRequest for what is none of these."""
-    if host.startswith("["):
-        return _ipv6(host)
-    folded = _fold(host.translate(_IDEOGRAPHIC_FULL_STOPS))
-    name = ".".join(_ascii_label(label, host) for label in folded.removesuffix(".").split("."))
-    if _IPV4_NUMBER.fullmatch(name.rpartition(".")[2]):
-        return _ipv4(name, host)
-    if len(name) > _MAX_HOST_CHARACTERS:
-        raise BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
-    return name
-
-
-def _fold(text: str) -> str:
-    compatible = unicodedata.normalize("NFKC", text)
-    folded = "".join(letter if letter in _DEVIATIONS else letter.casefold() for letter in compatible)
-    return unicodedata.normalize("NFKC", folded)
-
-
-def _ascii_label(label: str, host: str) -> str:
-    if label.isascii():
-        ascii_label = label
-        is_valid = _ASCII_LABEL.fullmatch(label) is not None
-    else:
-        ascii_label = "xn--" + label.encode("punycode").decode("ascii")
-        is_valid = all(letter in "-_" or unicodedata.category(letter)[0] in "LMN" for letter in label)
-    if not is_valid or len(ascii_label) > _MAX_LABEL_CHARACTERS:
-        raise BadRequest(f"The URI's host {host!r} is no valid host name.")
-    return ascii_label
-
-
-def _ipv4(name: str, host: str) -> str:
-    """WHATWG URL, "IPv4 parser": one to four numbers, decimal, octal or hexadecimal; the last fills what is left."""
-    parts = name.split(".")
-    numbers = [_ipv4_number(part, host) for part in parts]
-    last_limit = 256 ** (5 - len(parts)) if len(parts) <= 4 else 0
-    if any(number > 255 for number in numbers[:-1]) or numbers[-1] >= last_limit:
-        raise _invalid_address(host)
-    address = numbers[-1]
-    for position, number in enumerate(numbers[:-1]):
-        address += number << (24 - 8 * position)
-    return str(ipaddress.IPv4Address(address))
-
-
-def _ipv4_number(part: str, host: str) -> int:
-    if not _IPV4_NUMBER.fullmatch(part):
-        raise _invalid_address(host)
-    if part.startswith("0x"):
-        return int(part[2:] or "0", 16)
-    try:
-        return int(part, 8 if part.startswith("0") else 10)
-    except ValueError as error:  # 8 or 9 in an octal number
-        raise _invalid_address(host) from error
-
-
-def _ipv6(host: str) -> str:
-    if not host.endswith("]") or "%" in host:
-        raise _invalid_address(host)
-    try:
-        return ipaddress.IPv6Address(host[1:-1]).compressed
-    except ValueError as error:
-        raise _invalid_address(host) from error
-
-
-def _invalid_address(host: str) -> BadRequest:
-    return BadRequest(f"The URI's host {host!r} is no valid network address.")
-
 
 MAX_URI_CHARACTERS: Final = 4096
 
@@ -100,7 +23,10 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
-_PLAYLIST_ENDINGS: Final = (".m3u", ".pls", ".xspf")
+# Of lists of tracks. `.m3u8` is a playlist's ending, too, but mostly that of a stream (HLS).
+_TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf")
+HLS_ENDING: Final = ".m3u8"
+_PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
@@ -109,15 +35,22 @@ _SAFE_IN_QUERY: Final = _SAFE_IN_PATH + "?"
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # Control characters, halves of surrogate pairs, line and paragraph separators.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_MAX_HOST_CHARACTERS: Final = 253
+_MAX_LABEL_CHARACTERS: Final = 63
+_ASCII_LABEL: Final = re.compile(r"[a-z0-9_-]+", re.ASCII)
+_IPV4_NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+", re.ASCII)
+_IDEOGRAPHIC_FULL_STOPS: Final = str.maketrans({"\u3002": ".", "\uff0e": ".", "\uff61": "."})
+_DEVIATIONS: Final = "ßς"  # letters of their own in domain names today (UTS 46, non-transitional)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceUri:
-    """A URI whose form is right.
+    """A URI whose form is right, and whether the node's policy allows it.
 
-    `given` is what the client wrote. `normalised` is the comparable form, which policy looks at; for `http` it is
-    also what is fetched. `host` (never of a file) is as `normalise_host` makes it, `port` the one to connect to.
+    `given` is the text that was parsed. `normalised` is the comparable form, which policy judges; for `http` it is
+    also what is fetched. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
     `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names.
+    `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it.
     """
 
     kind: Literal["http", "file"]
@@ -126,6 +59,7 @@ class SourceUri:
     path: str
     host: str | None = None
     port: int | None = None
+    is_admitted: bool = field(default=False, compare=False)
 
     @property
     def opened(self) -> str:
@@ -137,16 +71,25 @@ class SourceUri:
         """The normalised URI without query and fragment."""
         return self.normalised if self.kind == "file" else re.split(r"[?#]", self.normalised, maxsplit=1)[0]
 
+    @property
+    def is_https(self) -> bool:
+        return self.normalised.startswith("https:")
+
+    @property
+    def names_track_list(self) -> bool:
+        """Whether the path ends as lists of tracks do. `.m3u8` does not count: mostly it is one stream."""
+        return self.path.lower().endswith(_TRACK_LIST_ENDINGS)
+
     def absolute(self, working_folder: str) -> "SourceUri":
         """A file with a relative path, seen from `working_folder`; anything else is itself."""
         if self.kind != "file" or self.path.startswith("/"):
             return self
         path = _normalise_file_path(posixpath.join(working_folder, self.path))
-        return replace(self, path=path, normalised=_file_uri(path))
+        return replace(self, path=path, normalised=_file_uri(path), is_admitted=False)
 
 
 def parse_source_uri(text: str) -> SourceUri:
-    """The source that `text` names. Raises BadRequest, with a sentence that says why, when it cannot be one."""
+    """Parses what a client, server or playlist wrote. Raises BadRequest, whose message says why it cannot be played."""
     if len(text) > MAX_URI_CHARACTERS:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
@@ -178,18 +121,18 @@ def title_from_uri(uri: SourceUri) -> str:
     return title or uri.given
 
 
-def has_playlist_ending(text: str) -> bool:
-    """Whether a URI or path ends as lists of sources do. `.m3u8` does not count: it is a stream mostly."""
-    return parse_source_uri(text).path.lower().endswith(_PLAYLIST_ENDINGS)
+def has_playlist_ending(name: str) -> bool:
+    """Whether a file's name or a path says that it may be a playlist, of tracks or of a stream's segments."""
+    return name.lower().endswith(_PLAYLIST_ENDINGS)
 
 
 def initial_track_info(uri: SourceUri) -> TrackInfo:
-    """What is known of a source before it was opened."""
+    """The facts about a source that its URI gives, before it is opened."""
     return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=uri.kind)
 
 
 def direct_track_info(text: str) -> TrackInfo:
-    """What a plain absolute URI or path tells, the older form of an encoded track. Raises BadRequest."""
+    """The facts in a plain absolute URI or path, which is the older form of an encoded track. Raises BadRequest."""
     uri = parse_source_uri(text)
     if not posixpath.isabs(uri.path):
         raise BadRequest("The path is not absolute; start it with a slash.")
@@ -290,3 +233,72 @@ def _normalise_file_path(path: str) -> str:
 def _file_uri(path: str) -> str:
     prefix = "file://" if path.startswith("/") else "file:"
     return prefix + quote(path, safe=_SAFE_IN_PATH.replace("%", ""))
+
+
+def normalise_host(host: str) -> str:
+    """`host` in lower case ASCII: a name without trailing dot, an IPv4 address in four decimal numbers, or an IPv6
+    address, compressed and without brackets. Raises BadRequest for what is none of these."""
+    if host.startswith("["):
+        return _ipv6(host)
+    folded = _fold(host.translate(_IDEOGRAPHIC_FULL_STOPS))
+    name = ".".join(_ascii_label(label, host) for label in folded.removesuffix(".").split("."))
+    if _IPV4_NUMBER.fullmatch(name.rpartition(".")[2]):
+        return _ipv4(name, host)
+    if len(name) > _MAX_HOST_CHARACTERS:
+        raise BadRequest(f"A host name has at most {_MAX_HOST_CHARACTERS} characters; this one has {len(name)}.")
+    return name
+
+
+def _fold(text: str) -> str:
+    compatible = unicodedata.normalize("NFKC", text)
+    folded = "".join(letter if letter in _DEVIATIONS else letter.casefold() for letter in compatible)
+    return unicodedata.normalize("NFKC", folded)
+
+
+def _ascii_label(label: str, host: str) -> str:
+    if label.isascii():
+        ascii_label = label
+        is_valid = _ASCII_LABEL.fullmatch(label) is not None
+    else:
+        ascii_label = "xn--" + label.encode("punycode").decode("ascii")
+        is_valid = all(letter in "-_" or unicodedata.category(letter)[0] in "LMN" for letter in label)
+    if not is_valid or len(ascii_label) > _MAX_LABEL_CHARACTERS:
+        raise BadRequest(f"The URI's host {host!r} is no valid host name.")
+    return ascii_label
+
+
+def _ipv4(name: str, host: str) -> str:
+    """WHATWG URL, "IPv4 parser": one to four numbers, decimal, octal or hexadecimal; the last fills what is left."""
+    parts = name.split(".")
+    numbers = [_ipv4_number(part, host) for part in parts]
+    last_limit = 256 ** (5 - len(parts)) if len(parts) <= 4 else 0
+    if any(number > 255 for number in numbers[:-1]) or numbers[-1] >= last_limit:
+        raise _invalid_address(host)
+    address = numbers[-1]
+    for position, number in enumerate(numbers[:-1]):
+        address += number << (24 - 8 * position)
+    return str(ipaddress.IPv4Address(address))
+
+
+def _ipv4_number(part: str, host: str) -> int:
+    if not _IPV4_NUMBER.fullmatch(part):
+        raise _invalid_address(host)
+    if part.startswith("0x"):
+        return int(part[2:] or "0", 16)
+    try:
+        return int(part, 8 if part.startswith("0") else 10)
+    except ValueError as error:  # 8 or 9 in an octal number
+        raise _invalid_address(host) from error
+
+
+def _ipv6(host: str) -> str:
+    if not host.endswith("]") or "%" in host:
+        raise _invalid_address(host)
+    try:
+        return ipaddress.IPv6Address(host[1:-1]).compressed
+    except ValueError as error:
+        raise _invalid_address(host) from error
+
+
+def _invalid_address(host: str) -> BadRequest:
+    return BadRequest(f"The URI's host {host!r} is no valid network address.")

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.json_value import Json
-from tonearm.core.track import Track
+from tonearm.core.track import track_out
 from tonearm.core.track_codec import decode_track
 from tonearm.server.bodies import read_json
 from tonearm.server.errors import BodyTooLarge
@@ -88,7 +88,7 @@ def identifiers_of(body: Json) -> list[str]:
 
 
 def _decode(encoded: str) -> bytes:
-    return encode_json(Track("", decode_track(encoded), {}, encoded).as_json({}))
+    return encode_json(track_out(encoded, decode_track(encoded), {}))
 
 
 class TrackRoutes:

@@ -1,21 +1,30 @@
-"""Opening local files by descriptor, within the folders that the configuration permits."""
+"""Local files: opened by descriptor, within the folders that the configuration permits."""
 
+import contextlib
+import errno
 import functools
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from typing import Final
 
-from tonearm.core.byte_source import LocalFile
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import OpenedSource, SourceReader
+from tonearm.core.source_uri import SourceUri
 from tonearm.sources.detached_threads import DetachedThreads
 
 _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _LOOK_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_OPENING_AT_MOST: Final = 32
+_MAX_OPENING: Final = 32
+_MAX_READING: Final = 32
 _ALLOW_HINT: Final = "To allow it add its folder to sources.files."
+_OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
+OUT_OF_DESCRIPTORS_HINT: Final = (
+    "The node has as many files and connections open as the system lets it; raise that limit (ulimit -n)."
+)
 
 
 class FileRefusedError(Exception):
@@ -29,14 +38,15 @@ class FileRefusedError(Exception):
 class FileOpener:
     """Opens regular files.
 
-    `permitted` is True for all files, False for none, or the folders in which, and below which, files may be
-    opened. Outside of these folders a missing file and a forbidden one get the same answer.
+    `permitted` is True for all files, False for none, or the folders in and below which files may be opened. Outside
+    of these folders a missing file and a forbidden one get the same answer.
     """
 
     def __init__(self, permitted: bool | Sequence[str]) -> None:
         self._permitted = permitted if isinstance(permitted, bool) else True
-        self._threads = DetachedThreads(_OPENING_AT_MOST)
-        # As written and as resolved: a root may itself be reached by a symbolic link.
+        self._opening_threads = DetachedThreads(_MAX_OPENING)
+        self._reading_threads = DetachedThreads(_MAX_READING)
+        # As written and as resolved: a permitted folder may itself be reached by a symbolic link.
         self._roots: tuple[str, ...] | None = None
         self._real_roots: tuple[str, ...] = ()
         if not isinstance(permitted, bool):
@@ -44,7 +54,7 @@ class FileOpener:
             self._real_roots = tuple(os.path.realpath(root) for root in permitted)
 
     def check(self, path: str) -> None:
-        """Raises `FileRefusedError` for what the path's text alone forbids; touches no disk."""
+        """Raises `FileRefusedError` when the path's text is reason enough; touches no disk."""
         if not self._permitted:
             raise FileRefusedError("Local files are not allowed on this node (sources.files).")
         text = os.path.abspath(path)
@@ -53,17 +63,25 @@ class FileOpener:
         if self._roots is not None and not _is_below(text, (*self._roots, *self._real_roots)):
             raise FileRefusedError("The file is outside of the folders that this node may read (sources.files).")
 
-    async def open(self, path: str) -> LocalFile:
-        """Opens `path` in a thread, so that a slow disk holds nobody else. Raises `PlayError`."""
+    async def open(self, uri: SourceUri) -> OpenedSource:
+        """Opens the file in a thread, so that a slow disk delays only this source. Raises `PlayError`."""
+        assert uri.is_admitted, "policy was not asked"
         try:
-            self.check(path)
+            self.check(uri.path)
+            descriptor, size_bytes = await self._opening_threads.run(
+                functools.partial(self._open_now, uri.path), discard=lambda opened: os.close(opened[0])
+            )
         except FileRefusedError as error:
             raise _refused(error.message) from error
-        return await self._threads.run(
-            functools.partial(self._open_now, path), discard=lambda file: os.close(file.descriptor)
+        except OSError as error:
+            raise _not_opened(error) from error
+        reader = FileReader(descriptor, self._reading_threads)
+        return OpenedSource(
+            uri=uri, reader=reader, name=os.path.basename(uri.path), size_bytes=size_bytes, is_seekable=True
         )
 
-    def _open_now(self, path: str) -> LocalFile:
+    def _open_now(self, path: str) -> tuple[int, int]:
+        """The descriptor and the size in bytes. Raises `PlayError`."""
         try:
             looked = os.open(path, _LOOK_FLAGS)
         except (OSError, ValueError) as error:
@@ -72,7 +90,7 @@ class FileOpener:
             raise _not_opened(error) from error
         try:
             handle = f"/proc/self/fd/{looked}"
-            # The descriptor is judged, not the path, which may mean something else by now.
+            # The descriptor is judged: the path may mean another file by now.
             if not self._is_inside(os.readlink(handle)):
                 raise self._outside()
             facts = os.fstat(looked)
@@ -82,10 +100,9 @@ class FileOpener:
                 failure = PlayFailure(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
                 raise PlayError(failure)
             try:
-                descriptor = os.open(handle, _READ_FLAGS)
+                return os.open(handle, _READ_FLAGS), facts.st_size
             except OSError as error:
                 raise _not_opened(error) from error
-            return LocalFile(descriptor, facts.st_size, os.path.basename(path))
         finally:
             os.close(looked)
 
@@ -98,6 +115,52 @@ class FileOpener:
         if self._roots is None:
             return _refused("Files of the system's own folders cannot be played.")
         return _refused("The file is outside of the folders that this node may read (sources.files).")
+
+
+class FileReader(SourceReader):
+    """Owns the descriptor of an opened file, and reads it in threads when the node itself needs the bytes."""
+
+    def __init__(self, descriptor: int, threads: DetachedThreads) -> None:
+        self._descriptor: int | None = descriptor
+        self._lock = threading.Lock()  # held for no longer than a `dup` or `close` takes
+        self._threads = threads
+
+    def take_descriptor(self) -> int | None:
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+        return descriptor
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        try:
+            return await self._threads.run(functools.partial(self._read_now, offset, max_bytes))
+        except OSError as error:
+            message = f"Reading the file failed: {error.strerror}."
+            hint = hint_for(error, "Check the disk and the file.")
+            raise PlayError(PlayFailure(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint)) from error
+
+    async def close(self) -> None:
+        descriptor = self.take_descriptor()
+        if descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def _read_now(self, offset: int, max_bytes: int) -> bytes:
+        with self._lock:
+            if self._descriptor is None:
+                raise OSError(errno.EBADF, "it was closed")
+            # The thread reads from a descriptor of its own: the other one may be closed during the read, and its number
+            # become that of another file.
+            descriptor = os.dup(self._descriptor)
+        try:
+            return os.pread(descriptor, max_bytes, offset)
+        finally:
+            os.close(descriptor)
+
+
+def hint_for(error: BaseException, otherwise: str) -> str:
+    """What to do about an error of the system."""
+    is_out_of_descriptors = isinstance(error, OSError) and error.errno in _OUT_OF_DESCRIPTORS
+    return OUT_OF_DESCRIPTORS_HINT if is_out_of_descriptors else otherwise
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:
@@ -121,4 +184,4 @@ def _not_opened(error: OSError | ValueError) -> PlayError:
     if isinstance(error, PermissionError):
         return _unreadable("The node may not read the file.", "Give the node's user the right to read it.")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return _unreadable(f"The file cannot be opened: {reason}.", "Check the path, seen from the node.")
+    return _unreadable(f"The file cannot be opened: {reason}.", hint_for(error, "Check the path, seen from the node."))

@@ -1,33 +1,57 @@
-"""From a URI to something that can be read."""
+"""From a URI to an opened source: policy, files, HTTP, pages and playlists put together."""
 
 import asyncio
+import contextlib
+import logging
 import os
 from collections.abc import Iterable
+from typing import Final
 
-from tonearm.core.byte_source import ByteSource, LocalFile
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.failure import PlayError
-from tonearm.core.play_queue import Playlist
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.play_queue import Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
+from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
+from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.client import HttpClient, LinkHeaders
 from tonearm.sources.http.errors import admission_error
-from tonearm.sources.http.file import HttpSource
 from tonearm.sources.http.opening import open_http
-from tonearm.sources.linked_files import LinkedFiles
 from tonearm.sources.local_file import FileOpener, FileRefusedError
-from tonearm.sources.playlist_opening import PlaylistOpening
+from tonearm.sources.playlist import (
+    HEAD_BYTES,
+    MAX_ENTRIES,
+    Body,
+    Listed,
+    ReaderBody,
+    decode,
+    is_hls,
+    linked_uri,
+    looks_like_playlist,
+    may_be_playlist,
+    nothing_to_play,
+    parse_listing,
+    read_playlist,
+)
 from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
+
+# Little, so that a source that turns out to be no playlist still holds it for the decoder.
+_LOOK_BYTES: Final = 16 * 1024
+_MAX_LOGGED_CHARACTERS: Final = 200
+
+log = logging.getLogger(__name__)
 
 
 class SourceOpener:
     """Judges and opens URIs. One for the whole node; use it on one event loop and `close` it there.
 
-    `private_networks` tells whether addresses outside the open internet may be dialled; `own_addresses` are host
-    and port of the node's listening sockets. Which files may be read is the policy's `files`. With `resolver`
-    settings, pages are opened as the links behind them.
+    `private_networks` permits dialling addresses outside the open internet; `own_addresses` are host and port of the
+    node's listening sockets. The policy's `files` says which files may be read. With `resolver` settings, pages are
+    opened as the links behind them.
     """
 
     def __init__(
@@ -44,7 +68,6 @@ class SourceOpener:
         self._files = FileOpener(policy.files if isinstance(policy.files, tuple) else policy.allows_files)
         self._guard = AddressGuard(private_networks=private_networks, own_addresses=own_addresses)
         self._client = HttpClient(self._guard, self._admit, self._settings)
-        self._playlists = PlaylistOpening(self._link, self.check, self._settings)
         self._resolver: PageResolver | None = None
         self._pages: PageOpening | None = None
         if resolver is not None:
@@ -53,87 +76,138 @@ class SourceOpener:
             self._pages = PageOpening(self._resolver, self._fetch)
 
     async def start(self) -> None:
-        """Sees whether the resolver can work. Raises `ResolverSetupError`."""
+        """Checks that the resolver works. Raises `ResolverSetupError`."""
         if self._resolver is not None:
             await self._resolver.start()
 
     def add_own_address(self, host: str, port: int) -> None:
-        """Tells of a listening socket whose port was chosen only when it was bound."""
+        """Adds a listening socket whose port was chosen only when it was bound."""
         self._guard.add_own_address(host, port)
 
-    def check(self, uri: str) -> None:
-        """Form and policy, without touching network or disk.
+    def admit(self, uri: SourceUri) -> SourceUri:
+        """`uri`, a file's as an absolute path, once its form, policy and written address allow it.
 
-        Raises `BadRequest`, `SourceBlocked` or `SourceRefused`.
+        Touches neither network nor disk. Raises `SourceBlocked` or `SourceRefused`.
         """
-        source_uri = self._admit(uri)
+        admitted = self._admit(uri)
         try:
-            if source_uri.host is not None and source_uri.port is not None:
-                self._guard.check_host(source_uri.host, source_uri.port)
+            if admitted.host is not None and admitted.port is not None:
+                self._guard.check_host(admitted.host, admitted.port)
             else:
-                self._files.check(source_uri.path)
+                self._files.check(admitted.path)
         except AddressRefusedError as error:
             raise SourceRefused(f"{error.message} {error.hint}") from error
         except FileRefusedError as error:
             raise SourceRefused(error.message) from error
+        return admitted
 
-    async def open(self, uri: str) -> LocalFile | ByteSource | Playlist:
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
         """Opens `uri`; what comes back belongs to the caller, who closes it. Raises `PlayError`."""
-        try:
-            source_uri = self._admit(uri)
-        except RequestError as error:
-            raise admission_error(error) from error
-        if source_uri.kind == "file":
-            file = await self._files.open(source_uri.path)
-            return await self._playlists.look_into_file(file, source_uri)
+        if not uri.is_admitted:
+            try:
+                uri = self._admit(uri)
+            except RequestError as error:
+                raise admission_error(error) from error
+        if uri.kind == "file":
+            return await self._expand(await self._files.open(uri), None)
         if self._pages is not None:
-            return await self._pages.open(source_uri)
-        return await self._fetch(source_uri)
+            return await self._pages.open(uri)
+        return await self._fetch(uri)
 
-    async def playlist(self, uri: str) -> Playlist | None:
+    async def playlist(self, uri: SourceUri) -> Playlist | None:
         """The entries of the playlist at `uri`; None when it is none, or cannot be had in `playlist_limit_s`."""
         try:
             async with asyncio.timeout(self._settings.playlist_limit_s):
                 opened = await self.open(uri)
         except (PlayError, TimeoutError):
             return None
-        if isinstance(opened, LocalFile):
-            os.close(opened.descriptor)
-        elif not isinstance(opened, Playlist):
-            await opened.close()
-        return opened if isinstance(opened, Playlist) else None
+        if isinstance(opened, Playlist):
+            return opened
+        await opened.close()
+        return None
 
     @property
     def resolves_pages(self) -> bool:
         return self._pages is not None
 
-    async def direct_uri(self, uri: str) -> str:
+    async def direct_uri(self, uri: SourceUri) -> str:
         """What `open` would really open: the link behind a page, else `uri` in its normal form.
 
-        Raises `PlayError`, and the classes that `check` raises.
+        Raises `PlayError`, and what `admit` raises.
         """
-        self.check(uri)
-        source_uri = self._admit(uri)
-        if self._pages is None or source_uri.kind == "file":
-            return source_uri.opened
-        link = (await self._pages.link_of(source_uri)).opened
-        self.check(link)
-        return link
+        uri = self.admit(uri)
+        if self._pages is None or uri.kind == "file":
+            return uri.opened
+        return self.admit(await self._pages.link_of(uri)).opened
 
     async def close(self) -> None:
-        """Closes the HTTP client and ends the resolver's processes. Sources that are still open break off."""
+        """Closes the HTTP client and ends the resolver's processes. Sources that are still open lose their bytes."""
         if self._resolver is not None:
             await self._resolver.close()
         await self._client.close()
 
-    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> ByteSource | Playlist:
-        source = await open_http(self._client, uri.normalised, self._settings, link_headers)
-        return await self._playlists.look_into(source, link_headers) if isinstance(source, HttpSource) else source
+    def _admit(self, uri: SourceUri) -> SourceUri:
+        return self._policy.admit(uri.absolute(os.getcwd()))
 
-    def _link(self, link_headers: LinkHeaders | None) -> LinkedFiles:
-        return LinkedFiles(self._client, self._files, self._admit, self._settings, link_headers)
+    async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:
+        source = await open_http(self._client, uri, self._settings, link_headers)
+        return source if source.is_live else await self._expand(source, link_headers)
 
-    def _admit(self, uri: str) -> SourceUri:
-        source_uri = parse_source_uri(uri).absolute(os.getcwd())
-        self._policy.check(source_uri)
-        return source_uri
+    async def _expand(self, source: OpenedSource, link_headers: LinkHeaders | None) -> OpenedSource | Playlist:
+        """What a playlist stands for, a stream or a list of tracks; `source` itself when it is no playlist.
+
+        A source that is not returned is closed. A file is looked into only when its name says that it is a playlist.
+        Raises `PlayError`.
+        """
+        if source.uri.kind == "file":
+            is_worth_a_look = has_playlist_ending(source.name)
+        else:
+            is_worth_a_look = may_be_playlist(source.name, source.content_type)
+        if not is_worth_a_look:
+            return source
+        is_kept = False
+        try:
+            body = ReaderBody(source.reader, read_bytes=_LOOK_BYTES)
+            head = await self._head(body)
+            if head is None or not looks_like_playlist(head, source.name, source.content_type):
+                is_kept = True
+                return source
+            data = head + await read_playlist(body, self._settings)
+        finally:
+            if not is_kept:
+                await source.close()
+        if is_hls(decode(data)):
+            files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
+            return await open_hls(files, PlaylistFile(data, source.uri, Version()))
+        # In a thread: to judge hundreds of entries takes some ms.
+        return await asyncio.to_thread(self._track_list, data, source.uri)
+
+    async def _head(self, body: Body) -> bytes | None:
+        """The first bytes; None when they cannot be read, which the decoder will find out, too, and report."""
+        head = b""
+        with contextlib.suppress(PlayError, TimeoutError):
+            async with asyncio.timeout(self._settings.headers_timeout_s):
+                while len(head) < HEAD_BYTES and (part := await body.read()):
+                    head += part
+            return head
+        return None
+
+    def _track_list(self, data: bytes, playlist: SourceUri) -> Playlist:
+        listing = parse_listing(data)
+        entries: list[PlaylistEntry] = []
+        for listed in listing.entries:
+            try:
+                entries.append(self._entry(playlist, listed))
+            except (RequestError, PlayError) as error:
+                reason = error.message if isinstance(error, RequestError) else error.failure.message
+                entry = text_for_logs(listed.reference)[:_MAX_LOGGED_CHARACTERS]
+                log.warning("an entry of a playlist is left out: %s: %s", entry, text_for_logs(reason))
+        if listing.count > MAX_ENTRIES:
+            log.warning("only the first %d of a playlist's %d entries are taken", MAX_ENTRIES, listing.count)
+        if not entries:
+            raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
+        return Playlist(tuple(entries))
+
+    def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
+        text = linked_uri(playlist, listed.reference, is_uri=listed.is_uri)
+        return PlaylistEntry(self.admit(parse_source_uri(text)), listed.title)

@@ -1,60 +1,30 @@
-"""M3U, PLS and XSPF: the references in a playlist, in order, as they are written.
+"""Playlist files (M3U, PLS, XSPF): recognised, read whole, parsed into entries, and where the entries lead.
 
-Where the entries of a playlist lead, seen from the playlist.
-
-What a playlist is by its first bytes, and its text.
+An HLS playlist is recognised here, too; `sources.hls` reads it.
 """
 
+import asyncio
 import posixpath
 import re
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import unquote, urljoin
 from xml.parsers import expat
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.source_uri import SourceUri
-from tonearm.sources import playlist_errors
-from tonearm.sources.hls.playlist import is_hls
-
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
-_NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
-
-
-def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
-    """The URI or path that `reference` in the playlist at `playlist` means. Its form and policy are not judged here.
-
-    `is_uri`: relative references are percent-encoded, as in HLS and XSPF; else they are plain in local playlists.
-    Raises `PlayError` for one that leads from the network to this machine, `BadRequest` for one that is no URI.
-    """
-    reference = reference.strip()
-    if _NETWORK.match(reference):
-        return reference
-    if playlist.kind == "http":
-        if _SCHEME.match(reference):
-            raise playlist_errors.leads_to_file()
-        try:
-            joined = urljoin(playlist.normalised, reference)
-        except ValueError as error:
-            raise BadRequest("The playlist's entry cannot be read as a URI.") from error
-        if not _NETWORK.match(joined):
-            raise playlist_errors.leads_to_file()
-        return joined
-    if _SCHEME.match(reference):
-        return reference
-    path = unquote(reference, errors="surrogateescape") if is_uri else reference
-    return posixpath.join(posixpath.dirname(playlist.path), path)
-
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import SourceReader
+from tonearm.core.source_uri import HLS_ENDING, SourceUri, has_playlist_ending
+from tonearm.sources.fetch_settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
 # Enough to see what something is.
 HEAD_BYTES: Final = 1024
 
-# As names end, in lower case.
-HLS_ENDING: Final = ".m3u8"
+_READ_BYTES: Final = 64 * 1024
+
 _M3U_ENDINGS: Final = (".m3u", HLS_ENDING)
-_ENDINGS: Final = (*_M3U_ENDINGS, ".pls", ".xspf")
 
 _M3U_TYPES: Final = frozenset(
     {
@@ -68,6 +38,13 @@ _MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
 
+MAX_ENTRIES: Final = 500
+_MAX_TITLE_CHARACTERS: Final = 1000
+_PLS_LINE: Final = re.compile(r"(file|title)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
+_NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
+
 
 class PlaylistKind(Enum):
     HLS = auto()
@@ -76,13 +53,8 @@ class PlaylistKind(Enum):
     XSPF = auto()
 
 
-def has_playlist_ending(name: str) -> bool:
-    """Whether a file's name says that it may be a playlist."""
-    return name.lower().endswith(_ENDINGS)
-
-
 def may_be_playlist(name: str, content_type: str | None) -> bool:
-    """Whether it is worth a look at the content: what a server calls sound or pictures is believed."""
+    """Whether a look at the content is worth it: a server that says audio, video or image is believed."""
     media_type = _media_type(content_type)
     if has_playlist_ending(name) or media_type in _PLAYLIST_TYPES:
         return True
@@ -90,7 +62,7 @@ def may_be_playlist(name: str, content_type: str | None) -> bool:
 
 
 def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> bool:
-    """By the first bytes; what has no sign of its own in them is M3U when its name or type says so."""
+    """By the first bytes; M3U may have no sign of its own there, then its name or type decides."""
     if _NOT_IN_TEXT & frozenset(head.removeprefix(_UTF8_BOM)):
         return False
     text = decode(head).lower()
@@ -101,7 +73,7 @@ def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> boo
 
 
 def kind_of(text: str) -> PlaylistKind:
-    """What a text is that looked like a playlist."""
+    """The kind of a text that looks like a playlist."""
     start = text[:HEAD_BYTES].lower()
     if start.startswith("[playlist]"):
         return PlaylistKind.PLS
@@ -110,8 +82,13 @@ def kind_of(text: str) -> PlaylistKind:
     return PlaylistKind.HLS if is_hls(text) else PlaylistKind.M3U
 
 
+def is_hls(text: str) -> bool:
+    """Whether a playlist's text is HLS, and not the M3U that HLS is written in."""
+    return text.startswith("#EXTM3U") and any(line.startswith("#EXT-X-") for line in text.splitlines())
+
+
 def decode(data: bytes) -> str:
-    """UTF-8 with or without its mark, else Latin-1 (of which no byte is wrong); without blanks at its start."""
+    """UTF-8 with or without a byte order mark, else Latin-1, which has every byte; without blanks at its start."""
     data = data.removeprefix(_UTF8_BOM)
     try:
         text = data.decode("utf-8")
@@ -121,7 +98,7 @@ def decode(data: bytes) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Only at real line ends: titles hold characters at which `splitlines` would divide."""
+    """Splits at CR and LF only: titles hold other characters at which `splitlines` splits."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -129,14 +106,63 @@ def _media_type(content_type: str | None) -> str:
     return (content_type or "").partition(";")[0].strip().lower()
 
 
-MAX_ENTRIES: Final = 500
-_MAX_TITLE_CHARACTERS: Final = 1000
-_PLS_LINE: Final = re.compile(r"(file|title)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
+class Body(Protocol):
+    """Bytes that come in order."""
+
+    async def read(self) -> bytes:
+        """The next bytes; `b""` at the end. Raises `PlayError`."""
+        ...
+
+    async def close(self) -> None:
+        """Gives up what is left. May be called more than once."""
+        ...
+
+
+class ReaderBody:
+    """A `Body` of what a reader has from `start` on, all of it or `length` bytes, read in pieces of `read_bytes`."""
+
+    def __init__(
+        self, reader: SourceReader, start: int = 0, length: int | None = None, *, read_bytes: int = _READ_BYTES
+    ) -> None:
+        self._reader = reader
+        self._read_bytes = read_bytes
+        self._offset = start
+        self._end = None if length is None else start + length
+
+    async def read(self) -> bytes:
+        max_bytes = self._read_bytes if self._end is None else min(self._read_bytes, self._end - self._offset)
+        if max_bytes <= 0:
+            return b""
+        data = await self._reader.read_at(self._offset, max_bytes)
+        self._offset += len(data)
+        return data
+
+    async def close(self) -> None:
+        await self._reader.close()
+
+
+async def read_playlist(body: Body, settings: FetchSettings) -> bytes:
+    """The rest of a playlist's bytes. Raises `PlayError`, also when they are too many or come too slowly."""
+    limit_s = settings.headers_timeout_s + settings.stall_timeout_s
+    parts: list[bytes] = []
+    size_bytes = 0
+    try:
+        async with asyncio.timeout(limit_s):
+            while part := await body.read():
+                parts.append(part)
+                size_bytes += len(part)
+                if size_bytes > MAX_PLAYLIST_BYTES:
+                    raise too_large(f"it has more than {MAX_PLAYLIST_BYTES // 1024} KiB")
+    except TimeoutError as error:
+        message = f"The playlist did not arrive within {limit_s:g} seconds."
+        hint = "Try again later, or check the server it comes from."
+        raise playlist_error(FailureCode.TIMEOUT, message, hint) from error
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`is_uri`: a relative reference is percent-encoded."""
+    """An entry as it is written. `is_uri`: a relative reference is percent-encoded."""
 
     reference: str
     title: str | None = None
@@ -145,7 +171,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The first `MAX_ENTRIES` of a playlist, and how many there are."""
+    """The entries of a playlist: the first `MAX_ENTRIES`, and how many there are."""
 
     entries: tuple[Listed, ...]
     count: int
@@ -220,7 +246,7 @@ class _Xspf:
         try:
             parser.Parse(data.lstrip(), True)
         except (expat.ExpatError, LookupError, ValueError) as error:
-            raise playlist_errors.damaged("its XML is wrong") from error
+            raise damaged("its XML is wrong") from error
         return self._found
 
     def _start(self, name: str, _attributes: object) -> None:
@@ -243,10 +269,59 @@ class _Xspf:
 
 
 def _refuse_doctype(*_: object) -> None:
-    raise playlist_errors.damaged("it declares a document type, which playlists do not need")
+    raise damaged("it declares a document type, which playlists do not need")
 
 
 def _clean(text: str) -> str | None:
     """A title fit for JSON and display; None for nothing."""
     visible = "".join(character if character.isprintable() else " " for character in text)
     return visible.strip()[:_MAX_TITLE_CHARACTERS].strip() or None
+
+
+def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:
+    """The URI or path that `reference` means in the playlist at `playlist`, as text that is to be parsed and judged.
+
+    `is_uri`: relative references are percent-encoded, as in HLS and XSPF; else they are plain paths in local playlists.
+    Raises `PlayError` for one that leads from the network to this machine, `BadRequest` for one that is no URI.
+    """
+    reference = reference.strip()
+    if _NETWORK.match(reference):
+        return reference
+    if playlist.kind == "http":
+        if _SCHEME.match(reference):
+            raise _leads_to_file()
+        try:
+            joined = urljoin(playlist.normalised, reference)
+        except ValueError as error:
+            raise BadRequest("The playlist's entry cannot be read as a URI.") from error
+        if not _NETWORK.match(joined):
+            raise _leads_to_file()
+        return joined
+    if _SCHEME.match(reference):
+        return reference
+    path = unquote(reference, errors="surrogateescape") if is_uri else reference
+    return posixpath.join(posixpath.dirname(playlist.path), path)
+
+
+def playlist_error(code: FailureCode, message: str, hint: str) -> PlayError:
+    return PlayError(PlayFailure(code, Stage.READ, message, hint))
+
+
+def too_large(reason: str) -> PlayError:
+    hint = "Give a smaller playlist, or its entries."
+    return playlist_error(FailureCode.LIMIT_EXCEEDED, f"The playlist was refused: {reason}.", hint)
+
+
+def damaged(reason: str) -> PlayError:
+    message = f"The playlist cannot be read: {reason}."
+    return playlist_error(FailureCode.CORRUPT, message, "The playlist has to be mended.")
+
+
+def nothing_to_play(reason: str) -> PlayError:
+    hint = "Check the playlist; the node's log says what it refused."
+    return playlist_error(FailureCode.EMPTY, f"The playlist {reason}.", hint)
+
+
+def _leads_to_file() -> PlayError:
+    message = "A playlist from the network must not lead to anything but http and https."
+    return playlist_error(FailureCode.SOURCE_REFUSED, message, "Put http or https URIs into the playlist.")

@@ -1,24 +1,143 @@
-"""A bounded run of a file's bytes in memory.
+"""Reading ahead: a task fills a bounded window of a source's bytes, and one reader takes them out of it.
 
-How often a broken transfer may be taken up again.
+Remote files, internet radio and HLS streams differ in how they fill it, and when a lost transfer is retried.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from tonearm.core.failure import PlayError
+from tonearm.sources.http.errors import read_error
 
 WINDOW_S: Final = 60.0
+# Chunks below this are joined, so that a server that drips single bytes cannot make a million objects.
+JOIN_BELOW_BYTES: Final = 4096
+
+
+class ReadAhead:
+    """Runs `fill`, which appends bytes and waits for room, and serves `read_at` from what it appended.
+
+    `fill` returns at the end of the source and raises `PlayError` when it cannot go on; either reaches the reader after
+    the bytes before it. `host` is the server's name for messages. Offsets are those of the source.
+    """
+
+    def __init__(
+        self,
+        fill: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        host: str,
+        offset: int = 0,
+        behind_bytes: int,
+        ahead_bytes: int,
+    ) -> None:
+        self._host = host
+        self._window = ReadWindow(offset, behind_bytes=behind_bytes, ahead_bytes=ahead_bytes)
+        self._part_start = offset
+        self._part_ends: deque[int] = deque()
+        self._arrived = asyncio.Event()
+        self._room = asyncio.Event()
+        self._failure: PlayError | None = None
+        self._is_complete = False
+        self._filling = asyncio.create_task(self._run(fill))
+
+    # For the reader
+
+    @property
+    def start(self) -> int:
+        """The lowest offset that is held."""
+        return self._window.start
+
+    @property
+    def end(self) -> int:
+        """The offset after the last byte that has arrived."""
+        return self._window.end
+
+    @property
+    def position(self) -> int:
+        """The offset where the next read is expected."""
+        return self._window.position
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        """Up to `max_bytes` from `offset`, not below `start`; `b""` once at the end of a part, and always at the end.
+
+        Raises `PlayError` when `fill` failed, after what was appended before, or when this is closed.
+        """
+        self._window.move_to(offset)
+        self._room.set()
+        while True:
+            if self._part_ends and offset == self._part_ends[0]:
+                self._part_ends.popleft()
+                return b""
+            data = self._window.take(min(max_bytes, self._part_ends[0] - offset) if self._part_ends else max_bytes)
+            if data:
+                self._room.set()
+                return data
+            if self._failure is not None:
+                raise self._failure
+            if self._is_complete:
+                return b""
+            if self._filling.done():
+                self._filling.result()  # raises an error that `fill` did not foresee
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def hold_ahead(self, ahead_bytes: int) -> None:
+        """Changes how much may be held in front of the reading position."""
+        self._window.hold_ahead(ahead_bytes)
+        self._room.set()
+
+    async def close(self) -> None:
+        """Cancels `fill`. A waiting `read_at` raises `PlayError`."""
+        self._failure = self._failure or read_error(ConnectionAbortedError(), self._host)
+        self._arrived.set()
+        self._filling.cancel()
+        await asyncio.wait((self._filling,))
+
+    # For `fill`
+
+    @property
+    def is_full(self) -> bool:
+        return self._window.is_full
+
+    async def wait_for_room(self) -> None:
+        while self._window.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def append(self, data: bytes) -> None:
+        """Adds the bytes that follow `end`."""
+        if data:
+            self._window.append(data)
+            self._arrived.set()
+
+    def end_part(self) -> None:
+        """Ends a part at `end`, unless it is empty."""
+        if self._window.end > self._part_start:
+            self._part_start = self._window.end
+            self._part_ends.append(self._window.end)
+            self._arrived.set()
+
+    async def _run(self, fill: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await fill()
+            self._is_complete = True
+        except PlayError as error:
+            self._failure = error
+        finally:
+            self._arrived.set()
 
 
 class RetryBudget:
-    """At most `len(delays_s)` tries in any minute, each after a longer delay than the one before."""
+    """At most `len(delays_s)` retries in any minute, each after the next delay."""
 
     def __init__(self, delays_s: Sequence[float]) -> None:
         self._delays_s = tuple(delays_s)
         self._tries_at_s: deque[float] = deque()
 
     def next_delay_s(self, now_s: float) -> float | None:
-        """Seconds to wait before the next try, which is counted at `now_s`; None when all are used up."""
+        """Seconds to wait before the next retry, which counts from `now_s` on; None when none is left."""
         while self._tries_at_s and now_s - self._tries_at_s[0] >= WINDOW_S:
             self._tries_at_s.popleft()
         if len(self._tries_at_s) >= len(self._delays_s):
@@ -27,16 +146,19 @@ class RetryBudget:
         self._tries_at_s.append(now_s)
         return delay_s
 
-
-# Chunks below this are joined, so that a server that drips single bytes cannot make a million objects.
-JOIN_BELOW_BYTES: Final = 4096
+    async def wait(self) -> bool:
+        """Waits until the next retry is due; False at once when none is left."""
+        delay_s = self.next_delay_s(asyncio.get_running_loop().time())
+        if delay_s is None:
+            return False
+        await asyncio.sleep(delay_s)
+        return True
 
 
 class ReadWindow:
-    """The bytes from a little behind the reading position up to `ahead_bytes` in front of it.
+    """The bytes from `behind_bytes` behind the reading position up to `ahead_bytes` in front of it.
 
-    Offsets are those of the file. `position` is where the reader wants to go on; it may lie beyond `end`,
-    then what arrives before it is dropped.
+    `position` is the offset of the next read. It may lie beyond `end`: what arrives before it is dropped then.
     """
 
     def __init__(self, offset: int, *, behind_bytes: int, ahead_bytes: int) -> None:

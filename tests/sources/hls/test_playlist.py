@@ -7,7 +7,8 @@ import pytest
 
 from tests.support.hls import media_playlist
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, Piece, best_audio, is_hls, parse_hls
+from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, Piece, best_audio, parse_hls
+from tonearm.sources.playlist import is_hls
 
 AAC, HE_AAC, AC3, VIDEO = "mp4a.40.2", "mp4a.40.5", "ac-3", "avc1.64001f"
 

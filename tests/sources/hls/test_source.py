@@ -25,8 +25,8 @@ from tests.support.hls import (
 from tests.support.media_files import UnseekableReader, decode_rest, loudest_hz
 from tests.support.media_server import Answer, Canary, MediaServer, in_turn, media, redirect, stall, status
 from tonearm.config.patterns import compile_pattern
-from tonearm.core.byte_source import ByteSource, MeasuredSource
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.core.opened_source import OpenedSource
 from tonearm.decoding.worker.media import open_media
 from tonearm.sources.fetch_settings import FetchSettings
 
@@ -40,7 +40,7 @@ async def server() -> AsyncIterator[MediaServer]:
         yield server
 
 
-async def parts_of(source: ByteSource, offset: int = 0) -> list[bytes]:
+async def parts_of(source: OpenedSource, offset: int = 0) -> list[bytes]:
     """What is read up to each end of a part; two ends in a row are the end of the whole."""
     parts: list[bytes] = []
     while True:
@@ -85,7 +85,6 @@ class TestWholeStreams:
         made = cut(SOUND, 6)
         uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
         async with opened(uri) as source:
-            assert isinstance(source, MeasuredSource)
             assert (source.is_live, source.is_seekable, source.size_bytes, source.length_ms) == (
                 False,
                 False,
@@ -147,17 +146,17 @@ class TestWholeStreams:
         names = serve_pieces(server)
         server.serve("/hls/2.ts", status(404))
         async with opened(serve_text(server, "/hls/index.m3u8", media_playlist(names))) as source:
-            assert len(await source.read_at(0, 1)) == 1
+            assert len(await source.reader.read_at(0, 1)) == 1
             with pytest.raises(PlayError) as caught:
                 await read_all(source, 1)
             assert caught.value.failure.http_status == 404
-            assert await source.read_at(9_999, 10) == PIECES[1][:1]
+            assert await source.reader.read_at(9_999, 10) == PIECES[1][:1]
 
     async def test_only_a_little_is_held_in_memory(self, server: MediaServer) -> None:
         pieces = [bytes([number]) * 2_000_000 for number in range(1, 4)]
         names = serve_pieces(server, pieces)
         async with opened(serve_text(server, "/hls/index.m3u8", media_playlist(names))) as source:
-            await source.read_at(0, 10)
+            await source.reader.read_at(0, 10)
             await server.requested(2)
             await asyncio.sleep(0.05)
             assert asked(server) == ["0.ts"]
@@ -252,7 +251,7 @@ class TestLiveStreams:
         names = serve_pieces(server, pieces)
         live = LivePlaylist(names, window=4)
         async with opened(serve_live(server, live)) as source:
-            begun = await source.read_at(0, 60_000)
+            begun = await source.reader.read_at(0, 60_000)
             await server.requested(3)
             live.told += 20  # time passes
             rest = await read_all(source, len(begun))

@@ -9,6 +9,7 @@ import pytest
 from tests.support.fetching import IMPATIENT, QUICK, opened, opener, read_all, read_until_failure
 from tests.support.media_server import MediaServer, in_turn, media, raw, reset, stall, status
 from tonearm.core.failure import FailureCode, PlayError, Stage
+from tonearm.core.source_uri import parse_source_uri
 
 BODY = random.Random(1).randbytes(1_000_000)
 
@@ -41,23 +42,23 @@ async def test_size_unknown_until_end_of_connection() -> None:
 
 async def test_read_never_gives_more_than_asked_for() -> None:
     async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
-        assert len(await source.read_at(0, 10)) <= 10
-        assert await source.read_at(len(BODY), 10) == b""
-        assert await source.read_at(len(BODY) + 5, 10) == b""
+        assert len(await source.reader.read_at(0, 10)) <= 10
+        assert await source.reader.read_at(len(BODY), 10) == b""
+        assert await source.reader.read_at(len(BODY) + 5, 10) == b""
 
 
 async def test_small_jumps_need_no_request() -> None:
     async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
-        await source.read_at(0, 60_000)
-        assert await source.read_at(10, 5) == BODY[10:15]
-        assert await source.read_at(200_000, 5) == BODY[200_000:200_005]
-        assert await source.read_at(190_000, 5) == BODY[190_000:190_005]
+        await source.reader.read_at(0, 60_000)
+        assert await source.reader.read_at(10, 5) == BODY[10:15]
+        assert await source.reader.read_at(200_000, 5) == BODY[200_000:200_005]
+        assert await source.reader.read_at(190_000, 5) == BODY[190_000:190_005]
         assert server.ranges == ["bytes=0-"]
 
 
 async def test_look_at_the_end_and_back_needs_one_more_request() -> None:
     async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
-        assert await source.read_at(0, 100) == BODY[:100]
+        assert await source.reader.read_at(0, 100) == BODY[:100]
         assert await read_all(source, len(BODY) - 128) == BODY[-128:]
         assert await read_all(source, 100) == BODY[100:]
         assert server.ranges == ["bytes=0-", f"bytes={len(BODY) - 128}-"]
@@ -69,7 +70,7 @@ async def test_jumps_to_and_fro() -> None:
     async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
         for _ in range(60):
             offset = places.randrange(len(BODY))
-            got = await source.read_at(offset, 50_000)
+            got = await source.reader.read_at(offset, 50_000)
             assert got
             assert got == BODY[offset : offset + len(got)]
 
@@ -77,16 +78,16 @@ async def test_jumps_to_and_fro() -> None:
 async def test_jump_without_ranges_is_refused_in_clear_words() -> None:
     big = BODY * 4
     async with MediaServer() as server, opened(server.serve("/a", media(big, ranges=False))) as source:
-        await source.read_at(0, 10)
+        await source.reader.read_at(0, 10)
         with pytest.raises(PlayError, match="range requests"):
-            await source.read_at(3_500_000, 10)
-        assert await source.read_at(10, 10) == big[10:20]
+            await source.reader.read_at(3_500_000, 10)
+        assert await source.reader.read_at(10, 10) == big[10:20]
 
 
 async def test_rewind_without_ranges_while_probing_asks_anew() -> None:
     async with MediaServer() as server, opened(server.serve("/a", media(BODY, ranges=False))) as source:
         assert (await read_all(source))[-5:] == BODY[-5:]
-        assert await source.read_at(0, 10) == BODY[:10]
+        assert await source.reader.read_at(0, 10) == BODY[:10]
         assert len(server.requests) == 2
 
 
@@ -102,13 +103,13 @@ async def test_empty_file(ranges: bool, chunked: bool) -> None:
 
 async def _first_bytes(uri: str) -> bytes:
     async with opened(uri) as source:
-        return await source.read_at(0, 10)
+        return await source.reader.read_at(0, 10)
 
 
 async def test_memory_does_not_grow_with_the_file() -> None:
     big = bytes(48 * 1024 * 1024)
     async with MediaServer() as server, opened(server.serve("/a", media(big))) as source:
-        await source.read_at(0, 10)
+        await source.reader.read_at(0, 10)
         reply = server.replies[0]
         sent = -1
         while sent != reply.sent_bytes:  # until the server can send no more
@@ -214,8 +215,8 @@ class TestBrokenTransfers:
 class TestClosing:
     async def test_closing_ends_a_waiting_read_and_the_connection(self) -> None:
         async with MediaServer() as server, opened(server.serve("/a", media(BODY, stall_after=10))) as source:
-            assert await source.read_at(0, 100) == BODY[:10]
-            waiting = asyncio.create_task(source.read_at(10, 100))
+            assert await source.reader.read_at(0, 100) == BODY[:10]
+            waiting = asyncio.create_task(source.reader.read_at(10, 100))
             await asyncio.sleep(0)
             await source.close()
             with pytest.raises(PlayError):
@@ -224,7 +225,7 @@ class TestClosing:
 
     async def test_closing_while_a_jump_connects(self) -> None:
         async with MediaServer() as server, opened(server.serve("/a", in_turn(media(BODY), stall()))) as source:
-            waiting = asyncio.create_task(source.read_at(900_000, 100))
+            waiting = asyncio.create_task(source.reader.read_at(900_000, 100))
             await server.requested(2)
             await source.close()
             with pytest.raises(PlayError):
@@ -233,7 +234,7 @@ class TestClosing:
 
     async def test_cancelled_opening_leaves_nothing(self) -> None:
         async with MediaServer() as server, opener() as source_opener:
-            opening = asyncio.create_task(source_opener.open(server.serve("/a", stall())))
+            opening = asyncio.create_task(source_opener.open(parse_source_uri(server.serve("/a", stall()))))
             await server.requested(1)
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -242,10 +243,10 @@ class TestClosing:
 
     async def test_closed_source_asks_for_nothing_more(self) -> None:
         async with MediaServer() as server, opened(server.serve("/a", media(BODY))) as source:
-            await source.read_at(0, 10)
+            await source.reader.read_at(0, 10)
             await source.close()
             with pytest.raises(PlayError):
-                await source.read_at(900_000, 10)
+                await source.reader.read_at(900_000, 10)
             assert len(server.requests) == 1
 
     async def test_closing_before_anything_was_read(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.radio_server import icy_block, with_titles
-from tonearm.core.byte_source import StreamTitle
+from tonearm.core.opened_source import StreamTitle
 from tonearm.sources.http.radio import IcySplitter, metadata_interval, radio_text, stream_title
 
 

@@ -14,26 +14,26 @@ from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opened, read_until_failure
 from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
 from tests.support.radio_server import fall_silent, radio
-from tonearm.core.byte_source import ByteSource, StreamTitle
 from tonearm.core.failure import FailureCode
+from tonearm.core.opened_source import OpenedSource, StreamTitle
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.http.radio import RadioSource
+from tonearm.sources.http.radio import RadioReader
 
 # No run of these bytes looks like another one.
 SOUND: Final = random.Random(3).randbytes(50_000)
 
 
 @asynccontextmanager
-async def tuned_in(server: MediaServer, answer: Answer, settings: FetchSettings = QUICK) -> AsyncIterator[RadioSource]:
+async def tuned_in(server: MediaServer, answer: Answer, settings: FetchSettings = QUICK) -> AsyncIterator[OpenedSource]:
     async with opened(server.serve("/radio.mp3", answer), settings) as source:
-        assert isinstance(source, RadioSource)
+        assert isinstance(source.reader, RadioReader)
         yield source
 
 
-async def read_bytes(source: ByteSource, count: int, offset: int = 0) -> bytes:
+async def read_bytes(source: OpenedSource, count: int, offset: int = 0) -> bytes:
     got = b""
     while len(got) < count:
-        got += await source.read_at(offset + len(got), count - len(got))
+        got += await source.reader.read_at(offset + len(got), count - len(got))
     return got
 
 
@@ -80,10 +80,10 @@ class TestListening:
         answer = radio(SOUND, interval=1000, titles=told.get)
         async with MediaServer() as server, tuned_in(server, answer) as source:
             await read_bytes(source, 10_000)
-            assert source.take_titles(1000) == []
-            assert source.take_titles(1001) == [StreamTitle(1000, "One")]
-            assert source.take_titles(10_000) == [StreamTitle(5000, "Zwei - Dréi")]
-            assert source.take_titles(10_000) == []
+            assert source.reader.take_titles(1000) == []
+            assert source.reader.take_titles(1001) == [StreamTitle(1000, "One")]
+            assert source.reader.take_titles(10_000) == [StreamTitle(5000, "Zwei - Dréi")]
+            assert source.reader.take_titles(10_000) == []
 
     @pytest.mark.parametrize(
         ("header", "name"),
@@ -103,7 +103,7 @@ class TestListening:
         answer = radio(bytes(100), interval=1, titles=lambda number: f"{number} " + "x" * 500)
         async with MediaServer() as server, tuned_in(server, answer) as source:
             await read_bytes(source, 5000)
-            assert len(source.take_titles(10_000)) <= 100
+            assert len(source.reader.take_titles(10_000)) <= 100
 
     async def test_reader_that_takes_nothing_bounds_what_is_held(self) -> None:
         async with MediaServer() as server, tuned_in(server, radio(SOUND)) as source:
@@ -127,8 +127,8 @@ class TestListening:
             async def read_on(up_to: int) -> None:
                 nonlocal offset
                 while offset < up_to:
-                    offset += len(await source.read_at(offset, 64 * 1024))
-                    source.take_titles(offset)
+                    offset += len(await source.reader.read_at(offset, 64 * 1024))
+                    source.reader.take_titles(offset)
 
             await read_on(4_000_000)
             before_bytes = resident_bytes()
@@ -155,7 +155,7 @@ class TestTakingUp:
         second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
         async with MediaServer() as server, tuned_in(server, in_turn(first, second)) as source:
             await read_bytes(source, 10_000)
-            assert source.take_titles(10_000) == [StreamTitle(1000, "One"), StreamTitle(4500, "Two")]
+            assert source.reader.take_titles(10_000) == [StreamTitle(1000, "One"), StreamTitle(4500, "Two")]
 
     async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self) -> None:
         answer = in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404))
@@ -191,9 +191,9 @@ class TestTakingUp:
             MediaServer() as server,
             tuned_in(server, radio(SOUND, stop_after=10_000), settings) as source,
         ):
-            assert not source.is_connecting
+            assert not source.reader.is_reconnecting
             await read_bytes(source, 10_000)
-            await eventually(lambda: source.is_connecting, "the source connects again")
+            await eventually(lambda: source.reader.is_reconnecting, "the source connects again")
 
     async def test_a_link_is_followed_again(self) -> None:
         async with MediaServer() as server:
@@ -216,15 +216,15 @@ class TestTakingUp:
 class TestOtherBodies:
     async def test_a_body_that_is_no_radio_has_an_end(self) -> None:
         async with MediaServer() as server, opened(server.serve("/a", media(SOUND, ranges=False))) as source:
-            assert not isinstance(source, RadioSource)
+            assert not isinstance(source, RadioReader)
             assert await read_bytes(source, len(SOUND)) == SOUND
-            assert await source.read_at(len(SOUND), 10) == b""
+            assert await source.reader.read_at(len(SOUND), 10) == b""
 
     async def test_a_body_without_length_that_ends_properly_has_ended(self) -> None:
         answer = media(SOUND, ranges=False, chunked=True)
         async with MediaServer() as server, opened(server.serve("/a", answer)) as source:
             assert await read_bytes(source, len(SOUND)) == SOUND
-            assert await source.read_at(len(SOUND), 10) == b""
+            assert await source.reader.read_at(len(SOUND), 10) == b""
 
     async def test_a_body_that_is_cut_has_failed(self) -> None:
         answer = media(SOUND, ranges=False, chunked=True, cut_after=10_000)

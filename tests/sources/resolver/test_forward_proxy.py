@@ -12,7 +12,6 @@ from tests.support.media_server import Canary, MediaServer, Reply, Request, medi
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode
 from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.resolver.proxy import CONNECTIONS_AT_MOST, ForwardProxy, ProxyPass
 
@@ -22,14 +21,9 @@ class UsedProxy:
 
     def __init__(self, *, private_networks: bool = True, blocked: str = "") -> None:
         self.guard = AddressGuard(private_networks=private_networks)
-        self._policy = SourcePolicy(blocked=[compile_pattern(blocked)] if blocked else [])
-        self.proxy = ForwardProxy(self.guard, self._admit, connect_timeout_s=5.0)
+        policy = SourcePolicy(blocked=[compile_pattern(blocked)] if blocked else [])
+        self.proxy = ForwardProxy(self.guard, policy.admit, connect_timeout_s=5.0)
         self.issued: ProxyPass
-
-    def _admit(self, uri: str) -> SourceUri:
-        source_uri = parse_source_uri(uri)
-        self._policy.check(source_uri)
-        return source_uri
 
     @property
     def authorization(self) -> str:

@@ -6,10 +6,11 @@ from tests.support.fetching import opener, read_all
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
 from tests.support.resolving import fake_sites, html, told
 from tonearm.config.patterns import compile_pattern
-from tonearm.core.byte_source import ByteSource, LocalFile, SourceFromPage
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings
 
@@ -17,9 +18,9 @@ BODY = bytes(range(256)) * 2000
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 
 
-async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, ByteSource]:
-    source = await source_opener.open(uri)
-    assert not isinstance(source, LocalFile | Playlist)
+async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, OpenedSource]:
+    source = await source_opener.open(parse_source_uri(uri))
+    assert not isinstance(source, Playlist)
     try:
         return await read_all(source), source
     finally:
@@ -28,7 +29,7 @@ async def body_of(source_opener: SourceOpener, uri: str) -> tuple[bytes, ByteSou
 
 async def failure(source_opener: SourceOpener, uri: str) -> PlayFailure:
     with pytest.raises(PlayError) as caught:
-        await source_opener.open(uri)
+        await source_opener.open(parse_source_uri(uri))
     return caught.value.failure
 
 
@@ -39,11 +40,11 @@ async def test_a_page_of_a_site_is_opened_as_its_link_and_all_else_as_it_is() ->
         server.serve("/api/told", told(song, uploader="Someone"))
         body, source = await body_of(opening, server.url("/fake/told"))
         assert body == BODY
-        assert isinstance(source, SourceFromPage)
+        assert source.page is not None
         assert (source.page.opened_uri, source.page.title, source.page.author) == (song, "A title", "Someone")
         for uri in (song, page):
             _, source = await body_of(opening, uri)
-            assert not isinstance(source, SourceFromPage)
+            assert source.page is None
 
 
 async def test_any_html_is_a_page_when_generic_is_named() -> None:
@@ -51,11 +52,11 @@ async def test_any_html_is_a_page_when_generic_is_named() -> None:
         song = server.serve("/song.mp3", media(BODY))
         page = server.serve("/page", html("<title>T</title>", '<audio src="song.mp3"></audio>'))
         body, source = await body_of(opening, page)
-        assert (body, isinstance(source, SourceFromPage)) == (BODY, True)
+        assert (body, source.page is not None) == (BODY, True)
         body, source = await body_of(opening, song)
-        assert (body, isinstance(source, SourceFromPage)) == (BODY, False)
-        assert await opening.direct_uri(page) == song
-        assert await opening.direct_uri(song) == song
+        assert (body, source.page is not None) == (BODY, False)
+        assert await opening.direct_uri(parse_source_uri(page)) == song
+        assert await opening.direct_uri(parse_source_uri(song)) == song
         gone = await failure(opening, server.url("/gone"))
         assert (gone.code, gone.http_status) == (FailureCode.HTTP_STATUS, 404)
 
@@ -96,7 +97,7 @@ async def test_the_link_is_judged_like_any_uri() -> None:
             server.serve("/api/told", told(f"http://localhost:{canary.port}/a.mp3"))
             assert (await failure(opening, page)).code is FailureCode.SOURCE_REFUSED
             with pytest.raises(SourceRefused):
-                await opening.direct_uri(page)
+                await opening.direct_uri(parse_source_uri(page))
             server.serve("/api/told", told(server.url("/secret.mp3")))
             refused = await failure(opening, page)
             assert (refused.code, refused.stage) == (FailureCode.SOURCE_BLOCKED, Stage.RESOLVE)
@@ -109,7 +110,7 @@ async def test_the_link_is_judged_like_any_uri() -> None:
 async def test_a_page_of_a_refused_address_is_not_looked_at() -> None:
     async with MediaServer() as server, opener(resolver=fake_sites(), private_networks=False) as opening:
         with pytest.raises(SourceRefused):
-            opening.check(server.url("/fake/told"))
+            opening.admit(parse_source_uri(server.url("/fake/told")))
         assert (await failure(opening, server.url("/fake/told"))).code is FailureCode.SOURCE_REFUSED
         assert server.connections == 0
 
@@ -118,11 +119,11 @@ async def test_direct_uris_and_refusals_of_what_was_given() -> None:
     blocked = [compile_pattern("secret")]
     async with opener(resolver=fake_sites(), blocked=blocked) as opening:
         assert opening.resolves_pages
-        assert await opening.direct_uri("/music/a.mp3") == "/music/a.mp3"
-        assert await opening.direct_uri("http://A.example/a b.mp3") == "http://a.example/a%20b.mp3"
+        assert await opening.direct_uri(parse_source_uri("/music/a.mp3")) == "/music/a.mp3"
+        assert await opening.direct_uri(parse_source_uri("http://A.example/a b.mp3")) == "http://a.example/a%20b.mp3"
         with pytest.raises(SourceBlocked):
-            await opening.direct_uri("http://secret.example/")
+            await opening.direct_uri(parse_source_uri("http://secret.example/"))
         with pytest.raises(BadRequest):
-            await opening.direct_uri("ytsearch:x")
+            await opening.direct_uri(parse_source_uri("ytsearch:x"))
     async with opener() as opening:
         assert not opening.resolves_pages

@@ -15,7 +15,7 @@ from tests.support.resolving import fake_sites, html, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.resolver.pages import PageResolver, ResolvedPage, ResolverSettings, ResolverSetupError
@@ -41,12 +41,7 @@ class Resolving:
         self.guard = PortsRefused()
         policy = SourcePolicy(blocked=[compile_pattern(blocked)] if blocked else [])
 
-        def admit(uri: str) -> SourceUri:
-            source_uri = parse_source_uri(uri)
-            policy.check(source_uri)
-            return source_uri
-
-        self.pages = PageResolver(self.guard, admit, settings, connect_timeout_s=5.0)
+        self.pages = PageResolver(self.guard, policy.admit, settings, connect_timeout_s=5.0)
 
     async def resolve(self, uri: str) -> ResolvedPage:
         return await self.pages.resolve(parse_source_uri(uri))

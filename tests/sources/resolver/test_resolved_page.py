@@ -6,7 +6,8 @@ import pytest
 
 from tonearm.core.errors import SourceBlocked
 from tonearm.core.failure import FailureCode, PlayError, Stage
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.policy import SourcePolicy
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.resolver.pages import ResolvedPage, read_page
 
@@ -14,7 +15,7 @@ LINK = "http://media.example/a.mp3"
 
 
 def read(**page: Any) -> ResolvedPage:
-    return read_page({"page": {"url": LINK, **page}}, parse_source_uri)
+    return read_page({"page": {"url": LINK, **page}}, SourcePolicy().admit)
 
 
 def test_everything_that_a_page_tells() -> None:
@@ -41,7 +42,7 @@ def test_a_live_one_has_no_length() -> None:
 )
 def test_what_is_no_answer(answer: Any) -> None:
     with pytest.raises(PlayError) as caught:
-        read_page(answer, parse_source_uri)
+        read_page(answer, SourcePolicy().admit)
     assert (caught.value.failure.code, caught.value.failure.stage) == (FailureCode.RESOLVE_FAILED, Stage.RESOLVE)
 
 
@@ -57,7 +58,7 @@ def test_a_link_that_is_none(url: str) -> None:
 
 
 def test_the_patterns_are_asked_for_the_link() -> None:
-    def admit(uri: str) -> SourceUri:
+    def admit(uri: SourceUri) -> SourceUri:
         raise SourceBlocked(f"{uri} is blocked.")
 
     with pytest.raises(PlayError) as caught:

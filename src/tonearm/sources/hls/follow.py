@@ -1,4 +1,4 @@
-"""The segments of an HLS media playlist in order; a live one is read again and again."""
+"""The segments of an HLS media playlist in order; a live playlist is read again and again."""
 
 import asyncio
 import logging
@@ -7,10 +7,9 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.text_for_logs import text_for_logs
-from tonearm.sources import playlist_errors
-from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, is_hls, parse_hls
-from tonearm.sources.linked_files import LinkedFiles, PlaylistFile, Version
-from tonearm.sources.playlist import decode
+from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
+from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
+from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error
 from tonearm.sources.read_ahead import RetryBudget
 
 log = logging.getLogger(__name__)
@@ -24,10 +23,10 @@ _FINAL: Final = frozenset(
 
 
 async def read_media_playlist(file: PlaylistFile) -> MediaPlaylist:
-    """Raises `PlayError`; a master playlist is one level too deep here."""
+    """The media playlist in `file`. Raises `PlayError`, also for a master playlist, which is one level too deep."""
     parsed = await parse_in_thread(file.data)
     if isinstance(parsed, MasterPlaylist):
-        raise playlist_errors.nested()
+        raise _nested()
     return parsed
 
 
@@ -39,14 +38,14 @@ async def parse_in_thread(data: bytes) -> MasterPlaylist | MediaPlaylist:
 def _parse(data: bytes) -> MasterPlaylist | MediaPlaylist:
     text = decode(data)
     if not is_hls(text):  # an error page, mostly
-        raise playlist_errors.damaged("it is not HLS")
+        raise damaged("it is not HLS")
     return parse_hls(text)
 
 
 class SegmentFollower:
-    """For one reader. `playlist` is what `file` holds."""
+    """Gives one reader the segments of `playlist`, which is what `file` holds."""
 
-    def __init__(self, files: LinkedFiles, file: PlaylistFile, playlist: MediaPlaylist) -> None:
+    def __init__(self, files: HlsFiles, file: PlaylistFile, playlist: MediaPlaylist) -> None:
         self._files = files
         self._settings = files.settings
         self._uri = file.uri
@@ -54,12 +53,12 @@ class SegmentFollower:
         self._playlist = playlist
         self._retries = RetryBudget(files.settings.live_resume_delays_s)
         self._read_at_s = asyncio.get_running_loop().time()
-        self.base = file.uri  # what the references of the segment given last are relative to
+        self.base = file.uri  # the references of the newest segment are relative to it
 
     async def segments(self) -> AsyncGenerator[Segment, None]:
         """All of a complete playlist; of a live one those from near its end on, until it is complete.
 
-        What was lost because the reader was away for too long is left out. Raises `PlayError`.
+        Segments that left a live playlist before the reader came to them are left out. Raises `PlayError`.
         """
         if self._playlist.is_complete:
             for segment in self._playlist.segments:
@@ -89,8 +88,8 @@ class SegmentFollower:
     async def _await_more(self, number: int | None) -> None:
         """Reads the playlist again until it has a segment `number` or is complete."""
         loop = asyncio.get_running_loop()
-        patience_s = max(_STILL_AFTER_TARGETS * self._target_s, self._settings.stall_timeout_s)
-        give_up_at_s = loop.time() + patience_s
+        limit_s = max(_STILL_AFTER_TARGETS * self._target_s, self._settings.stall_timeout_s)
+        give_up_at_s = loop.time() + limit_s
         due_at_s = self._read_at_s + self._target_s
         while True:
             await asyncio.sleep(max(due_at_s - loop.time(), 0))
@@ -98,11 +97,11 @@ class SegmentFollower:
             if self._playlist.is_complete or _segment_at(self._playlist.segments, number) is not None:
                 return
             if loop.time() > give_up_at_s:
-                raise playlist_errors.stands_still(patience_s)
+                raise _stands_still(limit_s)
             due_at_s = loop.time() + max(self._target_s / 2, self._settings.live_refresh_at_least_s)  # RFC 8216, 6.3.4
 
     async def _refresh(self) -> None:
-        """Tries again, more and more patiently, when the playlist cannot be had."""
+        """Reads the playlist again, and retries when it cannot be had. Raises `PlayError`."""
         while True:
             try:
                 file = await self._files.playlist(self._uri, self._version)
@@ -110,11 +109,9 @@ class SegmentFollower:
                     self._playlist = await read_media_playlist(file)
                     self._version, self.base = file.version, file.uri
             except PlayError as error:
-                delay_s = self._retries.next_delay_s(asyncio.get_running_loop().time())
-                if error.failure.code in _FINAL or delay_s is None:
+                if error.failure.code in _FINAL or not await self._retries.wait():
                     raise
                 log.info("a live playlist cannot be read: %s", text_for_logs(error.failure.message))
-                await asyncio.sleep(delay_s)
             else:
                 self._read_at_s = asyncio.get_running_loop().time()
                 return
@@ -123,8 +120,8 @@ class SegmentFollower:
 def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | None:
     """The segment `number`, None when it is still to come. Without a number: where a live stream is entered.
 
-    A stream whose counting has begun anew, or that has lost `number` already, is entered afresh. A server that is
-    a little behind itself is not.
+    A stream that counts from the beginning again, or has no `number` any more, is entered anew; one that is a few
+    segments behind what it had before is not: some servers are.
     """
     if not segments:
         return None
@@ -132,3 +129,16 @@ def _segment_at(segments: tuple[Segment, ...], number: int | None) -> Segment | 
     if number is None or number < first or number > last + 1 + len(segments):
         return segments[-START_FROM_END_SEGMENTS:][0]
     return segments[number - first] if number <= last else None
+
+
+def _nested() -> PlayError:
+    return playlist_error(
+        FailureCode.LIMIT_EXCEEDED,
+        "The playlist leads to another playlist of streams instead of to one stream.",
+        "Give the inner playlist instead; playlists are followed one level deep.",
+    )
+
+
+def _stands_still(seconds: float) -> PlayError:
+    message = f"The live stream has brought nothing new for {seconds:.0f} seconds."
+    return playlist_error(FailureCode.CONNECTION_LOST, message, "Try again later; the stream may be over.")

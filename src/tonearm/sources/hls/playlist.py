@@ -1,9 +1,7 @@
-"""Which of the streams in an HLS master playlist is played: the one with the best sound.
+"""HLS playlists (RFC 8216) as values, and the choice of the variant with the best sound in a master playlist.
 
-HLS playlists (RFC 8216) as values.
-
-Only tags that matter for sound that is played from its start or followed live are read; what is wrong with others does
-no harm. URIs stay as they are written, to be joined with the playlist's own.
+Only tags that matter for sound, played from its start or followed live, are read; mistakes in others do no harm. URIs
+stay as they are written, to be joined with the playlist's own.
 """
 
 import math
@@ -12,7 +10,8 @@ from typing import Any, Final
 
 from m3u8 import parser
 
-from tonearm.sources import playlist_errors
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.sources.playlist import damaged, nothing_to_play, playlist_error, too_large
 
 MAX_SEGMENTS: Final = 10_000
 MAX_VARIANTS: Final = 1_000
@@ -101,19 +100,14 @@ class MasterPlaylist:
     renditions: tuple[Rendition, ...] = ()
 
 
-def is_hls(text: str) -> bool:
-    """Whether a playlist's text is HLS, and not the M3U that HLS is written in."""
-    return text.startswith("#EXTM3U") and any(line.startswith("#EXT-X-") for line in text.splitlines())
-
-
 def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
     """Raises `PlayError` for what is damaged, too long or encrypted. Takes a tenth of a second for a long one."""
     lines = text.splitlines()
     if any(len(line) > _MAX_LINE_CHARACTERS for line in lines):
-        raise playlist_errors.too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
+        raise too_large(f"a line has more than {_MAX_LINE_CHARACTERS} characters")
     entries = sum(1 for line in lines if line.strip() and not line.startswith("#"))
     if entries > MAX_SEGMENTS:
-        raise playlist_errors.too_large(f"it has {entries} entries, and {MAX_SEGMENTS} are the most")
+        raise too_large(f"it has {entries} entries, and {MAX_SEGMENTS} are the most")
     tags = _OwnTags()
     try:
         data: dict[str, Any] = parser.parse("\n".join(lines), custom_tags_parser=tags.take)
@@ -121,24 +115,29 @@ def parse_hls(text: str) -> MasterPlaylist | MediaPlaylist:
             return _master(data)
         return _media(data, tags)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
-        raise playlist_errors.damaged(f"its HLS tags are wrong ({type(error).__name__})") from error
+        raise damaged(f"its HLS tags are wrong ({type(error).__name__})") from error
+
+
+def _encrypted(method: str) -> PlayError:
+    message = f"The HLS stream is encrypted ({method}); encrypted HLS is not supported."
+    return playlist_error(FailureCode.UNSUPPORTED_CODEC, message, "Give a stream without encryption.")
 
 
 class _OwnTags:
-    """Keeps lines from the library, and reads two tags instead of it."""
+    """Hides lines from the library, and reads two tags itself."""
 
     def __init__(self) -> None:
         self.target_duration_s: float | None = None
 
     def take(self, line: str, _number: int, _data: object, _state: object) -> bool:
-        """True when the library shall not see the line."""
+        """True to hide the line from the library."""
         tag, _, value = line.partition(":")
         if tag == "#EXT-X-TARGETDURATION":
             self.target_duration_s = _duration_s(value)
         elif tag == "#EXT-X-KEY":
             method = _key_method(value)
             if method != "NONE":
-                raise playlist_errors.encrypted(method)
+                raise _encrypted(method)
         return tag not in _USED_TAGS
 
 
@@ -164,7 +163,7 @@ def _master(data: dict[str, Any]) -> MasterPlaylist:
         for listed in data["playlists"][:MAX_VARIANTS]
     )
     if not variants:
-        raise playlist_errors.nothing_to_play("names no stream")
+        raise nothing_to_play("names no stream")
     renditions = tuple(
         Rendition(
             group=listed.get("group_id", ""),

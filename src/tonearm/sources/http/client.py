@@ -1,10 +1,6 @@
-"""The one HTTP client through which everything is fetched.
+"""The HTTP client through which every source is fetched: GET, with the node's policy and guard asked on each hop.
 
-Headers that belong to one link: what a page's player would send with it.
-
-Lets the HTTP client understand the first radio servers of the web.
-
-SHOUTcast 1 begins its answer with `ICY 200 OK` where HTTP has its version; the rest is HTTP/1.0.
+Beside it the headers that a page wants sent with the link behind it, and what makes SHOUTcast servers readable.
 """
 
 import asyncio
@@ -13,7 +9,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import aiohttp
 import yarl
@@ -22,15 +18,15 @@ from aiohttp.client_proto import ResponseHandler
 
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
-from tonearm.sources.http.errors import admission_error, connect_error, refused
+from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
 
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}", re.ASCII)
 _MAX_VALUE_CHARACTERS: Final = 4096
 _MAX_HEADERS: Final = 32
-# The node's own business, what only counts between two hops (RFC 9110, 7.6.1), and what would tell who we are.
+# Headers that the node sets itself, that count between two hops only (RFC 9110, 7.6.1), or that identify a user.
 _WITHHELD: Final = frozenset(
     {
         "accept-encoding", "authorization", "connection", "content-length", "expect", "forwarded", "host", "if-range",
@@ -41,16 +37,15 @@ _WITHHELD: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LinkHeaders:
-    """For requests to the host of `link` only, so that a redirect does not carry them elsewhere."""
+    """What a page's player would send with `link`: to its host only, so that a redirect carries nothing elsewhere."""
 
     link: SourceUri
     headers: dict[str, str] = field(repr=False)
 
     def headers_for(self, uri: SourceUri) -> dict[str, str]:
-        """What to send to `uri`: nothing to another host or port, nor in plain text what was meant for TLS."""
+        """Those to send to `uri`: none to another host or port, and none in plain text that were meant for TLS."""
         is_same = (uri.host, uri.port) == (self.link.host, self.link.port)
-        is_secure = uri.normalised.startswith("https:")
-        was_secure = self.link.normalised.startswith("https:")
+        is_secure, was_secure = uri.is_https, self.link.is_https
         is_upgrade = uri.host == self.link.host and (self.link.port, uri.port) == (80, 443)
         if (is_same and is_secure >= was_secure) or (is_upgrade and is_secure):
             return self.headers
@@ -58,7 +53,7 @@ class LinkHeaders:
 
 
 def safe_headers(given: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Those of foreign headers that may be sent: known in form, each name once, no line ends, none that steer HTTP."""
+    """The headers of a stranger that may be sent: well-formed, each name once, none that controls HTTP itself."""
     headers: dict[str, str] = {}
     seen: set[str] = set()
     for name, value in given:
@@ -79,21 +74,21 @@ _HTTP: Final = b"HTTP/1.0 "
 
 
 class RadioConnector(aiohttp.TCPConnector):
-    """A connector whose connections translate the one word that is not HTTP."""
+    """A connector that understands SHOUTcast 1, which answers `ICY 200 OK` where HTTP has its version."""
 
     def __init__(self, *, resolver: AbstractResolver, socket_factory: Callable[[Any], socket.socket]) -> None:
-        # No limit: how many sources are open is decided elsewhere, and one must not wait for another.
+        # No limit: one source must not wait for another.
         super().__init__(resolver=resolver, socket_factory=socket_factory, limit=0)
         handler: Callable[[], ResponseHandler] = functools.partial(_RadioResponseHandler, loop=self._loop)
         self._factory = cast("functools.partial[ResponseHandler]", handler)
 
 
 class _RadioResponseHandler(ResponseHandler):
-    # What came so far of an answer, as long as it may still become `ICY `; None once that is decided.
+    # The first bytes of an answer while they may still become `ICY `; None once that is decided.
     _begun: bytes | None = b""
 
     def set_response_params(self, **params: Any) -> None:
-        """Called before each request; a connection may have served another one before."""
+        """aiohttp calls this before each request: a connection may have served another one before."""
         self._begun = b""
         super().set_response_params(**params)
 
@@ -109,43 +104,42 @@ class _RadioResponseHandler(ResponseHandler):
         super().data_received(data)
 
 
+Answer: TypeAlias = tuple[aiohttp.ClientResponse, SourceUri]
+
 MAX_REDIRECTS: Final = 5
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
-# aiohttp stops reading from the socket at twice this; the node keeps its own, larger buffer behind it.
+# aiohttp stops reading from the socket at twice this; the node's own, larger window follows it.
 _SOCKET_BUFFER_BYTES: Final = 64 * 1024
 
 
 class HttpClient:
-    """GET with the node's guards on every hop.
+    """Sends GET requests and follows redirects.
 
-    `admit` parses a URI and asks form and patterns; it is asked for the first URI and for each redirect.
-    The guard is asked for each address that is dialled.
+    `admit` judges the URI of a redirect. The guard is asked for each address that is dialled.
     """
 
-    def __init__(self, guard: AddressGuard, admit: Callable[[str], SourceUri], settings: FetchSettings) -> None:
+    def __init__(self, guard: AddressGuard, admit: Callable[[SourceUri], SourceUri], settings: FetchSettings) -> None:
         self._guard = guard
         self._admit = admit
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(
-        self, uri: str, headers: Mapping[str, str], link_headers: LinkHeaders | None = None
-    ) -> aiohttp.ClientResponse:
-        """The first response that is no redirect, with its body not yet read; the caller closes it.
+    async def get(self, uri: SourceUri, headers: Mapping[str, str], link_headers: LinkHeaders | None = None) -> Answer:
+        """The first response that is no redirect, its body not yet read, and the URI that gave it.
 
-        `headers` go to each hop, `link_headers` only to the host that they belong to.
-        Raises `PlayError`, as its subclass `PassingError` where trying again may help. The status is the
-        caller's to judge.
+        The caller judges the status and closes the response. `headers` go to each hop, `link_headers` only to the host
+        that they belong to. Raises `PlayError`, as its subclass `PassingError` where a retry may help.
         """
-        source_uri, url = self._dialled_url(uri)
+        url = self._url_to_dial(uri)
         for _ in range(MAX_REDIRECTS + 1):
-            own_headers = {} if link_headers is None else link_headers.headers_for(source_uri)
+            own_headers = {} if link_headers is None else link_headers.headers_for(uri)
             response = await self._get_once(url, {**own_headers, **headers})
             location = response.headers.get("Location")
             if response.status not in _REDIRECT_STATUSES or location is None:
-                return response
+                return response, uri
             response.close()
-            source_uri, url = self._dialled_url(_joined(url, location))
+            uri = self._admitted(_joined(url, location))
+            url = self._url_to_dial(uri)
         raise PlayError(
             PlayFailure(
                 FailureCode.TOO_MANY_REDIRECTS,
@@ -171,25 +165,28 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise connect_error(error, host) from error
 
-    def _dialled_url(self, uri: str) -> tuple[SourceUri, yarl.URL]:
-        """An admitted URI and the URL to dial for it."""
+    def _admitted(self, location: str) -> SourceUri:
+        """The URI of a redirect."""
         try:
-            source_uri = self._admit(uri)
+            return self._admit(parse_source_uri(location))
         except RequestError as error:
             raise admission_error(error) from error
-        if source_uri.host is None or source_uri.port is None:
+
+    def _url_to_dial(self, uri: SourceUri) -> yarl.URL:
+        assert uri.is_admitted, "policy was not asked"
+        if uri.host is None or uri.port is None:
             raise refused("The server redirects to something that is not http or https.", "Give a direct URI.")
         try:
-            self._guard.check_host(source_uri.host, source_uri.port)
-            url = yarl.URL(source_uri.normalised, encoded=True)
+            self._guard.check_host(uri.host, uri.port)
+            url = yarl.URL(uri.normalised, encoded=True)
         except AddressRefusedError as error:
             raise refused(error.message, error.hint) from error
         except ValueError as error:
             raise refused(f"The URI cannot be dialled: {error}.", "Check how the URI is written.") from error
         # The patterns judged one reading of the URI; no other reading of it must be dialled.
-        if (url.raw_host, url.port) != (source_uri.host, source_uri.port):
+        if (url.raw_host, url.port) != (uri.host, uri.port):
             raise refused("The URI's host can be read in two ways.", "Write the URI plainly.")
-        return source_uri, url
+        return url
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -208,6 +205,15 @@ class HttpClient:
                 read_bufsize=_SOCKET_BUFFER_BYTES,
             )
         return self._session
+
+
+async def next_chunk(response: aiohttp.ClientResponse, host: str, stall_timeout_s: float) -> bytes:
+    """The bytes of a body that arrive next; `b""` at its end. Raises `PlayError`."""
+    try:
+        async with asyncio.timeout(stall_timeout_s):
+            return await response.content.readany()
+    except (aiohttp.ClientError, OSError) as error:
+        raise read_error(error, host) from error
 
 
 def _joined(base: yarl.URL, location: str) -> str:

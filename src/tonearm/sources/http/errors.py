@@ -1,4 +1,4 @@
-"""Translates what the HTTP client raises into the node's own failures."""
+"""The failures of fetching over HTTP, made from what the HTTP client raises."""
 
 import os
 import socket
@@ -10,12 +10,13 @@ import aiohttp
 from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.sources.guard import AddressRefusedError
+from tonearm.sources.local_file import hint_for
 
 _PASSING_STATUSES: Final = frozenset({502, 503, 504})
 
 
 class PassingError(PlayError):
-    """A failure that may be gone when the same is tried again a moment later."""
+    """A failure that may be gone on a retry a moment later."""
 
 
 def refused(message: str, hint: str) -> PlayError:
@@ -23,7 +24,7 @@ def refused(message: str, hint: str) -> PlayError:
 
 
 def admission_error(error: RequestError) -> PlayError:
-    """For a URI whose form or patterns are refused only now: a redirect, or a track of an older configuration."""
+    """For a URI of a redirect, a page or a playlist whose form or policy is refused."""
     if isinstance(error, SourceBlocked):
         code, hint = FailureCode.SOURCE_BLOCKED, "The operator decides: sources.allowed and sources.blocked."
     elif isinstance(error, SourceRefused):
@@ -34,7 +35,7 @@ def admission_error(error: RequestError) -> PlayError:
 
 
 def connect_error(error: Exception, host: str) -> PlayError:
-    """For what was raised between the lookup of `host` and the end of the response's header."""
+    """For an error between the lookup of `host` and the end of the response's header."""
     refusal = _refusal_in(error)
     if refusal is not None:
         return refused(refusal.message, refusal.hint)
@@ -57,13 +58,14 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return refused(f"{host!r} is not a host that can be dialled.", "Check how the URI is written.")
     if isinstance(error, aiohttp.ClientConnectorError):
         message = f"No connection to {host}: {_reason(error)}."
-        return _passing(FailureCode.CONNECT_FAILED, message, "Check host and port, and that the server is up.")
+        hint = hint_for(error.os_error, "Check host and port, and that the server is up.")
+        return _passing(FailureCode.CONNECT_FAILED, message, hint)
     message = f"{host} closed the connection without an answer."
     return _passing(FailureCode.CONNECTION_LOST, message, "Try again; if it stays so, the server is at fault.")
 
 
 def read_error(error: Exception, host: str) -> PlayError:
-    """For what was raised inside a response's body."""
+    """For an error in a response's body."""
     if isinstance(error, TimeoutError):
         message = f"{host} stopped sending in the middle."
         hint = "Try again later, or raise sources.stall_timeout_s."

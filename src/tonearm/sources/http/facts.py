@@ -1,4 +1,4 @@
-"""What the first response tells about a remote file."""
+"""The facts about a remote file in the header of its first response."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from urllib.parse import unquote
 import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.sources.http.client import LinkHeaders
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.http.client import Answer, LinkHeaders
 from tonearm.sources.http.errors import status_error
 
 _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
@@ -19,11 +20,11 @@ class RemoteFile:
     """A file behind a URI: `given_uri` as asked for, `final_uri` where the redirects ended.
 
     `validator` is what `If-Range` needs to get the rest of the same file and of no other; None without one.
-    `link_headers` are what every request for the file has to carry.
+    `link_headers` go with every request for the file.
     """
 
-    given_uri: str
-    final_uri: str
+    given_uri: SourceUri
+    final_uri: SourceUri
     host: str
     name: str
     content_type: str | None
@@ -51,10 +52,9 @@ def content_range(response: aiohttp.ClientResponse) -> ContentRange | None:
     return ContentRange(int(first), None if total == "*" else int(total))
 
 
-def remote_file(
-    given_uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None = None
-) -> RemoteFile:
-    """The facts in the response to a request for everything from offset 0. Raises `PlayError` for a useless one."""
+def remote_file(given_uri: SourceUri, answer: Answer, link_headers: LinkHeaders | None = None) -> RemoteFile:
+    """The facts in the answer to a request for everything from offset 0. Raises `PlayError` for a useless one."""
+    response, final_uri = answer
     host = response.url.host or ""
     part = content_range(response) if response.status == 206 else None
     if response.status not in (200, 206) or (response.status == 206 and (part is None or part.first != 0)):
@@ -66,7 +66,7 @@ def remote_file(
         raise empty_error(host)
     return RemoteFile(
         given_uri=given_uri,
-        final_uri=str(response.url),
+        final_uri=final_uri,
         host=host,
         name=unquote(response.url.raw_path.rpartition("/")[2]),
         content_type=response.headers.get("Content-Type"),
@@ -79,7 +79,7 @@ def remote_file(
 
 
 def refuse_encoded(response: aiohttp.ClientResponse, host: str) -> None:
-    """Raises `PlayError` for a body that is compressed, although that was declined: its offsets mean nothing."""
+    """Raises `PlayError` for a compressed body, in which offsets mean nothing. The request declined compression."""
     encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         failure = PlayFailure(

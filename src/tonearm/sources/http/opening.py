@@ -1,26 +1,25 @@
-"""Asks for a URI and sees what it is: a remote file, or a station that never ends."""
+"""Opening a URI over HTTP: by the answer it is a remote file, or a radio station that never ends."""
 
 import asyncio
 from typing import Final
 
-import aiohttp
-
-from tonearm.core.byte_source import ByteSource
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import SourceUri
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.http.client import HttpClient, LinkHeaders
+from tonearm.sources.http.client import Answer, HttpClient, LinkHeaders
 from tonearm.sources.http.errors import PassingError
 from tonearm.sources.http.facts import empty_error, remote_file
-from tonearm.sources.http.file import HttpSource
-from tonearm.sources.http.radio import TITLES_WANTED, RadioSource
+from tonearm.sources.http.file import HttpFileReader
+from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 
-# Everything, and whether parts can be had. Titles are only asked for here: in a file they would be damage.
+# The whole, as a range, which shows whether parts can be had. Titles are only asked for here: they would damage a file.
 _FIRST_HEADERS: Final = (("Range", "bytes=0-"), TITLES_WANTED)
 
 
 async def open_http(
-    client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None = None
-) -> ByteSource:
-    """Asks for the whole by a range request, again when that fails in passing. Raises `PlayError`."""
+    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None = None
+) -> OpenedSource:
+    """Asks for the whole by a range request, and retries what may pass. Raises `PlayError`."""
     for delay_s in settings.open_retry_delays_s:
         try:
             return await _open_once(client, uri, settings, link_headers)
@@ -30,24 +29,35 @@ async def open_http(
 
 
 async def _open_once(
-    client: HttpClient, uri: str, settings: FetchSettings, link_headers: LinkHeaders | None
-) -> ByteSource:
-    response = await client.get(uri, dict(_FIRST_HEADERS), link_headers)
+    client: HttpClient, uri: SourceUri, settings: FetchSettings, link_headers: LinkHeaders | None
+) -> OpenedSource:
+    answer = await client.get(uri, dict(_FIRST_HEADERS), link_headers)
     try:
-        if response.status == 416:
-            response = await _without_range(client, uri, response, link_headers)
-        file = remote_file(uri, response, link_headers)
+        if answer[0].status == 416:
+            answer = await _without_range(client, uri, answer, link_headers)
+        file = remote_file(uri, answer, link_headers)
     except BaseException:
-        response.close()
+        answer[0].close()
         raise
-    kind = RadioSource if file.is_live else HttpSource
-    return kind(client, file, settings, response)
+    response = answer[0]
+    reader = RadioReader if file.is_live else HttpFileReader
+    return OpenedSource(
+        uri=file.final_uri,
+        reader=reader(client, file, settings, response),
+        name=file.name,
+        size_bytes=file.size_bytes,
+        is_seekable=file.is_seekable,
+        is_live=file.is_live,
+        content_type=file.content_type,
+        station_name=station_name(response) if file.is_live else None,
+    )
 
 
 async def _without_range(
-    client: HttpClient, uri: str, response: aiohttp.ClientResponse, link_headers: LinkHeaders | None
-) -> aiohttp.ClientResponse:
-    """An empty file has no range from 0; other servers just dislike the request."""
+    client: HttpClient, uri: SourceUri, refusal: Answer, link_headers: LinkHeaders | None
+) -> Answer:
+    """The answer to a plain request. An empty file has no range from 0; other servers just refuse ranges."""
+    response, _ = refusal
     response.close()
     if response.headers.get("Content-Range", "").replace(" ", "").endswith("*/0"):
         raise empty_error(response.url.host or "")

@@ -1,12 +1,7 @@
-"""Opening what may be a page: the link behind it is found anew each time, because such links expire.
+"""Pages: the link behind one is found by yt-dlp, in processes of their own, each time that the page is opened.
 
-How the resolver works.
-
-Why a page could not be resolved, in words for the user.
-
-A page's answer, judged before anything of it is used: it was made from what a stranger wrote.
-
-Finds the link behind a page, with yt-dlp in processes of their own.
+It is found anew because such links expire. An answer is judged before any of it is used: a stranger wrote what it was
+made from.
 """
 
 import asyncio
@@ -17,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from tonearm.core.byte_source import ByteSource, SourceFromPage
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
@@ -75,7 +70,7 @@ def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
 
 
 def resolve_problem(failure: PlayFailure) -> PlayError:
-    """For what was met on the way from the page to its link. A refusal keeps its code: it is the operator's."""
+    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
     if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
         return PlayError(replace(failure, stage=Stage.RESOLVE))
     return resolve_error(failure.message.rstrip("."), failure.hint)
@@ -102,14 +97,14 @@ _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 @dataclass(frozen=True, slots=True)
 class ResolvedPage:
-    """The link behind a page, what to send with it, and what the page told about it."""
+    """The link behind a page, the headers to send with it, and what the page says of it."""
 
     link: SourceUri
     headers: LinkHeaders
     facts: PageFacts
 
 
-def read_page(answer: Json, admit: Callable[[str], SourceUri]) -> ResolvedPage:
+def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
     """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
     page = answer.get("page") if isinstance(answer, dict) else None
     url = page.get("url") if isinstance(page, dict) else None
@@ -128,11 +123,12 @@ def read_page(answer: Json, admit: Callable[[str], SourceUri]) -> ResolvedPage:
     return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
 
 
-def _admitted(url: str, admit: Callable[[str], SourceUri]) -> SourceUri:
+def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
     try:
-        if parse_source_uri(url).kind != "http":
+        uri = parse_source_uri(url)
+        if uri.kind != "http":
             raise resolve_error("what it plays is not at an http or https address")
-        return admit(url)
+        return admit(uri)
     except BadRequest as error:
         raise resolve_error(
             f"what it plays has an address that cannot be opened ({error.message.rstrip('.')})"
@@ -179,15 +175,16 @@ class ResolverSetupError(Exception):
 
 
 class PageResolver:
-    """One for the node, on its event loop, until `close`. `admit` and `guard` judge all that a page leads to.
+    """Finds the links behind pages. One for the node, on its event loop, until `close`.
 
-    Whether a URI is a page is asked of a process of its own, so that links to files never wait for slow pages.
+    `admit` and `guard` judge every address that a page leads to. One process does nothing but say which
+    URIs are pages, so that links to files never wait for slow pages.
     """
 
     def __init__(
         self,
         guard: AddressGuard,
-        admit: Callable[[str], SourceUri],
+        admit: Callable[[SourceUri], SourceUri],
         settings: ResolverSettings,
         *,
         connect_timeout_s: float,
@@ -202,7 +199,7 @@ class PageResolver:
         self._resolving = ChildPool(whole_command, at_most=settings.pages_at_once, idle_s=settings.idle_s)
 
     async def start(self) -> None:
-        """Sees whether yt-dlp works and knows all sites. Raises `ResolverSetupError`."""
+        """Checks that yt-dlp works and knows all sites. Raises `ResolverSetupError`."""
         try:
             answer = await self._matching.ask({"op": "sites"}, self._settings.start_timeout_s)
         except (TimeoutError, ChildBroken) as error:
@@ -222,7 +219,7 @@ class PageResolver:
         return self._settings.permits_generic
 
     async def is_page(self, uri: SourceUri) -> bool:
-        """Whether a permitted extractor other than `generic` is made for `uri`. What cannot be told is no page."""
+        """Whether a permitted extractor other than `generic` is made for `uri`; False when no process answers."""
         limit_s = self._settings.match_timeout_s
         request: JsonObject = {"op": "match", "url": uri.normalised, "limit_s": limit_s}
         try:
@@ -254,7 +251,7 @@ class PageResolver:
                     raise resolve_error(f"the process that does it failed, {error}") from error
                 reason = answer.get("error")
                 if isinstance(reason, str):
-                    # What the proxy saw is nearer to the cause than what the extractor made of it.
+                    # What the proxy met is nearer to the cause than what the extractor says.
                     problem = issued.problem
                     if problem is not None and (problem.code not in UNREACHABLE or BAD_GATEWAY in reason):
                         raise resolve_problem(problem)
@@ -273,27 +270,29 @@ def _does_not_work(reason: str) -> ResolverSetupError:
     return ResolverSetupError(f"resolver.enabled is true, but the resolver's process does not work: {reason}")
 
 
-Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[ByteSource | Playlist]]
+Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class PageOpening:
-    """A URI is a page when a permitted extractor is made for it; with `generic` permitted also when it turns out to be
-    HTML. Everything else is fetched as it is."""
+    """Opens pages as the links behind them, and everything else as it is.
+
+    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML.
+    """
 
     def __init__(self, resolver: PageResolver, fetch: Fetch) -> None:
         self._resolver = resolver
         self._fetch = fetch
 
-    async def open(self, uri: SourceUri) -> ByteSource | Playlist:
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
         """Raises `PlayError`."""
         source = await self._direct_source(uri)
         if source is not None:
             return source
         page = await self._resolver.resolve(uri)
         fetched = await self._fetch(page.link, page.headers)
-        return fetched if isinstance(fetched, Playlist) else SourceFromPage(fetched, page.facts)
+        return fetched if isinstance(fetched, Playlist) else fetched.found_by(page.facts)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
         """`uri` itself when it is no page. Raises `PlayError`."""
@@ -306,7 +305,7 @@ class PageOpening:
             return uri
         return (await self._resolver.resolve(uri)).link
 
-    async def _direct_source(self, uri: SourceUri) -> ByteSource | Playlist | None:
+    async def _direct_source(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """None for a page."""
         if await self._resolver.is_page(uri):
             return None

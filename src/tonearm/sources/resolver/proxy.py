@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, refused
 from tonearm.sources.resolver.confinement import PROXY_HOST
@@ -229,7 +229,7 @@ class _Answered(Exception):
 class ForwardProxy:
     """Listens from the first pass on until `close`."""
 
-    def __init__(self, guard: AddressGuard, admit: Callable[[str], SourceUri], connect_timeout_s: float) -> None:
+    def __init__(self, guard: AddressGuard, admit: Callable[[SourceUri], SourceUri], connect_timeout_s: float) -> None:
         self._guard = guard
         self._admit = admit
         self._dialer = GuardedDialer(guard, connect_timeout_s)
@@ -335,7 +335,7 @@ class ForwardProxy:
         if not is_plain or (request.is_tunnel and set("/?#@") & set(request.target)):
             raise _Answered("400 Bad Request")
         try:
-            uri = self._admit(target)
+            uri = self._admit(parse_source_uri(target))
         except RequestError as error:
             raise admission_error(error) from error
         if not request.is_tunnel and not uri.normalised.startswith("http:"):

@@ -1,0 +1,90 @@
+"""What opening a URI gives: facts about the source, and a reader of its bytes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track_info import PageFacts, SourceFacts
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTitle:
+    """`title`, which is clean text, belongs to what begins at `offset` of the source's bytes."""
+
+    offset: int
+    title: str
+
+
+class SourceReader(ABC):
+    """The bytes of one source, by offset, for one reader at a time.
+
+    Reading on where the last read ended is always possible, and other offsets where the source is seekable. One that
+    is neither seekable nor of known size may come in parts, each a whole file for a demuxer: a read after the end of
+    one gives the next.
+    """
+
+    @abstractmethod
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        """Up to `max_bytes` from `offset`, at least one; `b""` at the end, and once at the end of each part.
+
+        Raises `PlayError`, also for an offset that cannot be reached.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Gives everything back, whatever is under way. May be called more than once."""
+
+    def take_descriptor(self) -> int | None:
+        """The descriptor of a local file, which is the caller's from now on; None when only `read_at` has the bytes."""
+        return None
+
+    def set_length(self, length_ms: int) -> None:  # noqa: B027 - most readers have no use for it
+        """Says how long the whole source plays, so that the reader can choose how far to read ahead."""
+
+    @property
+    def is_reconnecting(self) -> bool:
+        """Whether the connection was lost and is being made again."""
+        return False
+
+    def take_titles(self, up_to_offset: int) -> Sequence[StreamTitle]:
+        """The titles of what begins before `up_to_offset`, in order, each given once."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSource:
+    """A source that can be read; whoever has it closes it.
+
+    `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
+    only the bytes can tell it. `station_name` is that of a radio station, `page` what a page that led here says.
+    """
+
+    uri: SourceUri
+    reader: SourceReader
+    name: str
+    size_bytes: int | None = None
+    is_seekable: bool = False
+    is_live: bool = False
+    content_type: str | None = None
+    length_ms: int = 0
+    station_name: str | None = None
+    page: PageFacts | None = None
+
+    def found_by(self, page: PageFacts) -> "OpenedSource":
+        """The same source with the facts of the page that led to it."""
+        return replace(
+            self, page=page, is_seekable=self.is_seekable and not page.is_live, is_live=self.is_live or page.is_live
+        )
+
+    def completed(self, facts: SourceFacts) -> SourceFacts:
+        """The facts that the decoder found in the bytes, completed by those from beside the bytes."""
+        if self.length_ms and not facts.is_stream:
+            facts = replace(facts, length_ms=self.length_ms)
+        if self.station_name is not None:
+            facts = facts.of_station(self.station_name)
+        return facts if self.page is None else facts.completed_by(self.page)
+
+    async def close(self) -> None:
+        """Closes the reader. May be called more than once."""
+        await self.reader.close()

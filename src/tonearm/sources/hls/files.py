@@ -1,0 +1,154 @@
+"""Fetching the files of an HLS stream, its playlists and segments: over HTTP, and local ones of a local playlist."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+
+from tonearm.core.errors import RequestError
+from tonearm.core.failure import FailureCode, PlayError, Stage
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.hls.playlist import ByteRange
+from tonearm.sources.http.client import HttpClient, LinkHeaders, next_chunk
+from tonearm.sources.http.errors import admission_error, status_error
+from tonearm.sources.http.facts import content_range, refuse_encoded
+from tonearm.sources.local_file import FileOpener
+from tonearm.sources.playlist import Body, ReaderBody, linked_uri, playlist_error, read_playlist
+
+# How much of a file may arrive in vain from a server without range requests.
+_MAX_SKIPPED_BYTES: Final = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What the server said of a playlist's version; it answers 304 as long as that is the newest."""
+
+    etag: str | None = None
+    last_modified: str | None = None
+
+    def headers(self) -> dict[str, str]:
+        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaylistFile:
+    """A playlist's bytes, and where redirects ended."""
+
+    data: bytes
+    uri: SourceUri
+    version: Version
+
+
+class HlsFiles:
+    """The files that one playlist leads to. `link_headers` are what a page's player would send for them.
+
+    `admit` judges the URIs that a playlist holds.
+    """
+
+    def __init__(
+        self,
+        client: HttpClient,
+        files: FileOpener,
+        admit: Callable[[SourceUri], SourceUri],
+        settings: FetchSettings,
+        link_headers: LinkHeaders | None = None,
+    ) -> None:
+        self.settings = settings
+        self._client = client
+        self._files = files
+        self._admit = admit
+        self._link_headers = link_headers
+
+    def linked(self, playlist: SourceUri, reference: str) -> SourceUri:
+        """Where a reference in the playlist at `playlist` leads. Raises `PlayError`."""
+        try:
+            return self._admit(parse_source_uri(linked_uri(playlist, reference, is_uri=True)))
+        except RequestError as error:
+            raise admission_error(error) from error
+
+    async def open(self, uri: SourceUri, byte_range: ByteRange | None = None, skip_bytes: int = 0) -> Body:
+        """A file or the range of it, without its first `skip_bytes`. Raises `PlayError`."""
+        start = skip_bytes + (byte_range.start if byte_range else 0)
+        length = byte_range.length - skip_bytes if byte_range else None
+        if uri.kind == "file":
+            return ReaderBody((await self._files.open(uri)).reader, start, length)
+        return await self._open_http(uri, start, length)
+
+    async def playlist(self, uri: SourceUri, known: Version | None = None) -> PlaylistFile | None:
+        """The playlist at `uri`; None when `known` is still its version. Raises `PlayError`."""
+        if uri.kind == "file":
+            body = await self.open(uri)
+            try:
+                return PlaylistFile(await read_playlist(body, self.settings), uri, Version())
+            finally:
+                await body.close()
+        response, final_uri = await self._client.get(uri, known.headers() if known else {}, self._link_headers)
+        try:
+            if response.status == 304 and known is not None:
+                return None
+            host = response.url.host or ""
+            if response.status != 200:
+                raise status_error(response.status, host, Stage.READ)
+            refuse_encoded(response, host)
+            data = await read_playlist(_HttpBody(response, None, self.settings.stall_timeout_s), self.settings)
+        finally:
+            response.close()
+        version = Version(response.headers.get("ETag"), response.headers.get("Last-Modified"))
+        return PlaylistFile(data, final_uri, version)
+
+    async def _open_http(self, uri: SourceUri, start: int, length: int | None) -> Body:
+        headers = {}
+        if start or length is not None:
+            headers["Range"] = f"bytes={start}-" if length is None else f"bytes={start}-{start + length - 1}"
+        response, _ = await self._client.get(uri, headers, self._link_headers)
+        host = response.url.host or ""
+        try:
+            if response.status not in (200, 206):
+                raise status_error(response.status, host, Stage.READ)
+            refuse_encoded(response, host)
+            part = content_range(response) if response.status == 206 else None
+            skip_bytes = start - (part.first if part else 0)
+            if not 0 <= skip_bytes <= _MAX_SKIPPED_BYTES:
+                raise _byte_range_ignored(host)
+        except BaseException:
+            response.close()
+            raise
+        return _HttpBody(response, length, self.settings.stall_timeout_s, skip_bytes=skip_bytes)
+
+
+class _HttpBody:
+    def __init__(
+        self, response: aiohttp.ClientResponse, length: int | None, stall_timeout_s: float, *, skip_bytes: int = 0
+    ) -> None:
+        self._response = response
+        self._skip_bytes = skip_bytes
+        self._left_bytes = length
+        self._stall_timeout_s = stall_timeout_s
+
+    async def read(self) -> bytes:
+        if self._left_bytes == 0:
+            return b""
+        while True:
+            data = await next_chunk(self._response, self._response.url.host or "", self._stall_timeout_s)
+            skipped = min(self._skip_bytes, len(data))
+            self._skip_bytes -= skipped
+            if not data or skipped < len(data):
+                break
+        data = data[skipped:]
+        if self._left_bytes is not None:
+            data = data[: self._left_bytes]
+            self._left_bytes -= len(data)
+        return data
+
+    async def close(self) -> None:
+        # Cuts the connection, unless the body was read to its end: then it serves the next request.
+        self._response.close()
+
+
+def _byte_range_ignored(host: str) -> PlayError:
+    message = f"{host} does not send the part of the file that the playlist names."
+    hint = "The stream has to be served with range requests."
+    return playlist_error(FailureCode.CONNECTION_LOST, message, hint)
