@@ -1,13 +1,16 @@
 """Which local files are opened, and what the others are refused for."""
 
 import asyncio
+import contextlib
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.fetching import opener
+from tests.support.media_server import MediaServer, media
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
@@ -186,3 +189,67 @@ async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
         assert isinstance(file, OpenedSource)
         await file.close()
         await asyncio.sleep(0.05)  # the cancelled ones close theirs once their threads are through
+
+
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Lets this process open only so many more files and connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        for _ in range(count):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize("name", ["a song #1.mp3", "list.m3u", "stream.m3u8"])
+async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_none(music: Path, name: str) -> None:
+    (music / "list.m3u").write_text("a song #1.mp3\n")
+    (music / "stream.m3u8").write_text("#EXTM3U\n#EXT-X-ENDLIST\n#EXTINF:1,\na.ts\n")
+    failures: list[PlayFailure] = []
+    async with opener() as source_opener:
+        for left in range(5):
+            before = os.listdir("/proc/self/fd")
+            with descriptors_left(left):
+                try:
+                    opened = await source_opener.open(parse_source_uri(f"{music}/{name}"))
+                    if isinstance(opened, OpenedSource):
+                        await opened.close()
+                except PlayError as error:
+                    failures.append(error.failure)
+            assert len(os.listdir("/proc/self/fd")) == len(before), left
+    assert 1 <= len(failures) < 5
+    for failure in failures:
+        assert failure.code is FailureCode.FILE_UNREADABLE
+        assert "Too many open files" in failure.message
+        assert "ulimit" in failure.hint
+
+
+async def test_reading_without_free_descriptors_fails_in_clear_words(music: Path) -> None:
+    async with opener() as source_opener:
+        opened = await source_opener.open(parse_source_uri(f"{music}/a song #1.mp3"))
+        assert isinstance(opened, OpenedSource)
+        with descriptors_left(0), pytest.raises(PlayError, match="Too many open files") as caught:
+            await opened.reader.read_at(0, 10)
+        assert "ulimit" in caught.value.failure.hint
+        assert await opened.reader.read_at(0, 10) == b"sound"
+        await opened.close()
+
+
+async def test_connecting_without_free_descriptors_fails_in_clear_words() -> None:
+    async with MediaServer() as server, opener() as source_opener:
+        uri = parse_source_uri(server.serve("/a", media(b"sound")))
+        before = len(os.listdir("/proc/self/fd"))
+        with descriptors_left(0), pytest.raises(PlayError, match="oo many open files") as caught:
+            await source_opener.open(uri)
+        assert caught.value.failure.code is FailureCode.CONNECT_FAILED
+        assert "ulimit" in caught.value.failure.hint
+        assert len(os.listdir("/proc/self/fd")) == before

@@ -1,9 +1,7 @@
-"""Name lookup that refuses a name as soon as one of its addresses must not be dialled.
+"""Which network addresses the node may dial.
 
-Which network addresses the node may dial.
-
-Decided on the address that is really dialled, so that neither a name, a redirect nor an odd way to write an
-address leads into a network that was not meant.
+The guard judges the address that is really dialled, so that neither a name, a redirect nor an odd way to write an
+address leads into a private network. A name is refused as soon as one of its addresses is.
 """
 
 import functools
@@ -18,7 +16,8 @@ from tonearm.sources.detached_threads import DetachedThreads
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
-# What `is_global` lets through although it leads to ourselves, to many, or through a gateway to anywhere.
+_MAX_LOOKUPS: Final = 32  # at once
+# Networks that `is_global` lets through although they lead to this machine, to many, or through a gateway to anywhere.
 _NOT_PUBLIC_V4: Final = tuple(
     ip_network(text)
     for text in (
@@ -28,7 +27,7 @@ _NOT_PUBLIC_V4: Final = tuple(
         "240.0.0.0/4",
     )
 )
-# Global unicast addresses are given out of this block only; everything else is special (NAT64, fec0::/10, ::/96 …).
+# The only block of global unicast addresses; everything else is special (NAT64, fec0::/10, ::/96 …).
 _GLOBAL_UNICAST_V6: Final = ip_network("2000::/3")
 _NOT_PUBLIC_V6: Final = tuple(
     ip_network(text)
@@ -50,23 +49,11 @@ class AddressRefusedError(OSError):
         self.hint = hint
 
 
-def is_public(address: Address) -> bool:
-    """True for an address of the open internet that one host answers to."""
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if address not in _GLOBAL_UNICAST_V6 or any(address in network for network in _NOT_PUBLIC_V6):
-            return False
-    elif any(address in network for network in _NOT_PUBLIC_V4):
-        return False
-    return address.is_global
-
-
 class AddressGuard:
-    """Refuses addresses outside the open internet unless they are permitted, and the node's own always.
+    """Refuses addresses outside the open internet unless `private_networks` permits them, and always the node's own.
 
-    `own_addresses` are the host and port of each listening socket; a host that is no literal address, or is
-    a wildcard, stands for every address of this machine.
+    `own_addresses` are host and port of the listening sockets. A host that is no literal address, or a wildcard, stands
+    for every address of this machine.
     """
 
     def __init__(self, *, private_networks: bool, own_addresses: Iterable[tuple[str, int]] = ()) -> None:
@@ -76,7 +63,7 @@ class AddressGuard:
             self.add_own_address(host, port)
 
     def add_own_address(self, host: str, port: int) -> None:
-        """Tells of a listening socket whose port was chosen only when it was bound."""
+        """Adds a listening socket whose port was chosen only when it was bound."""
         address = _literal(host)
         self._own.add((None if address is None or address.is_unspecified else address, port))
 
@@ -97,7 +84,7 @@ class AddressGuard:
             )
 
     def check_host(self, host: str, port: int) -> None:
-        """Raises `AddressRefusedError` for what needs no lookup to refuse: literal addresses and localhost.
+        """Raises `AddressRefusedError` for a host that is refused without a lookup: a literal address, or localhost.
 
         `host` is in the form of `SourceUri.host`.
         """
@@ -110,7 +97,7 @@ class AddressGuard:
     def open_socket(
         self, addr_info: tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int]]
     ) -> socket.socket:
-        """The socket for one dial, in the form of aiohttp's `socket_factory`: the last look at the address."""
+        """The socket for one dial, as aiohttp's `socket_factory`, which sees the address that is really dialled."""
         family, kind, protocol, _, address = addr_info
         self.check_address(address[0], address[1])
         return socket.socket(family, kind, protocol)
@@ -119,45 +106,18 @@ class AddressGuard:
         for own, own_port in self._own:
             if own_port != port:
                 continue
-            # To connect to the unspecified address is to connect to this machine.
+            # A connection to the unspecified address leads to this machine.
             if address == own or address.is_unspecified or (own is None and _is_local(address)):
                 return True
         return False
 
 
-def _literal(text: str) -> Address | None:
-    """The address that `text` writes, IPv4-mapped ones as IPv4, without a zone; None when it is none."""
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
-
-
-def _is_local(address: Address) -> bool:
-    """Whether an interface of this machine has the address: only then can a socket be bound to it."""
-    if address.is_loopback:
-        return True
-    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((str(address), 0))
-    except OSError:
-        return False
-    return True
-
-
-_LOOKUPS_AT_MOST: Final = 32
-
-
 class GuardedResolver(AbstractResolver):
-    """Looks names up with the system's resolver; any refused address among several refuses the name."""
+    """Looks names up with the system's resolver. One refused address among several refuses the name."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._threads = DetachedThreads(_LOOKUPS_AT_MOST)
+        self._threads = DetachedThreads(_MAX_LOOKUPS)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -188,3 +148,39 @@ class GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+def is_public(address: Address) -> bool:
+    """Whether the address is one of the open internet, and of one host."""
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(address.ipv4_mapped)
+        if address not in _GLOBAL_UNICAST_V6 or any(address in network for network in _NOT_PUBLIC_V6):
+            return False
+    elif any(address in network for network in _NOT_PUBLIC_V4):
+        return False
+    return address.is_global
+
+
+def _literal(text: str) -> Address | None:
+    """`text` as an address, an IPv4-mapped one as IPv4, without its zone; None when it is none."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+def _is_local(address: Address) -> bool:
+    """Whether an interface of this machine has the address: then a socket can be bound to it."""
+    if address.is_loopback:
+        return True
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((str(address), 0))
+    except OSError:
+        return False
+    return True

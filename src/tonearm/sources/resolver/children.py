@@ -1,6 +1,6 @@
-"""Resolving processes: a few at once, kept for a while because starting one takes half a second.
+"""The node's side of the resolver's processes: a pool of them, each asked one thing at a time and killed when late.
 
-One resolving process as the node sees it: asked one thing at a time, killed when it is late.
+They are kept for a while because starting one takes half a second.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _ENVIRONMENT: Final = (
 
 
 class ChildBroken(Exception):
-    """The process ended or answered what is no answer; it is of no use any more."""
+    """The process ended, or its answer cannot be understood; it is of no use any more."""
 
 
 class ChildProcess:
@@ -107,7 +107,7 @@ _ANSWERS_AT_MOST: Final = 100
 
 
 class ChildPool:
-    """Who asks while `at_most` are at work waits for the first that is free.
+    """Runs at most `at_most` processes; further requests wait until one is free.
 
     `warm_up` is asked of each new process within `start_s`; what it answers does not matter.
     """
@@ -132,7 +132,7 @@ class ChildPool:
         self._is_closed = False
 
     async def ask(self, request: JsonObject, within_s: float) -> JsonObject:
-        """The answer of a process. `within_s` counts from when one is free and warm; who is late is killed.
+        """The answer of a process. `within_s` counts from when one is free and warm; a late one is killed.
 
         Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as well.
         """

@@ -1,13 +1,8 @@
-"""The only way out of a resolving process: an HTTP proxy on loopback that judges each target as the node does.
+"""The resolver's proxy: an HTTP proxy on loopback that judges each target of a resolving process as the node does.
 
-Patterns see the whole URI of plain HTTP, and of HTTPS, which passes through encrypted, the host. The guard is asked
-for each address that is dialled. Nobody but a process that resolves right now has a password.
-
-The head of a request to a forward proxy (RFC 9112, 3.2), read strictly: there is one client, and it is known.
-
-The right of one resolving process to use the proxy, for as long as it resolves one page.
-
-TCP connections under the address guard, for what is not fetched by the HTTP client.
+Patterns see the whole URI of plain HTTP, and the host of HTTPS, which passes through encrypted. The guard is asked for
+each address that is dialled. Only a process that is resolving a page has a password: a `ProxyPass`, good for that page.
+Requests are parsed strictly (RFC 9112, 3.2), because there is one kind of client, and it is known.
 """
 
 import asyncio
