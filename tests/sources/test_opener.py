@@ -26,6 +26,7 @@ from tests.support.media_server import (
 )
 from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.fetch_settings import FetchSettings
 
@@ -346,3 +347,29 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     made = Names()
     monkeypatch.setattr("tonearm.sources.guard.socket.getaddrinfo", made.getaddrinfo)
     return made
+
+
+class Asked:
+    """A pattern that matches nothing and writes down which texts it was asked for."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def search(self, text: str, /) -> None:
+        self.texts.append(text)
+
+
+async def test_policy_judges_each_uri_once_and_not_again_when_a_transfer_is_resumed() -> None:
+    pattern = Asked()
+    async with MediaServer() as server, opener(blocked=[pattern]) as source_opener:
+        last = server.serve("/b", in_turn(media(BODY, cut_after=1000), media(BODY, cut_after=2000), media(BODY)))
+        first = server.serve("/a", redirect("/b"))
+        admitted = source_opener.admit(parse_source_uri(first))
+        for _ in range(2):
+            opened_source = await source_opener.open(admitted)
+            assert isinstance(opened_source, OpenedSource)
+            assert await read_all(opened_source) == BODY
+            assert opened_source.uri.given == last
+            await opened_source.close()
+    assert len(server.requests) > 4
+    assert [text for text in pattern.texts if "/" in text] == [first, last, last]

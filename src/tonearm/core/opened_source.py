@@ -54,7 +54,7 @@ class SourceReader(ABC):
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """A source that can be read; whoever has it closes it.
+    """A source that can be read; its holder closes it.
 
     `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
     only the bytes can tell it. `station_name` is that of a radio station, `page` what a page that led here says.

@@ -7,7 +7,7 @@ from tonearm.core.json_value import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What opening a source told. Texts are clean: no lone surrogates, no control characters.
+    """The facts from opening a source. Texts are clean: no lone surrogates, no control characters.
 
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
@@ -25,7 +25,7 @@ class SourceFacts:
     opened_uri: str | None = None
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
-        """With what `page` told about the source where the source itself does not tell."""
+        """These facts, with those of `page` where the source itself has none."""
         is_stream = self.is_stream or page.is_live
         return replace(
             self,
@@ -39,13 +39,13 @@ class SourceFacts:
         )
 
     def of_station(self, name: str) -> "SourceFacts":
-        """Of what a radio station of this name sends: it stands for the author, and for a title that is not known."""
+        """These facts for a radio station of this name, which becomes the author, and the title where there is none."""
         return replace(self, title=self.title or name, author=name)
 
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What a page told about the source that it led to, `opened_uri`. Texts are clean; 0 is an unknown length."""
+    """A page's facts about the source that it led to, `opened_uri`. Texts are clean; 0 is an unknown length."""
 
     opened_uri: str
     title: str | None = None
@@ -72,7 +72,7 @@ class TrackInfo:
     probe_name: str = ""
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
-        """What opening told replaces what was guessed; a missing title keeps the guess."""
+        """Facts from opening replace guesses; without a title the guessed one stays."""
         return replace(
             self,
             uri=facts.opened_uri or self.uri,

@@ -1,13 +1,12 @@
 """Playlist files (M3U, PLS, XSPF): recognised, read whole, parsed into entries, and where the entries lead.
 
-An HLS playlist is recognised here, too; `sources.hls` reads it.
+HLS playlists are recognised, too; `sources.hls` reads them.
 """
 
 import asyncio
 import posixpath
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final, Protocol
 from urllib.parse import unquote, urljoin
 from xml.parsers import expat
@@ -46,13 +45,6 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
 
 
-class PlaylistKind(Enum):
-    HLS = auto()
-    M3U = auto()
-    PLS = auto()
-    XSPF = auto()
-
-
 def may_be_playlist(name: str, content_type: str | None) -> bool:
     """Whether a look at the content is worth it: a server that says audio, video or image is believed."""
     media_type = _media_type(content_type)
@@ -72,16 +64,6 @@ def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> boo
     return is_m3u and bool(text) and not text.startswith("<")
 
 
-def kind_of(text: str) -> PlaylistKind:
-    """The kind of a text that looks like a playlist."""
-    start = text[:HEAD_BYTES].lower()
-    if start.startswith("[playlist]"):
-        return PlaylistKind.PLS
-    if start.startswith("<"):
-        return PlaylistKind.XSPF
-    return PlaylistKind.HLS if is_hls(text) else PlaylistKind.M3U
-
-
 def is_hls(text: str) -> bool:
     """Whether a playlist's text is HLS, and not the M3U that HLS is written in."""
     return text.startswith("#EXTM3U") and any(line.startswith("#EXT-X-") for line in text.splitlines())
@@ -97,7 +79,7 @@ def decode(data: bytes) -> str:
     return text.lstrip()
 
 
-def lines_of(text: str) -> list[str]:
+def _lines_of(text: str) -> list[str]:
     """Splits at CR and LF only: titles hold other characters at which `splitlines` splits."""
     return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
@@ -180,20 +162,19 @@ class Listing:
 def parse_listing(data: bytes) -> Listing:
     """A playlist that is not HLS. Raises `PlayError` for XML that is damaged or declares entities."""
     text = decode(data)
-    match kind_of(text):
-        case PlaylistKind.PLS:
-            found = _pls(text)
-        case PlaylistKind.XSPF:
-            found = _Xspf().read(data)
-        case _:
-            found = _m3u(text)
+    if text[:HEAD_BYTES].lower().startswith("[playlist]"):
+        found = _pls(text)
+    elif text.startswith("<"):
+        found = _Xspf().read(data)
+    else:
+        found = _m3u(text)
     return Listing(tuple(found[:MAX_ENTRIES]), len(found))
 
 
 def _m3u(text: str) -> list[Listed]:
     found: list[Listed] = []
     title: str | None = None
-    for raw_line in lines_of(text):
+    for raw_line in _lines_of(text):
         line = raw_line.strip()
         if line.upper().startswith("#EXTINF:"):
             title = _extinf_title(line)
@@ -217,7 +198,7 @@ def _extinf_title(line: str) -> str | None:
 def _pls(text: str) -> list[Listed]:
     files: dict[int, str] = {}
     titles: dict[int, str] = {}
-    for line in lines_of(text):
+    for line in _lines_of(text):
         found = _PLS_LINE.fullmatch(line.strip())
         if found is not None and found[3].strip():
             (files if found[1].lower() == "file" else titles).setdefault(int(found[2]), found[3].strip())

@@ -14,7 +14,7 @@ from tonearm.sources.read_ahead import RetryBudget
 
 log = logging.getLogger(__name__)
 
-# RFC 8216, 6.3.3: not less than three target durations from the end, so that nothing runs dry.
+# RFC 8216, 6.3.3: not less than three target durations from the end, so that the buffer does not underrun.
 START_FROM_END_SEGMENTS: Final = 3
 _STILL_AFTER_TARGETS: Final = 5
 _FINAL: Final = frozenset(

@@ -18,8 +18,8 @@ MAX_VARIANTS: Final = 1_000
 _MAX_DURATION_S: Final = 24 * 3600.0
 _MAX_LINE_CHARACTERS: Final = 16 * 1024
 _MAX_NUMBER: Final = 1 << 62
-# Left to the library. EXT-X-TARGETDURATION and EXT-X-KEY are read here: the library takes no fractions, which some
-# servers write, and compares every key with every other.
+# The tags that the library reads. EXT-X-TARGETDURATION and EXT-X-KEY are left to `_OwnTags`: the library refuses
+# fractions, which some servers write, and compares every key with every other.
 _USED_TAGS: Final = frozenset(
     {
         "#EXTINF", "#EXT-X-BYTERANGE", "#EXT-X-DISCONTINUITY", "#EXT-X-ENDLIST", "#EXT-X-GAP", "#EXT-X-MAP",
@@ -85,7 +85,7 @@ class Rendition:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The whole presentation in one quality. `codecs` are in the form of RFC 6381, empty when not told."""
+    """The whole presentation in one quality. `codecs` are in the form of RFC 6381, empty when not given."""
 
     reference: str
     bandwidth: int

@@ -12,7 +12,8 @@ from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 
-# The whole, as a range, which shows whether parts can be had. Titles are only asked for here: they would damage a file.
+# The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask
+# for: they would damage it.
 _FIRST_HEADERS: Final = (("Range", "bytes=0-"), TITLES_WANTED)
 
 

@@ -21,7 +21,7 @@ from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 
 # Asks for titles. Servers without titles ignore it.
 TITLES_WANTED: Final = ("Icy-MetaData", "1")
-# Far more than fit into what is read ahead, unless a server wants to fill the memory with them.
+# Far more than fit into what is read ahead; a server must not fill the memory with them.
 MAX_WAITING_TITLES: Final = 100
 # Failures that a retry cannot change. A 404 is none: Icecast answers so while a station's own line is down.
 _FINAL_CODES: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})

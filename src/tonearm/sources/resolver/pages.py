@@ -25,7 +25,26 @@ from tonearm.sources.http.errors import admission_error
 from tonearm.sources.resolver.children import ChildBroken, ChildPool
 from tonearm.sources.resolver.proxy import BAD_GATEWAY, UNREACHABLE, ForwardProxy
 
+Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver")
+_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+_RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
+_MAX_TEXT_CHARACTERS: Final = 500
+_MAX_ARTWORK_CHARACTERS: Final = 2048
+_MAX_LENGTH_S: Final = 366 * 24 * 3600.0
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
+_HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_BOILERPLATE: Final = (
+    re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
+    re.compile(r"[;.,]?\s*confirm you are on the latest version\b.*", re.IGNORECASE | re.DOTALL),
+    re.compile(r"\s*\(caused by .*", re.DOTALL),
+    re.compile(r"\s*Traceback \(most recent call last\):.*", re.DOTALL),
+    re.compile(r"[;.,]?\s*(?:see|use|try)\s+(?:again with\s+)?\"?--?[a-z].*", re.IGNORECASE | re.DOTALL),
+)
+_PREFIX: Final = re.compile(r"(?:ERROR:\s*)+(?:\[[^\]]{1,60}\]\s*)?")
+_MAX_INPUT_CHARACTERS: Final = 4000
+_MAX_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,50 +68,8 @@ class ResolverSettings:
         return any(site.lower() == "generic" for site in self.sites)
 
 
-_HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_BOILERPLATE: Final = (
-    re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
-    re.compile(r"[;.,]?\s*confirm you are on the latest version\b.*", re.IGNORECASE | re.DOTALL),
-    re.compile(r"\s*\(caused by .*", re.DOTALL),
-    re.compile(r"\s*Traceback \(most recent call last\):.*", re.DOTALL),
-    re.compile(r"[;.,]?\s*(?:see|use|try)\s+(?:again with\s+)?\"?--?[a-z].*", re.IGNORECASE | re.DOTALL),
-)
-_PREFIX: Final = re.compile(r"(?:ERROR:\s*)+(?:\[[^\]]{1,60}\]\s*)?")
-_MAX_INPUT_CHARACTERS: Final = 4000
-_MAX_CHARACTERS: Final = 300
-
-
-def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
-    return PlayError(
-        PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
-    )
-
-
-def resolve_problem(failure: PlayFailure) -> PlayError:
-    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
-    if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
-        return PlayError(replace(failure, stage=Stage.RESOLVE))
-    return resolve_error(failure.message.rstrip("."), failure.hint)
-
-
-def plain_reason(text: str) -> str:
-    """yt-dlp's own words as one plain line: no colours, advice for its command line, causes in Python or tracebacks."""
-    text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
-    for pattern in _BOILERPLATE:
-        text = pattern.sub("", text)
-    text = _PREFIX.sub("", text.strip(), count=1)
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    line = " ".join(printable.split())
-    if len(line) > _MAX_CHARACTERS:
-        line = line[: _MAX_CHARACTERS - 1] + "…"
-    return line.rstrip(" .:;") or "yt-dlp gave no reason"
-
-
-_MAX_TEXT_CHARACTERS: Final = 500
-_MAX_ARTWORK_CHARACTERS: Final = 2048
-_LONGEST_S: Final = 366 * 24 * 3600.0
-_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
+class ResolverSetupError(Exception):
+    """The resolver cannot work as it is configured; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,74 +81,47 @@ class ResolvedPage:
     facts: PageFacts
 
 
-def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
-    """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
-    page = answer.get("page") if isinstance(answer, dict) else None
-    url = page.get("url") if isinstance(page, dict) else None
-    if not isinstance(page, dict) or not isinstance(url, str):
-        raise resolve_error("the answer of yt-dlp cannot be understood")
-    link = _admitted(url, admit)
-    is_live = page.get("is_live") is True
-    facts = PageFacts(
-        opened_uri=link.opened,
-        title=_text(page.get("title")),
-        author=_text(page.get("author")),
-        length_ms=0 if is_live else _milliseconds(page.get("length_s")),
-        artwork_url=_artwork(page.get("artwork_url")),
-        is_live=is_live,
-    )
-    return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
+class PageOpening:
+    """Opens pages as the links behind them, and everything else as it is.
 
+    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML.
+    """
 
-def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
-    try:
-        uri = parse_source_uri(url)
-        if uri.kind != "http":
-            raise resolve_error("what it plays is not at an http or https address")
-        return admit(uri)
-    except BadRequest as error:
-        raise resolve_error(
-            f"what it plays has an address that cannot be opened ({error.message.rstrip('.')})"
-        ) from error
-    except RequestError as error:
-        raise resolve_problem(admission_error(error).failure) from error
+    def __init__(self, resolver: "PageResolver", fetch: Fetch) -> None:
+        self._resolver = resolver
+        self._fetch = fetch
 
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+        """Raises `PlayError`."""
+        source = await self._direct_source(uri)
+        if source is not None:
+            return source
+        page = await self._resolver.resolve(uri)
+        fetched = await self._fetch(page.link, page.headers)
+        return fetched if isinstance(fetched, Playlist) else fetched.found_by(page.facts)
 
-def _text(value: Json) -> str | None:
-    if not isinstance(value, str):
-        return None
-    readable = "".join(" " if unicodedata.category(char) in _REFUSED_CATEGORIES else char for char in value[:4000])
-    return " ".join(readable.split())[:_MAX_TEXT_CHARACTERS] or None
+    async def link_of(self, uri: SourceUri) -> SourceUri:
+        """`uri` itself when it is no page. Raises `PlayError`."""
+        if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
+            return uri  # nothing that a look at the source could change
+        source = await self._direct_source(uri)
+        if source is not None:
+            if not isinstance(source, Playlist):
+                await source.close()
+            return uri
+        return (await self._resolver.resolve(uri)).link
 
-
-def _milliseconds(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return round(value * 1000) if 0 < value <= _LONGEST_S else 0  # NaN is not in between either
-
-
-def _artwork(value: Json) -> str | None:
-    if not isinstance(value, str) or len(value) > _MAX_ARTWORK_CHARACTERS:
-        return None
-    try:
-        uri = parse_source_uri(value)
-    except BadRequest:
-        return None
-    return uri.normalised if uri.kind == "http" else None
-
-
-def _headers(value: Json) -> dict[str, str]:
-    if not isinstance(value, list):
-        return {}
-    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
-    return safe_headers((name, text) for name, text in pairs if isinstance(name, str) and isinstance(text, str))
-
-
-_RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
-
-
-class ResolverSetupError(Exception):
-    """The resolver cannot work as it is configured; the message says why."""
+    async def _direct_source(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        """None for a page."""
+        if await self._resolver.is_page(uri):
+            return None
+        source = await self._fetch(uri, None)
+        if isinstance(source, Playlist):
+            return source
+        if self._resolver.resolves_any_page and _is_html(source.content_type):
+            await source.close()
+            return None
+        return source
 
 
 class PageResolver:
@@ -270,53 +220,94 @@ def _does_not_work(reason: str) -> ResolverSetupError:
     return ResolverSetupError(f"resolver.enabled is true, but the resolver's process does not work: {reason}")
 
 
-Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
+def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
+    """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
+    page = answer.get("page") if isinstance(answer, dict) else None
+    url = page.get("url") if isinstance(page, dict) else None
+    if not isinstance(page, dict) or not isinstance(url, str):
+        raise resolve_error("the answer of yt-dlp cannot be understood")
+    link = _admitted(url, admit)
+    is_live = page.get("is_live") is True
+    facts = PageFacts(
+        opened_uri=link.opened,
+        title=_text(page.get("title")),
+        author=_text(page.get("author")),
+        length_ms=0 if is_live else _milliseconds(page.get("length_s")),
+        artwork_url=_artwork(page.get("artwork_url")),
+        is_live=is_live,
+    )
+    return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
 
-_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+
+def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
+    try:
+        uri = parse_source_uri(url)
+        if uri.kind != "http":
+            raise resolve_error("what it plays is not at an http or https address")
+        return admit(uri)
+    except BadRequest as error:
+        raise resolve_error(
+            f"what it plays has an address that cannot be opened ({error.message.rstrip('.')})"
+        ) from error
+    except RequestError as error:
+        raise resolve_problem(admission_error(error).failure) from error
 
 
-class PageOpening:
-    """Opens pages as the links behind them, and everything else as it is.
+def _text(value: Json) -> str | None:
+    if not isinstance(value, str):
+        return None
+    readable = "".join(" " if unicodedata.category(char) in _REFUSED_CATEGORIES else char for char in value[:4000])
+    return " ".join(readable.split())[:_MAX_TEXT_CHARACTERS] or None
 
-    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML.
-    """
 
-    def __init__(self, resolver: PageResolver, fetch: Fetch) -> None:
-        self._resolver = resolver
-        self._fetch = fetch
+def _milliseconds(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return round(value * 1000) if 0 < value <= _MAX_LENGTH_S else 0  # NaN is not in between either
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
-        """Raises `PlayError`."""
-        source = await self._direct_source(uri)
-        if source is not None:
-            return source
-        page = await self._resolver.resolve(uri)
-        fetched = await self._fetch(page.link, page.headers)
-        return fetched if isinstance(fetched, Playlist) else fetched.found_by(page.facts)
 
-    async def link_of(self, uri: SourceUri) -> SourceUri:
-        """`uri` itself when it is no page. Raises `PlayError`."""
-        if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
-            return uri  # nothing that a look at the source could change
-        source = await self._direct_source(uri)
-        if source is not None:
-            if not isinstance(source, Playlist):
-                await source.close()
-            return uri
-        return (await self._resolver.resolve(uri)).link
+def _artwork(value: Json) -> str | None:
+    if not isinstance(value, str) or len(value) > _MAX_ARTWORK_CHARACTERS:
+        return None
+    try:
+        uri = parse_source_uri(value)
+    except BadRequest:
+        return None
+    return uri.normalised if uri.kind == "http" else None
 
-    async def _direct_source(self, uri: SourceUri) -> OpenedSource | Playlist | None:
-        """None for a page."""
-        if await self._resolver.is_page(uri):
-            return None
-        source = await self._fetch(uri, None)
-        if isinstance(source, Playlist):
-            return source
-        if self._resolver.resolves_any_page and _is_html(source.content_type):
-            await source.close()
-            return None
-        return source
+
+def _headers(value: Json) -> dict[str, str]:
+    if not isinstance(value, list):
+        return {}
+    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
+    return safe_headers((name, text) for name, text in pairs if isinstance(name, str) and isinstance(text, str))
 
 
 def _is_html(content_type: str | None) -> bool:
     return (content_type or "").partition(";")[0].strip().lower() in _HTML_TYPES
+
+
+def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
+    return PlayError(
+        PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
+    )
+
+
+def resolve_problem(failure: PlayFailure) -> PlayError:
+    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
+    if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
+        return PlayError(replace(failure, stage=Stage.RESOLVE))
+    return resolve_error(failure.message.rstrip("."), failure.hint)
+
+
+def plain_reason(text: str) -> str:
+    """yt-dlp's own words as one plain line: no colours, advice for its command line, causes in Python or tracebacks."""
+    text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
+    for pattern in _BOILERPLATE:
+        text = pattern.sub("", text)
+    text = _PREFIX.sub("", text.strip(), count=1)
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(printable.split())
+    if len(line) > _MAX_CHARACTERS:
+        line = line[: _MAX_CHARACTERS - 1] + "…"
+    return line.rstrip(" .:;") or "yt-dlp gave no reason"
