@@ -122,12 +122,12 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of `host`. Raises `AddressRefusedError`, or `socket.gaierror` when there is none."""
-        lookup = functools.partial(
-            socket.getaddrinfo, host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-        )
+        """The addresses of `host`.
+
+        Raises `AddressRefusedError`, `socket.gaierror` when there is none, or `OSError` when the system cannot look up.
+        """
         try:
-            infos = await self._threads.run(lookup)
+            infos = await self._threads.run(functools.partial(_look_up, host, port, family))
         except UnicodeError as error:  # a label that is empty or longer than 63 characters
             raise socket.gaierror(socket.EAI_NONAME, "not a valid host name") from error
         results: list[ResolveResult] = []
@@ -148,6 +148,17 @@ class GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+def _look_up(
+    host: str, port: int, family: socket.AddressFamily
+) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[str, int] | tuple[str, int, int, int]]]:
+    try:
+        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)  # type: ignore[return-value]
+    except socket.gaierror:
+        # Without a free descriptor the system says that the name does not exist; this raises the true reason.
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()
+        raise
 
 
 def is_public(address: Address) -> bool:

@@ -39,7 +39,7 @@ def connect_error(error: Exception, host: str) -> PlayError:
     refusal = _refusal_in(error)
     if refusal is not None:
         return refused(refusal.message, refusal.hint)
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    if isinstance(error, aiohttp.ClientConnectorDNSError) and isinstance(error.os_error, socket.gaierror):
         message = f"The host name {host} was not found."
         return _passing(FailureCode.NAME_NOT_FOUND, message, "Check how it is written, and the node's name lookup.")
     if isinstance(error, (aiohttp.ClientSSLError, ssl.SSLError)):
