@@ -1,4 +1,4 @@
-"""The node's end of a decoder process's socket: messages in both directions, and nothing ever waits."""
+"""The node's end of a decoder process's socket: messages in both directions, without ever blocking."""
 
 import asyncio
 import os
@@ -15,19 +15,19 @@ SEND_BYTES: Final = 256 * 1024  # about as much as the kernel takes at once
 
 
 class DecoderLink:
-    """`take_in` is called with every message, and must not raise. `ended` is called once, when the other end has closed
-    its socket, or with the error that ended the link; not after `close`."""
+    """Calls `on_message` with every message received; it must not raise. Calls `on_end` once: with None when the
+    process has closed its end, else with the error that ended the link; never after `close`."""
 
     def __init__(
         self,
         connection: socket.socket,
-        take_in: Callable[[Message], None],
-        ended: Callable[[OSError | BrokenMessage | None], None],
+        on_message: Callable[[Message], None],
+        on_end: Callable[[OSError | BrokenMessage | None], None],
     ) -> None:
         connection.setblocking(False)
         self._socket = connection
-        self._take_in = take_in
-        self._ended = ended
+        self._on_message = on_message
+        self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._splitter = MessageSplitter()
         self._received = memoryview(bytearray(RECEIVE_BYTES))
@@ -37,13 +37,13 @@ class DecoderLink:
         self._loop.add_reader(connection, self._receive)
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Queues a message; `descriptor` is taken over and closed when it was sent, or cannot be."""
+        """Queues a message. Owns `descriptor` from now on and closes it once it is sent, or cannot be sent."""
         if self._is_over:
             _close(descriptor)
             return
         self._outgoing.append((pack(message), descriptor))
         if not self._will_send:
-            # What many players say in one go, as their grants, wakes the process once.
+            # Messages of one loop turn, such as the grants of many players, wake the process once.
             self._will_send = True
             self._loop.call_soon(self._send_all)
 
@@ -51,34 +51,41 @@ class DecoderLink:
         self._end()
         self._socket.close()
 
-    def _receive(self) -> None:
+    def receive_rest(self) -> None:
+        """Receives all that a process that is gone had sent; ends the link."""
+        while not self._is_over and self._receive():
+            pass
+
+    def _receive(self) -> bool:
+        """Receives what there is, up to `RECEIVE_BYTES`. False when there is nothing, or nothing more to come."""
         try:
             length = self._socket.recv_into(self._received)
             for message in self._splitter.feed(self._received[:length]):
-                self._take_in(message)
+                self._on_message(message)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except (OSError, BrokenMessage) as error:
             self._end()
-            self._ended(error)
-            return
+            self._on_end(error)
+            return False
         if not length:
             self._end()
-            self._ended(None)
+            self._on_end(None)
+        return bool(length)
 
     def _send_all(self) -> None:
-        """Sends what is queued, or as much as the kernel takes: the rest as soon as it takes more."""
+        """Sends what is queued, as much as the kernel takes, and the rest as soon as it takes more."""
         try:
             while self._outgoing:
                 self._send_some()
         except (BlockingIOError, InterruptedError):
-            self._loop.add_writer(self._socket, self._send_on)
+            self._loop.add_writer(self._socket, self._send_rest)
         except OSError:
-            pass  # the process is gone, as is seen in receiving, too; until then nothing is sent any more
+            pass  # The process is gone: receiving finds the same and ends the link.
         else:
             self._will_send = False
 
-    def _send_on(self) -> None:
+    def _send_rest(self) -> None:
         self._loop.remove_writer(self._socket)
         self._send_all()
 
@@ -86,7 +93,7 @@ class DecoderLink:
         data, descriptor = self._outgoing.popleft()
         try:
             if descriptor is None:
-                data = self._with_what_follows(data)
+                data = self._joined_with_next(data)
                 sent = self._socket.send(data)
             else:
                 sent = socket.send_fds(self._socket, [data], [descriptor])
@@ -97,8 +104,8 @@ class DecoderLink:
         if sent < len(data):
             self._outgoing.appendleft((data[sent:], None))
 
-    def _with_what_follows(self, data: bytes) -> bytes:
-        """The queued bytes after `data` with it, up to a message that a descriptor goes with."""
+    def _joined_with_next(self, data: bytes) -> bytes:
+        """`data` and the queued messages after it, up to one that carries a descriptor, as one piece."""
         parts, length = [data], len(data)
         while self._outgoing and self._outgoing[0][1] is None and length < SEND_BYTES:
             parts.append(self._outgoing.popleft()[0])
@@ -106,7 +113,7 @@ class DecoderLink:
         return b"".join(parts)
 
     def _end(self) -> None:
-        """Nothing is sent or received any more."""
+        """Stops sending and receiving, and closes the descriptors that were not sent."""
         if self._is_over:
             return
         self._is_over = True

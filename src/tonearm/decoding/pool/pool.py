@@ -1,12 +1,13 @@
-"""A decoder process that plays nothing: it runs only while somebody uses it, and for a while after.
+"""The node's decoder processes: which sessions are in which, a spare one that is always ready, and what happens when
+one exits.
 
-The decoder processes of the node: which session lives where, and a new process for each that died.
+`OnDemandPool` is for processes that play nothing: one that runs only while it is used, and for a while after.
 """
 
 import asyncio
 import itertools
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -15,13 +16,13 @@ from tonearm.decoding.pool.process import DecoderProcess, ProcessExit, SessionOw
 
 log = logging.getLogger(__name__)
 
-SESSIONS_BEFORE_NEXT: Final = 4  # a further process is started only when each one has this many
+SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
-QUICK_DEATH_S: Final = 5.0  # one that lived for less is replaced later each time: it may not be able to live at all
+QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
 
 class PoolSession:
-    """One session's way to its decoder process."""
+    """The connection of one session to its decoder process."""
 
     def __init__(self, session_id: int, process: DecoderProcess) -> None:
         self.id = session_id
@@ -32,7 +33,7 @@ class PoolSession:
         return self._process.pid
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Sends to the process; `descriptor` is taken over."""
+        """Sends to the process; owns `descriptor` from now on."""
         self._process.send(message, descriptor)
 
     def close(self) -> None:
@@ -41,103 +42,202 @@ class PoolSession:
 
 
 class DecoderPool:
-    """At most `limit` processes: the first at start, others with need."""
+    """At most `limit` processes in use, and with `keeps_spare` one more that is started and has no session.
 
-    def __init__(self, limit: int, memory_limit_mb: int, timeouts: Timeouts | None = None) -> None:
+    Sessions are only put into processes that are ready. So neither a session that needs a further process nor those
+    of a process that has exited wait for one to start, as long as the spare is ready or another process is in use.
+    Without a spare there is one process at most.
+    """
+
+    def __init__(
+        self, limit: int, memory_limit_mb: int, timeouts: Timeouts | None = None, *, keeps_spare: bool = True
+    ) -> None:
         self._limit = limit
         self._memory_limit_mb = memory_limit_mb
         self._timeouts = timeouts or Timeouts()
-        self._processes: list[DecoderProcess] = []
+        self._keeps_spare = keeps_spare
+        self._in_use: list[DecoderProcess] = []  # All of them are ready.
+        self._next: DecoderProcess | None = None  # The spare, or the process that is being started to be it.
+        self._first_ready: asyncio.Future[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._session_ids = itertools.count(1)
         self._process_numbers = itertools.count(1)
-        self._quick_deaths = 0
-        self._restart: asyncio.Task[None] | None = None
-        self._homeless: list[tuple[SessionOwner, tuple[int, ...]]] = []
+        self._quick_exits = 0
+        self._waiting: list[SessionOwner] = []
+        self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
         self._is_stopping = False
 
     async def start(self) -> None:
-        """Starts the first process and waits until it answers. Raises `OSError` or `TimeoutError`."""
-        process = self._add_process()
-        await asyncio.wait_for(process.is_ready.wait(), self._timeouts.start_limit_s)
+        """Starts the first process and waits until it is ready; the spare follows in the background.
+
+        Raises `OSError`, also when the process exits before it is ready, or `TimeoutError`.
+        """
+        self._first_ready = asyncio.get_running_loop().create_future()
+        self._next = self._start_process()
+        await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
 
     @property
     def process_ids(self) -> list[int]:
-        return [process.pid for process in self._processes]
+        """Those in use, then the one that is the spare or will be."""
+        return [*self.process_ids_in_use, *([] if self._next is None else [self._next.pid])]
+
+    @property
+    def process_ids_in_use(self) -> list[int]:
+        return [process.pid for process in self._in_use]
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether a process is ready that is not in use."""
+        return self._next is not None and self._next.is_ready
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
-        """A new session in the least busy process. None while there is none: `process_lost` follows then."""
-        if not self._processes:
-            self._homeless.append((owner, ()))
+        """A new session in the least busy process. None while it has to wait for one: `process_lost` follows then."""
+        process = None if owner in self._suspected else self._choose()
+        if process is None:
+            if owner not in self._waiting:
+                self._waiting.append(owner)
             return None
-        process = min(self._processes, key=lambda process: len(process.owners))
-        if len(process.owners) >= SESSIONS_BEFORE_NEXT and len(self._processes) < self._limit:
-            process = self._add_process_or(process)
         session_id = next(self._session_ids)
         process.owners[session_id] = owner
         return PoolSession(session_id, process)
 
     def forget(self, owner: SessionOwner) -> None:
-        """A player that is deleted while it waits for a process."""
-        self._homeless = [(waiting, suspects) for waiting, suspects in self._homeless if waiting is not owner]
+        """`owner` does not wait for a process any more."""
+        self._waiting = [waiting for waiting in self._waiting if waiting is not owner]
+        self._suspected.discard(owner)
 
     async def stop(self) -> None:
         self._is_stopping = True
-        if self._restart is not None:
-            self._restart.cancel()
-            await asyncio.wait([self._restart])
-        await asyncio.gather(*(process.stop() for process in self._processes))
-        self._processes.clear()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        processes = self._in_use if self._next is None else [*self._in_use, self._next]
+        await asyncio.gather(*(process.stop() for process in processes))
+        self._in_use, self._next = [], None
 
-    def _add_process(self) -> DecoderProcess:
-        process = DecoderProcess(next(self._process_numbers), self._memory_limit_mb, self._take_death, self._timeouts)
-        process.start()
-        self._processes.append(process)
+    def _choose(self) -> DecoderProcess | None:
+        least_busy = min(self._in_use, key=lambda process: len(process.owners), default=None)
+        has_room = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
+        if self.has_spare and not has_room and len(self._in_use) < self._limit:
+            return self._use_spare()
+        return least_busy
+
+    def _use_spare(self) -> DecoderProcess:
+        assert self._next is not None
+        process, self._next = self._next, None
+        self._in_use.append(process)
+        self._start_next()
         return process
 
-    def _add_process_or(self, fallback: DecoderProcess) -> DecoderProcess:
-        try:
-            return self._add_process()
-        except OSError as error:
-            log.warning("no further decoder process could be started: %s", error)
-            return fallback
+    # Starting processes
 
-    def _take_death(self, process: DecoderProcess, death: ProcessExit) -> None:
-        if process in self._processes:
-            self._processes.remove(process)
-        if self._is_stopping:
-            return
-        log.error("decoder process %d (pid %d) %s; it is replaced", process.number, process.pid, death.reason)
-        lived_s = asyncio.get_running_loop().time() - process.started_s
-        self._quick_deaths = self._quick_deaths + 1 if lived_s < QUICK_DEATH_S else 0
-        for session_id, owner in process.owners.items():
-            suspects = tuple(source for session, source in death.suspects if session == session_id)
-            self._homeless.append((owner, suspects))
-        process.owners.clear()
-        if self._restart is None or self._restart.done():
-            self._restart = asyncio.get_running_loop().create_task(self._replace())
+    def _start_process(self) -> DecoderProcess:
+        process = DecoderProcess(
+            next(self._process_numbers),
+            self._memory_limit_mb,
+            self._process_ready,
+            self._process_exited,
+            self._timeouts,
+        )
+        process.start()
+        return process
 
-    async def _replace(self) -> None:
-        """Starts a new process, trying again for as long as the system refuses, and re-houses its sessions."""
-        for attempt in itertools.count(self._quick_deaths):
+    def _start_next(self) -> None:
+        """Starts another process in the background if one is needed."""
+        is_starting = self._next is not None or (self._starting is not None and not self._starting.done())
+        if not is_starting and (self._keeps_spare or not self._in_use):
+            self._starting = asyncio.get_running_loop().create_task(self._start_patiently())
+
+    async def _start_patiently(self) -> None:
+        """Starts a process, and tries again for as long as the system refuses."""
+        for attempt in itertools.count(self._quick_exits):
             await asyncio.sleep(RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)])
             try:
-                self._add_process()
-                break
+                self._next = self._start_process()
             except OSError as error:
                 log.error("a decoder process could not be started: %s; trying again", error)
-        homeless, self._homeless = self._homeless, []
-        for owner, suspects in homeless:
-            try:
-                owner.process_lost(suspects)
-            except Exception:
-                log.exception("a player could not go on in another decoder process")
+                self._give_up_waiting_for_spare()
+            else:
+                return
+
+    def _process_ready(self, process: DecoderProcess) -> None:
+        log.debug("decoder process %d (pid %d) is ready", process.number, process.pid)
+        if not self._in_use:
+            self._use_spare()
+        if self._first_ready is not None and not self._first_ready.done():
+            self._first_ready.set_result(None)
+        if self.has_spare or not self._keeps_spare:
+            self._suspected.clear()
+        self._place([owner for owner in self._waiting if owner not in self._suspected])
+
+    # When one exits
+
+    def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+        """Moves its sessions to the spare and to the others in use, within this call."""
+        if self._is_stopping:
+            return
+        if self._first_ready is not None and not self._first_ready.done():
+            self._next = None
+            self._first_ready.set_exception(ChildProcessError(f"it {process_exit.reason}"))
+            return
+        log.error(
+            "decoder process %d (pid %d) %s; it is replaced, and its %d sessions go on in others",
+            process.number,
+            process.pid,
+            process_exit.reason,
+            len(process.owners),
+        )
+        lived_s = asyncio.get_running_loop().time() - process.started_s
+        self._quick_exits = self._quick_exits + 1 if lived_s < QUICK_EXIT_S else 0
+        if process is self._next:
+            self._next = None
+            self._give_up_waiting_for_spare()
+        else:
+            self._in_use.remove(process)
+            if self.has_spare:
+                self._use_spare()
+        self._start_next()
+        self._move_sessions(process, process_exit)
+
+    def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+        """Suspects come first: they have to be counted before other sessions open the same sources again.
+
+        They themselves wait until a spare is ready: if one of them ends a second process, its other sessions can move
+        at once again.
+        """
+        losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
+        process.owners.clear()
+        if self._keeps_spare:
+            self._suspected.update(owner for owner, suspects in losses if suspects)
+        for owner, suspects in sorted(losses, key=lambda loss: not loss[1]):
+            _report_loss(owner, suspects)
+
+    def _give_up_waiting_for_spare(self) -> None:
+        """No spare comes soon: sessions go on without one."""
+        self._suspected.clear()
+        if self._in_use:
+            self._place(self._waiting)
+
+    def _place(self, owners: Iterable[SessionOwner]) -> None:
+        """Lets sessions that wait open again."""
+        placed = tuple(owners)
+        self._waiting = [owner for owner in self._waiting if owner not in placed]
+        for owner in placed:
+            _report_loss(owner, ())
+
+
+def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:
+    try:
+        owner.process_lost(suspects)
+    except Exception:
+        log.exception("a player could not go on in another decoder process")
 
 
 IDLE_S: Final = 60.0  # a start costs about 0.3 s of CPU, a process that waits about 45 MB
 
 
 class OnDemandPool:
-    """One process, started at the first use and ended when nobody has used it for `idle_s`."""
+    """One process, started at the first use and stopped when it was not used for `idle_s`."""
 
     def __init__(self, memory_limit_mb: int, *, idle_s: float = IDLE_S) -> None:
         self._memory_limit_mb = memory_limit_mb
@@ -165,7 +265,7 @@ class OnDemandPool:
                 self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._end)
 
     async def stop(self) -> None:
-        """Ends the process. To be called when nobody uses it any more."""
+        """Stops the process. To be called when nothing uses it any more."""
         self._cancel_idle()
         self._end()
         if self._endings:
@@ -174,7 +274,7 @@ class OnDemandPool:
     async def _running(self) -> DecoderPool:
         async with self._starting:
             if self._pool is None:
-                pool = DecoderPool(1, self._memory_limit_mb)
+                pool = DecoderPool(1, self._memory_limit_mb, keeps_spare=False)
                 try:
                     await pool.start()
                 except BaseException:

@@ -1,6 +1,7 @@
-"""One decoder process as the node sees it: its socket, its sessions, its signs of life and its end."""
+"""One decoder process, from the node's side: its start, its socket, its sessions, its watchdog and its exit."""
 
 import asyncio
+import contextlib
 import logging
 import mmap
 import os
@@ -9,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -24,7 +26,7 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How often a process is asked for a sign of life, and how long it may take to start, to give one and to end."""
+    """Of a process: until it is ready, between two pings, without an answer to them, and until it exits on request."""
 
     start_limit_s: float = 10.0
     ping_interval_s: float = 2.0
@@ -33,46 +35,58 @@ class Timeouts:
 
 
 class SessionOwner(Protocol):
-    """Who a session's messages are for."""
+    """Receives the messages of a session."""
 
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """The session is gone with its process; a new one can be opened at once.
+        """The session is gone with its process; a new one can be asked for at once.
 
-        `suspect_sources` are those of this session that the death counts against.
+        `suspect_sources` are those of this session that may have caused the exit: they have to be counted before this
+        returns, because other sessions open their sources again after it.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended. `suspects` are the (session, source) pairs that count as the cause; often none."""
+    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none."""
 
     reason: str
     suspects: tuple[tuple[int, int], ...]
 
+    def suspects_of(self, session_id: int) -> tuple[int, ...]:
+        """The suspect sources of one session."""
+        return tuple(source for session, source in self.suspects if session == session_id)
+
 
 class DecoderProcess:
-    """Started with `start`; `died` is called once when it ends without being stopped."""
+    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, and `on_exit` if it ends by itself.
+
+    Its sessions and their owners are in `owners`, by the session's number.
+    """
 
     def __init__(
         self,
         number: int,
         memory_limit_mb: int,
-        died: "Callable[[DecoderProcess, ProcessExit], None]",
+        on_ready: "Callable[[DecoderProcess], None]",
+        on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
         timeouts: Timeouts | None = None,
     ) -> None:
         self.number = number
         self._memory_limit_mb = memory_limit_mb
-        self._died = died
+        self._on_ready = on_ready
+        self._on_exit = on_exit
         self._timeouts = timeouts or Timeouts()
-        self._burial: asyncio.Task[None] | None = None
+        self._is_stopping = False
         self._watchdog_fired = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._exited = asyncio.Event()
         self.started_s = 0.0
-        self._last_sign_s = 0.0
+        self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
-        self.is_ready = asyncio.Event()
+        self.is_ready = False
 
     @property
     def pid(self) -> int:
@@ -103,95 +117,131 @@ class DecoderProcess:
         finally:
             decoder_end.close()
             os.close(suspects)
-        self._link = DecoderLink(node_end, self._take_in, self._link_ended)
-        loop = asyncio.get_running_loop()
-        self.started_s = self._last_sign_s = loop.time()
-        self._watching = loop.create_task(self._watch())
+        self._link = DecoderLink(node_end, self._receive, self._link_ended)
+        self._loop = asyncio.get_running_loop()
+        self.started_s = self._last_answer_s = self._loop.time()
+        self._start_waiting_for_exit()
+        self._ping(1)
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
-        """Queues a message; `descriptor` is taken over and closed when it was sent, or cannot be."""
+        """Queues a message. Owns `descriptor` from now on and closes it once it is sent, or cannot be sent."""
         self._link.send(message, descriptor)
 
     async def stop(self) -> None:
-        """Closes the socket, at which the process ends by itself, and kills it when it does not."""
-        if self._burial is not None:
-            await asyncio.wait([self._burial])
+        """Closes the socket, at which the process exits by itself, and kills it if it does not. Returns after that."""
+        if self._exited.is_set():
             return
+        self._is_stopping = True
         self._link.close()
-        await self._end_watch()
-        await self._reap()
-        self._suspects.close()
+        self._set_timer(self._timeouts.kill_after_s, self._process.kill)
+        await self._exited.wait()
 
-    async def _end_watch(self) -> None:
-        self._watching.cancel()
-        await asyncio.wait([self._watching])
+    # What the process sends
 
-    async def _reap(self) -> int:
-        try:
-            return await asyncio.to_thread(self._process.wait, self._timeouts.kill_after_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            return await asyncio.to_thread(self._process.wait)
-
-    def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
-        if isinstance(error, BrokenMessage):
-            log.error("decoder process %d said what cannot be understood (%s) and is ended", self.number, error)
-            self._process.kill()
-        elif error is not None:
-            log.warning("decoder process %d: %s", self.number, error)
-        self._burial = asyncio.get_running_loop().create_task(self._bury())
-
-    def _take_in(self, message: Message) -> None:
+    def _receive(self, message: Message) -> None:
         owner = self.owners.get(getattr(message, "session", 0))
         if owner is not None:
             try:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
-                # It must not end what is received for all the other sessions.
-                log.exception("decoder process %d: what it said could not be taken in", self.number)
+                # Messages for all the other sessions follow.
+                log.exception("decoder process %d: a message could not be taken in", self.number)
         elif isinstance(message, Pong):
             if message.busy_s < self._timeouts.silence_limit_s:
-                self._last_sign_s = asyncio.get_running_loop().time()
+                self._last_answer_s = self._loop.time()
         elif isinstance(message, Ready):
-            self.is_ready.set()
-            self._last_sign_s = asyncio.get_running_loop().time()
+            self.is_ready = True
+            self._last_answer_s = self._loop.time()
+            self._on_ready(self)
 
-    async def _watch(self) -> None:
-        loop = asyncio.get_running_loop()
-        interval_s, limit_s = self._timeouts.ping_interval_s, self._timeouts.silence_limit_s
-        start_limit_s = self._timeouts.start_limit_s
-        number = 0
-        while True:
-            number += 1
-            asked_s = loop.time()
-            self.send(Ping(number))
-            await asyncio.sleep(interval_s)
-            if loop.time() - asked_s > 2 * interval_s:
-                self._last_sign_s = loop.time()  # this process itself stood still: no sign could be read
-            elif loop.time() - self._last_sign_s > (limit_s if self.is_ready.is_set() else start_limit_s):
-                self._watchdog_fired = True
-                self._process.kill()
-                return
+    def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
+        """The process is exiting, if it ended the link: its exit is seen within a millisecond then."""
+        if isinstance(error, BrokenMessage):
+            log.error("decoder process %d sent a message that cannot be read (%s) and is killed", self.number, error)
+            self._process.kill()
+            return
+        if error is not None:
+            log.warning("decoder process %d: %s", self.number, error)
+        self._set_timer(self._timeouts.kill_after_s, self._process.kill)
 
-    async def _bury(self) -> None:
-        """After the process closed its end: finds out why, and tells."""
-        code = await self._reap()
-        suspects = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
-        self._suspects.close()
+    # The watchdog
+
+    def _ping(self, number: int) -> None:
+        self.send(Ping(number))
+        asked_s = self._loop.time()
+        self._set_timer(self._timeouts.ping_interval_s, lambda: self._check_answers(asked_s, number))
+
+    def _check_answers(self, asked_s: float, number: int) -> None:
+        now_s = self._loop.time()
+        if now_s - asked_s > 2 * self._timeouts.ping_interval_s:
+            self._last_answer_s = now_s  # The node itself stood still and could not read an answer.
+        elif now_s - self._last_answer_s > self._silence_limit_s:
+            self._watchdog_fired = True
+            self._process.kill()
+            return
+        self._ping(number + 1)
+
+    @property
+    def _silence_limit_s(self) -> float:
+        return self._timeouts.silence_limit_s if self.is_ready else self._timeouts.start_limit_s
+
+    def _set_timer(self, delay_s: float, call: Callable[[], None]) -> None:
+        """The one thing that is waited for: the next check of the watchdog, or the end of the time to exit in."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, call)
+
+    # Its exit
+
+    def _start_waiting_for_exit(self) -> None:
+        try:
+            threading.Thread(target=self._wait_for_exit, name=f"decoder-{self.number}-exit", daemon=True).start()
+        except RuntimeError as error:
+            self._process.kill()
+            self._process.wait()
+            self._link.close()
+            self._suspects.close()
+            raise OSError(f"no thread for it could be started ({error})") from error
+
+    def _wait_for_exit(self) -> None:
+        """Runs in a thread of its own: the one way to see an exit at once that every system offers."""
+        code = self._process.wait()
+        with contextlib.suppress(RuntimeError):  # The event loop is closed.
+            self._loop.call_soon_threadsafe(self._reap, code)
+
+    def _reap(self, code: int) -> None:
+        """Takes what the process had sent before it exited, gives everything back, and reports why it exited."""
+        if not self._is_stopping:
+            self._link.receive_rest()
         self._link.close()
-        await self._end_watch()
+        if self._timer is not None:
+            self._timer.cancel()
+        noted = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
+        self._suspects.close()
+        self._exited.set()
+        if not self._is_stopping:
+            reason, counts = self._explain(code)
+            suspects = tuple((value >> 32, value & 0xFFFFFFFF) for value in noted if value) if counts else ()
+            self._on_exit(self, ProcessExit(reason, suspects))
+
+    def _explain(self, code: int) -> tuple[str, bool]:
+        """Why it exited, and whether that counts against the sources that it was working on."""
         if self._watchdog_fired:
-            reason, counts = f"gave no sign for {self._timeouts.silence_limit_s:g} seconds", True
-        elif code == EXIT_MEMORY_LIMIT:
-            reason, counts = "reached its memory limit", True
-        elif code < 0:
-            reason, counts = f"was ended by {signal.Signals(-code).name}", signal.Signals(-code) in _CRASH_SIGNALS
-        else:
-            reason, counts = f"exited with {code}", False
-        pairs = tuple((value >> 32, value & 0xFFFFFFFF) for value in suspects if value) if counts else ()
-        self._died(self, ProcessExit(reason, pairs))
+            return f"did not answer for {self._silence_limit_s:g} seconds", True
+        if code == EXIT_MEMORY_LIMIT:
+            return "reached its memory limit", True
+        if code < 0:
+            return f"was ended by {_signal_name(-code)}", -code in _CRASH_SIGNALS
+        return f"exited with {code}", False
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # Most of the real-time signals have no name.
+        return f"signal {number}"
 
 
 def _inherited_environment() -> dict[str, str]:
-    """Without the node's own settings: who decodes what strangers made shall not hold the node's password."""
+    """Without the node's own settings: the process that decodes strangers' files shall not hold the password."""
     return {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
