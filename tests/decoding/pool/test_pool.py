@@ -1,4 +1,4 @@
-"""Decoder processes, real ones: started with need, watched, replaced, ended."""
+"""Decoder processes, real ones: a spare that is always ready, sessions that move, exits, the watchdog, the end."""
 
 import asyncio
 import logging
@@ -15,11 +15,13 @@ from tests.support.audio_files import flac, music
 from tests.support.eventually import eventually
 from tests.support.processes import environment_of, exists, is_alive, open_descriptors, own_session
 from tonearm.core.filters import Filters
-from tonearm.decoding.messages import Failed, FromDecoder, Opened, OpenSession, OpenSource
-from tonearm.decoding.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, PoolSession
+from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource
+from tonearm.decoding.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, OnDemandPool, PoolSession
 from tonearm.decoding.pool.process import Timeouts
 
 MEMORY_MB = 1024
+SOON = Timeouts(spare_delay_s=0.0)
+LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a session waits for a process.
 
 
 class Owner:
@@ -30,6 +32,7 @@ class Owner:
         self.received: list[FromDecoder] = []
         self.losses: list[tuple[int, ...]] = []
         self.session: PoolSession | None = None
+        self.on_loss: Callable[[Owner], None] = lambda _: None
         self.open()
 
     def open(self) -> None:
@@ -61,6 +64,7 @@ class Owner:
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         self.losses.append(suspect_sources)
+        self.on_loss(self)
         self.open()
 
     @property
@@ -73,12 +77,16 @@ class Owner:
 
 
 @asynccontextmanager
-async def running_pool(limit: int = 1, timeouts: Timeouts | None = None) -> AsyncIterator[DecoderPool]:
-    """Ends the pool afterwards and sees that nothing of it is left."""
+async def running_pool(
+    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True
+) -> AsyncIterator[DecoderPool]:
+    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left."""
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
     pool = DecoderPool(limit, MEMORY_MB, timeouts)
     await pool.start()
     try:
+        if has_spare:
+            await spare_ready(pool)
         yield pool
     finally:
         process_ids = pool.process_ids
@@ -88,6 +96,18 @@ async def running_pool(limit: int = 1, timeouts: Timeouts | None = None) -> Asyn
         assert open_descriptors().keys() <= descriptors.keys()
 
 
+async def spare_ready(pool: DecoderPool) -> int:
+    """Waits for the spare; the number of its process."""
+    await eventually(lambda: pool.has_spare, "a spare is ready")
+    return pool.process_ids[-1]
+
+
+async def being_started(pool: DecoderPool, number: int) -> int:
+    """Waits until the last of so many processes is started, which is long before it is ready."""
+    await eventually(lambda: len(pool.process_ids) == number, "the spare is being started")
+    return pool.process_ids[-1]
+
+
 @pytest.fixture
 def song(tmp_path: Path) -> Path:
     path = tmp_path / "song.flac"
@@ -95,11 +115,14 @@ def song(tmp_path: Path) -> Path:
     return path
 
 
-async def test_the_first_process_runs_after_start() -> None:
-    async with running_pool(4) as pool:
-        (process_id,) = pool.process_ids
-        assert is_alive(process_id)
-        assert own_session(process_id)
+async def test_the_first_process_runs_after_start_and_a_spare_follows() -> None:
+    async with running_pool(4, has_spare=False) as pool:
+        (first,) = pool.process_ids_in_use
+        spare = await spare_ready(pool)
+        assert pool.process_ids == [first, spare]
+        for process_id in pool.process_ids:
+            assert is_alive(process_id)
+            assert own_session(process_id)
 
 
 async def test_a_session_hears_from_its_process(song: Path) -> None:
@@ -114,27 +137,44 @@ async def test_a_session_hears_from_its_process(song: Path) -> None:
             assert told.facts.length_ms == 500
 
 
-async def test_processes_are_added_with_need_up_to_the_limit() -> None:
+async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limit() -> None:
     async with running_pool(3) as pool:
+        (first,) = pool.process_ids_in_use
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT)]
-        assert len(pool.process_ids) == 1
+        assert pool.process_ids_in_use == [first]
+        spare = await spare_ready(pool)
         owners.append(Owner(pool))
-        assert len(pool.process_ids) == 2
-        assert owners[-1].process_id == pool.process_ids[1]
+        assert owners[-1].process_id == spare
+        assert pool.process_ids_in_use == [first, spare]
+        assert not pool.has_spare
+        third = await spare_ready(pool)
         owners.extend(Owner(pool) for _ in range(30 - len(owners)))
-        assert len(pool.process_ids) == 3
+        assert pool.process_ids_in_use == [first, spare, third]
         places = [owner.process_id for owner in owners]
-        assert sorted(places.count(process_id) for process_id in pool.process_ids) == [10, 10, 10]
+        assert sorted(places.count(process_id) for process_id in pool.process_ids_in_use) == [10, 10, 10]
+        fourth = await spare_ready(pool)
+        assert Owner(pool).process_id != fourth  # It is beyond the limit, and stays the spare.
+        assert len(pool.process_ids) == 4
+
+
+async def test_a_session_never_waits_for_a_process_to_start(song: Path) -> None:
+    async with running_pool(3, LATER, has_spare=False) as pool:
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
+        assert {owner.process_id for owner in owners} == set(pool.process_ids)
+        owners[-1].play(song)
+        await eventually(lambda: owners[-1].opened, "it plays with the others")
 
 
 async def test_a_new_session_goes_where_the_fewest_are() -> None:
     async with running_pool(2) as pool:
         owners = [Owner(pool) for _ in range(8)]
-        leaving = [owner for owner in owners if owner.process_id == pool.process_ids[0]]
+        first = pool.process_ids_in_use[0]
+        leaving = [owner for owner in owners if owner.process_id == first]
+        assert 1 <= len(leaving) < len(owners)
         for owner in leaving:
             assert owner.session is not None
             owner.session.close()
-        assert {Owner(pool).process_id for _ in leaving} == {pool.process_ids[0]}
+        assert {Owner(pool).process_id for _ in leaving} == {first}
 
 
 async def test_who_was_closed_hears_nothing_more(song: Path) -> None:
@@ -148,70 +188,209 @@ async def test_who_was_closed_hears_nothing_more(song: Path) -> None:
         assert closed.received == []
 
 
-async def test_a_killed_process_is_replaced_and_its_sessions_are_housed_again(song: Path) -> None:
+async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> None:
     async with running_pool(2) as pool:
         owners = [Owner(pool) for _ in range(8)]
-        killed, spared = pool.process_ids
+        killed, spared = pool.process_ids_in_use
+        spare = await spare_ready(pool)
         lost = [owner for owner in owners if owner.process_id == killed]
         kept = [owner for owner in owners if owner.process_id == spared]
         os.kill(killed, signal.SIGKILL)
-        async with asyncio.timeout(20):
-            await eventually(lambda: all(owner.losses for owner in lost), "the loss was told")
-        assert [owner.losses for owner in lost] == [[()]] * 4  # nobody is suspects of a kill
+        await eventually(lambda: lost[0].losses, "the loss was reported")
+        assert [owner.losses for owner in lost] == [[()]] * 4  # A kill is no fault of a source.
         assert [owner.losses for owner in kept] == [[]] * 4
-        assert len(pool.process_ids) == 2
-        assert killed not in pool.process_ids
+        assert [owner.process_id for owner in lost] == [spare] * 4
+        assert pool.process_ids_in_use == [spared, spare]
         for owner in owners:
             owner.play(song)
-        await eventually(lambda: all(owner.opened for owner in owners), "all eight play again")
+        await eventually(lambda: all(owner.opened for owner in owners), "all eight play")
+        assert await spare_ready(pool) not in (killed, spared, spare)
 
 
-async def test_a_session_without_a_process_gets_one_later(song: Path) -> None:
+async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> None:
+    """Two deaths, the second while the next spare is still being started."""
     async with running_pool() as pool:
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
+        first, spare = pool.process_ids
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: owners[0].losses, "the first loss")
+        assert [owner.process_id for owner in owners] == [spare] * 5
+        starting = await being_started(pool, 2)
+        os.kill(starting, signal.SIGSTOP)
+        os.kill(spare, signal.SIGKILL)
+        await eventually(lambda: len(owners[0].losses) == 2, "the second loss")
+        assert [owner.process_id for owner in owners] == [None] * 5
+        os.kill(starting, signal.SIGCONT)
+        await eventually(lambda: owners[0].process_id is not None, "a process for them")
+        assert [owner.process_id for owner in owners] == [starting] * 5
+        for owner in owners:
+            owner.play(song)
+        await eventually(lambda: all(owner.opened for owner in owners), "all play")
+
+
+async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: Path) -> None:
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
+        killed, spared = pool.process_ids_in_use
+        starting = await being_started(pool, 3)
+        os.kill(starting, signal.SIGSTOP)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owners[0].losses, "the loss was reported")
+        assert {owner.process_id for owner in owners} == {spared}
+        os.kill(starting, signal.SIGCONT)
+        for owner in owners:
+            owner.play(song)
+        await eventually(lambda: all(owner.opened for owner in owners), "all play")
+
+
+async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> None:
+    async with running_pool() as pool:
+        owner = Owner(pool)
+        killed = pool.process_ids[-1]
+        assert killed != owner.process_id
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: not pool.has_spare, "the spare is gone")
+        assert await spare_ready(pool) != killed
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        assert owner.losses == []
+
+
+async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
+    async with running_pool(has_spare=False) as pool:
+        killed = await being_started(pool, 2)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        assert await spare_ready(pool) != killed
+
+
+async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> None:
+    async with running_pool(has_spare=False) as pool:
+        owner = Owner(pool)
+        (killed,) = pool.process_ids
+        starting = await being_started(pool, 2)
+        os.kill(starting, signal.SIGSTOP)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert owner.process_id is None
+        os.kill(starting, signal.SIGCONT)
+        await eventually(lambda: owner.process_id == starting, "it has the process")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+
+
+async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
+    async with running_pool(timeouts=LATER, has_spare=False) as pool:
         first = Owner(pool)
         os.kill(pool.process_ids[0], signal.SIGKILL)
-        await eventually(lambda: not pool.process_ids or first.losses, "the process is gone")
+        await eventually(lambda: first.losses, "the process is gone")
         second, third = Owner(pool), Owner(pool)
+        assert (first.session, second.session, third.session) == (None, None, None)
         pool.forget(third)
         await eventually(lambda: first.session is not None and second.session is not None, "both have a process")
-        await eventually(lambda: first.losses, "the loss was told")
         second.play(song)
         await eventually(lambda: second.opened, "the second one plays")
-        if third.losses:
-            assert third.session is not None  # the new process was there before it asked
+        assert (third.losses, third.session) == ([], None)
+
+
+def fault(process_id: int) -> None:
+    os.kill(process_id, signal.SIGSEGV)
+
+
+async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Callable[[int], None] = fault) -> None:
+    """Ends the process in use while it works on sources of `busy`."""
+    long_song = folder / "long.flac"
+    long_song.write_bytes(flac(music(20.0)))
+    for source in range(1, 61):
+        busy.play(long_song, source)
+    await eventually(lambda: busy.opened >= 3, "it works on the sources")
+    (crashing,) = pool.process_ids_in_use
+    end(crashing)
 
 
 async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -> None:
-    long_song = tmp_path / "long.flac"
-    long_song.write_bytes(flac(music(20.0)))
     async with running_pool() as pool:
-        busy, waiting = Owner(pool), Owner(pool)
-        for source in range(1, 61):
-            busy.play(long_song, source)
-        await eventually(lambda: busy.opened >= 3, "it works on the sources")
-        os.kill(pool.process_ids[0], signal.SIGSEGV)
-        await eventually(lambda: busy.losses and waiting.losses, "the loss was told")
+        waiting, busy = Owner(pool), Owner(pool)
+        order = list[Owner]()
+        for owner in (waiting, busy):
+            owner.on_loss = order.append
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.losses and waiting.losses, "the loss was reported")
         assert waiting.losses == [()]
-        (suspects,) = busy.losses
+        assert order[0] is busy  # It is counted before any source is opened again.
+        suspects = busy.losses[0]
         assert 1 <= len(suspects) <= 3
         assert set(suspects) <= set(range(1, 61))
 
 
+async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
+    async with running_pool() as pool:
+        busy, other = Owner(pool), Owner(pool)
+        spare = pool.process_ids[-1]
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.losses, "the loss was reported")
+        assert (busy.process_id, other.process_id) == (None, spare)
+        await eventually(lambda: busy.process_id is not None, "it has a process again")
+        assert busy.process_id == spare
+        assert pool.has_spare
+        assert len(busy.losses) == 2
+        assert busy.losses[1] == ()
+
+
+async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
+) -> None:
+    async with running_pool(2) as pool:
+        busy = Owner(pool)
+        spare = pool.process_ids[-1]
+        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.process_id == spare, "it has the last process that there is")
+        busy.play(song, source=100)
+        await eventually(lambda: busy.opened, "it plays")
+
+
+async def test_a_process_that_reaches_its_memory_limit_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shell is the process, which exits as a decoder does that has no memory left, when the decoder in it is gone."""
+    shell = tmp_path / "python"
+    shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit {EXIT_MEMORY_LIMIT}\n')
+    shell.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(shell))
+    async with running_pool() as pool:
+        busy, other = Owner(pool), Owner(pool)
+        spare = pool.process_ids[-1]
+        await crash_at_work(pool, busy, tmp_path, kill_child)
+        await eventually(lambda: busy.losses and other.losses, "the loss was reported")
+        assert "reached its memory limit" in caplog.text
+        assert (other.losses, other.process_id) == ([()], spare)
+        assert busy.losses[0]
+        await eventually(lambda: busy.process_id == spare, "it has a process again")
+
+
+def kill_child(process_id: int) -> None:
+    (child,) = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+
+
 async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None:
-    timeouts = Timeouts(ping_interval_s=0.1, silence_limit_s=1.0)
+    timeouts = Timeouts(ping_interval_s=0.1, silence_limit_s=1.0, spare_delay_s=0.0)
     async with running_pool(1, timeouts) as pool:
         owner = Owner(pool)
-        (hanging,) = pool.process_ids
+        (hanging,) = pool.process_ids_in_use
         os.kill(hanging, signal.SIGSTOP)
-        await eventually(lambda: owner.losses, "the loss was told")
-        assert owner.losses == [()]  # it worked on nothing
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert owner.losses == [()]  # It worked on nothing.
         assert not is_alive(hanging)
         owner.play(song)
         await eventually(lambda: owner.opened, "it plays again")
 
 
 async def test_the_watchdog_leaves_a_process_that_answers() -> None:
-    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0)
+    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=0.0)
     async with running_pool(1, timeouts) as pool:
         owner = Owner(pool)
         before = pool.process_ids
@@ -227,11 +406,15 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-        os.kill(pool.process_ids[0], signal.SIGKILL)
+        for process_id in pool.process_ids:
+            os.kill(process_id, signal.SIGKILL)
         await eventually(lambda: "could not be started" in caplog.text, "a try that failed")
-        assert owner.losses == []
+        await eventually(lambda: not pool.process_ids, "both are gone")
+        assert owner.session is None
+        await asyncio.sleep(0.5)
+        assert caplog.text.count("could not be started") == 1  # Said once, not with every try.
         monkeypatch.setattr(sys, "executable", interpreter)
-        await eventually(lambda: owner.losses, "the loss was told")
+        await eventually(lambda: owner.session is not None, "it has a process again")
         owner.play(song)
         await eventually(lambda: owner.opened, "it plays again")
 
@@ -243,32 +426,43 @@ async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/bin/false")
-        os.kill(pool.process_ids[0], signal.SIGKILL)
+        for process_id in pool.process_ids:
+            os.kill(process_id, signal.SIGKILL)
         await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
         await asyncio.sleep(0.5)
         assert caplog.text.count("exited with 1") <= 5
+        assert owner.session is None  # It was put into none of them.
         monkeypatch.setattr(sys, "executable", interpreter)
-        await eventually(lambda: owner.session is not None and is_alive(owner.session.process_id), "a new process")
-        deaths = len(owner.losses)
-        assert deaths >= 2
-        for _ in range(100):
-            owner.play(song)
-            await asyncio.sleep(0.1)
-            if owner.opened:
-                break
-        assert owner.opened
+        await eventually(lambda: owner.session is not None, "it has a process again")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays again")
+
+
+async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
+    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool() as pool:
+        owner = Owner(pool)
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        os.kill(pool.process_ids[-1], signal.SIGKILL)
+        await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
+        await asyncio.sleep(0.5)
+        assert caplog.text.count("exited with 1") <= 5
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        assert owner.losses == []
 
 
 async def test_no_further_process_means_more_sessions_in_the_others(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(4) as pool:
+    async with running_pool(4, has_spare=False) as pool:
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        await eventually(lambda: "a decoder process could not be started" in caplog.text, "a try that failed")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         assert len(pool.process_ids) == 1
         owners[-1].play(song)
         await eventually(lambda: owners[-1].opened, "it plays with the others")
-        assert "no further decoder process could be started" in caplog.text
 
 
 async def test_a_node_without_any_process_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,6 +473,32 @@ async def test_a_node_without_any_process_does_not_start(monkeypatch: pytest.Mon
         await pool.start()
     await pool.stop()
     assert open_descriptors().keys() <= descriptors.keys()
+
+
+async def test_a_first_process_that_exits_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    pool = DecoderPool(1, MEMORY_MB)
+    with pytest.raises(OSError, match="it exited with 1"):
+        await pool.start()
+    await pool.stop()
+
+
+async def test_an_on_demand_pool_has_no_spare_and_replaces_a_process_that_is_killed(song: Path) -> None:
+    on_demand = OnDemandPool(MEMORY_MB)
+    async with on_demand.used() as pool:
+        owner = Owner(pool)
+        await asyncio.sleep(0.2)
+        (killed,) = on_demand.process_ids
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert owner.session is None
+        await eventually(lambda: owner.process_id is not None, "it has a process again")
+        assert on_demand.process_ids == [owner.process_id]
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        killed = on_demand.process_ids[0]
+    await on_demand.stop()
+    assert not exists(killed)
 
 
 async def test_a_session_that_fails_to_take_something_in_harms_no_other(
@@ -307,7 +527,7 @@ async def test_a_session_that_fails_to_move_harms_no_other(song: Path, caplog: p
 
         broken.process_lost = fail  # type: ignore[method-assign]
         os.kill(pool.process_ids[0], signal.SIGKILL)
-        await eventually(lambda: sound.losses, "the loss was told")
+        await eventually(lambda: sound.losses, "the loss was reported")
         sound.play(song)
         await eventually(lambda: sound.opened, "the other one plays")
         assert any(record.exc_info for record in caplog.records)
@@ -336,7 +556,7 @@ async def test_stopping_leaves_nothing_whatever_goes_on(
     before: Callable[[DecoderPool], Awaitable[None]], song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """`running_pool` looks for processes, tasks and descriptors that are left."""
-    timeouts = Timeouts(kill_after_s=0.2)
+    timeouts = Timeouts(kill_after_s=0.2, spare_delay_s=0.0)
     async with running_pool(3, timeouts) as pool:
         owners = [Owner(pool) for _ in range(12)]
         for owner in owners:

@@ -5,10 +5,10 @@ one exits.
 """
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from typing import Final
 
 from tonearm.decoding.messages import CloseSession, FromNode
@@ -64,6 +64,7 @@ class DecoderPool:
         self._process_numbers = itertools.count(1)
         self._quick_exits = 0
         self._waiting: list[SessionOwner] = []
+        self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
         self._is_stopping = False
 
@@ -96,6 +97,7 @@ class DecoderPool:
         if process is None:
             if owner not in self._waiting:
                 self._waiting.append(owner)
+            self._is_waited_for.set()
             return None
         session_id = next(self._session_ids)
         process.owners[session_id] = owner
@@ -149,19 +151,26 @@ class DecoderPool:
             self._starting = asyncio.get_running_loop().create_task(self._start_patiently())
 
     async def _start_patiently(self) -> None:
-        """Starts a process, and tries again for as long as the system refuses."""
+        """Starts a process, and tries again for as long as the system refuses. A mere spare can wait a little."""
+        if self._in_use:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timeouts.spare_delay_s):
+                    await self._is_waited_for.wait()
+        has_failed = False
         for attempt in itertools.count(self._quick_exits):
             await asyncio.sleep(RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)])
             try:
                 self._next = self._start_process()
             except OSError as error:
-                log.error("a decoder process could not be started: %s; trying again", error)
+                level = logging.DEBUG if has_failed else logging.ERROR  # Once a series.
+                log.log(level, "a decoder process could not be started: %s; trying again", error)
+                has_failed = True
                 self._give_up_waiting_for_spare()
             else:
                 return
 
     def _process_ready(self, process: DecoderProcess) -> None:
-        log.debug("decoder process %d (pid %d) is ready", process.number, process.pid)
+        log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
         if not self._in_use:
             self._use_spare()
         if self._first_ready is not None and not self._first_ready.done():
@@ -222,6 +231,8 @@ class DecoderPool:
         """Lets sessions that wait open again."""
         placed = tuple(owners)
         self._waiting = [owner for owner in self._waiting if owner not in placed]
+        if not self._waiting:
+            self._is_waited_for.clear()
         for owner in placed:
             _report_loss(owner, ())
 
@@ -252,7 +263,7 @@ class OnDemandPool:
     def process_ids(self) -> list[int]:
         return [] if self._pool is None else self._pool.process_ids
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def used(self) -> AsyncIterator[DecoderPool]:
         """The running pool. Raises `OSError` or `TimeoutError` when its process does not start."""
         self._users += 1

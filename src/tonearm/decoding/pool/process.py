@@ -26,12 +26,16 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Of a process: until it is ready, between two pings, without an answer to them, and until it exits on request."""
+    """How long a process may take to be ready, to answer, and to exit when it shall; how often it is asked.
+
+    `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor.
+    """
 
     start_limit_s: float = 10.0
     ping_interval_s: float = 2.0
     silence_limit_s: float = 10.0
     kill_after_s: float = 1.0
+    spare_delay_s: float = 0.5
 
 
 class SessionOwner(Protocol):
