@@ -119,6 +119,11 @@ class Node:
         await self._pool.stop()
         await self._opener.close()
 
+    @property
+    def has_spare_decoder(self) -> bool:
+        """Whether a decoder process is ready that no player uses: then one that dies is not heard."""
+        return self._pool.has_spare
+
     async def create_player(self, player_id: str, uri: str, metadata: Json) -> None:
         if not is_player_id(player_id):
             raise BadRequest(
@@ -284,4 +289,5 @@ class _QuarantinedOpener:
                     "Check the file with another program: it is damaged or made to do harm.",
                 )
             )
+        self._quarantine.note_open(_normalised(uri))
         return await self._opener.open(uri)

@@ -59,8 +59,9 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: in
 
 async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(music(0.2)))
-    async with MediaServer() as server, running_node(tmp_path) as node:
+    async with MediaServer() as server, running_node(tmp_path, "[decoder]\nprocesses = 2\n") as node:
         url = server.serve("/song.wav", media(wav(music(0.2)), headers="Connection: close\r\n"))
+        await node.decoders_ready(2)
         uris = ["song.wav", url, "missing.wav"] * 5
 
         async def use(player: str, uri: str) -> None:
@@ -71,7 +72,8 @@ async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) 
 
         await asyncio.gather(*(use(f"first-{number}", uri) for number, uri in enumerate(uris)))
         await server.all_gone()
-        before, decoders = node.open_descriptors(), node.decoder_pids()
+        decoders = await node.decoders_ready(3)  # Fifteen players take two, and the spare is replaced.
+        before = node.open_descriptors()
         for turn in range(3):
             await asyncio.gather(*(use(f"{turn}-{number}", uri) for number, uri in enumerate(uris)))
         await server.all_gone()

@@ -38,6 +38,11 @@ def _is_of_the_node(task: asyncio.Task[Any]) -> bool:
     return "/src/tonearm/" in repr(task.get_coro())
 
 
+async def spare_ready(node: Node) -> None:
+    """Waits until a decoder process is ready that no player uses."""
+    await eventually(lambda: node.has_spare_decoder, "a spare decoder process is ready")
+
+
 def decoder_processes(node: Node) -> list[int]:
     """The process of each player."""
     found = {state["quality"]["decoderProcess"] for state in map(as_any, node.list_players())}

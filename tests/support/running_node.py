@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.command import PATIENCE_S, environment
+from tests.support.eventually import eventually
 from tests.support.http_client import Answer, Headers, request
 
+_READY = re.compile(r"decoder process \d+ \(pid (\d+)\) is ready")
 _ADDRESS = re.compile(r"listens on http://\S+:(\d+)")
 
 
@@ -47,6 +49,14 @@ class RunningNode:
         """The node's child processes, which all are decoders."""
         children = Path(f"/proc/{self.pid}/task").glob("*/children")
         return {int(pid) for listed in children for pid in listed.read_text().split()}
+
+    async def decoders_ready(self, count: int) -> set[int]:
+        """Waits until so many decoder processes run and are ready: those in use, and the spare."""
+        await eventually(lambda: len(self._ready_decoders()) >= count, f"{count} decoder processes are ready")
+        return self._ready_decoders()
+
+    def _ready_decoders(self) -> set[int]:
+        return self.decoder_pids() & {int(found[1]) for line in self.log if (found := _READY.search(line))}
 
     def open_descriptors(self) -> int:
         """How many descriptors the node and its decoders hold."""
