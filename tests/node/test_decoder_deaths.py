@@ -6,7 +6,7 @@ import signal
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import heard_whole, listening, padded, running_node
+from tests.support.node_in_process import heard_whole, listening, padded, running_node, spare_ready
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
 from tonearm.node import Node, NodeSettings
@@ -49,6 +49,7 @@ async def test_a_kill_at_any_time_of_a_queue_loses_and_doubles_no_sample(node: N
 async def test_a_kill_is_not_heard_in_the_other_process(shelf: Shelf) -> None:
     songs = [shelf.song(0.9) for _ in range(6)]
     async with running_node(NodeSettings(decoder_processes=2)) as node:
+        await spare_ready(node)
         players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
         killed = players[0].quality["decoderProcess"]
         spared = [player for player in players if player.quality["decoderProcess"] != killed]
@@ -59,6 +60,35 @@ async def test_a_kill_is_not_heard_in_the_other_process(shelf: Shelf) -> None:
         for player, (_, pcm) in zip(players, songs, strict=True):
             assert player.listener.pcm == padded(pcm)
         assert [player.quality["timesRunDry"] for player in spared] == [0] * len(spared)
+
+
+async def test_players_of_a_killed_process_are_in_the_spare_at_once(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(1.5) for _ in range(6)]
+    players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
+    await spare_ready(node)
+    await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
+    killed = players[0].kill_decoder()
+    await players[0].rehoused(killed)
+    (spare,) = {player.quality["decoderProcess"] for player in players}
+    assert spare not in (None, killed)
+    assert not node.has_spare_decoder  # It was not one that started since.
+    await asyncio.gather(*(player.wait_state("idle") for player in players))
+    for player, (_, pcm) in zip(players, songs, strict=True):
+        assert player.listener.pcm == padded(pcm)
+
+
+async def test_a_second_kill_before_there_is_another_spare_loses_no_sample(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(1.1) for _ in range(3)]
+    players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
+    await spare_ready(node)
+    await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
+    await players[0].rehoused(players[0].kill_decoder())
+    assert not node.has_spare_decoder
+    players[0].kill_decoder()
+    await asyncio.gather(*(player.wait_state("idle") for player in players))
+    for player, (_, pcm) in zip(players, songs, strict=True):
+        assert player.listener.pcm == padded(pcm)
+        assert player.failures == []
 
 
 async def test_a_source_that_crashes_the_decoder_twice_is_not_tried_again(node: Node, shelf: Shelf) -> None:
