@@ -148,7 +148,12 @@ class ResolverConfig(_Section):
 class DecoderConfig(_Section):
     """The processes that decode."""
 
-    processes: int = Field(default=0, ge=0, le=1024, description="How many at most; 0 means one for each core.")
+    processes: int = Field(
+        default=0,
+        ge=0,
+        le=1024,
+        description="How many at most have players; 0 means one for each core. One more, without players, is kept ready.",
+    )
     memory_limit_mb: int = Field(default=1024, ge=256, description="Address space of each, in MiB.")
 
 
