@@ -40,7 +40,7 @@ async def test_a_kill_at_any_time_of_a_queue_loses_and_doubles_no_sample(node: N
     for frames in (19, 26, 48):
         await player.listener.wait_frames(frames)
         killed = player.kill_decoder()
-        await player.rehoused(killed)
+        await player.moved(killed)
     await player.wait_state("idle")
     assert player.ends == [(f"song{number}", "finished") for number in range(1, 5)]
     heard_whole(player.listener.pcm, *(pcm for _, pcm in songs))
@@ -68,7 +68,7 @@ async def test_players_of_a_killed_process_are_in_the_spare_at_once(node: Node, 
     await spare_ready(node)
     await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
     killed = players[0].kill_decoder()
-    await players[0].rehoused(killed)
+    await players[0].moved(killed)
     (spare,) = {player.quality["decoderProcess"] for player in players}
     assert spare not in (None, killed)
     assert not node.has_spare_decoder  # It was not one that started since.
@@ -82,7 +82,7 @@ async def test_a_second_kill_before_there_is_another_spare_loses_no_sample(node:
     players = [await listening(node, f"p{number}", uri) for number, (uri, _) in enumerate(songs)]
     await spare_ready(node)
     await asyncio.gather(*(player.listener.wait_frames(12) for player in players))
-    await players[0].rehoused(players[0].kill_decoder())
+    await players[0].moved(players[0].kill_decoder())
     assert not node.has_spare_decoder
     players[0].kill_decoder()
     await asyncio.gather(*(player.wait_state("idle") for player in players))
@@ -101,7 +101,7 @@ async def test_a_source_that_crashes_the_decoder_twice_is_not_tried_again(node: 
         failures.update(code for player in players for code in player.failures)
         if failures:
             break
-        await players[0].rehoused(players[0].kill_decoder(signal.SIGSEGV))
+        await players[0].moved(players[0].kill_decoder(signal.SIGSEGV))
         for player in players:
             await node.delete_player(player.id)
     assert failures == {"quarantined"}

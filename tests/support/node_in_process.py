@@ -96,7 +96,7 @@ class Listening:
         os.kill(process_id, number)
         return process_id
 
-    async def rehoused(self, killed: int) -> None:
+    async def moved(self, killed: int) -> None:
         """Waits until another process than `killed` decodes for this player."""
         await eventually(lambda: self.quality["decoderProcess"] not in (None, killed), "another process")
 

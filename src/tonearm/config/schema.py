@@ -152,7 +152,7 @@ class DecoderConfig(_Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many at most have players; 0 means one for each core. One more, without players, is kept ready.",
+        description="How many at most have players; 0 means one for each core. One more is kept ready.",
     )
     memory_limit_mb: int = Field(default=1024, ge=256, description="Address space of each, in MiB.")
 

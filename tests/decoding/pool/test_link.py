@@ -14,7 +14,7 @@ from tonearm.decoding.pool.link import DecoderLink
 
 
 class Ends:
-    """A link, what it was told, and the decoder's end of its socket."""
+    """A link, what it received and how it ended, and the decoder's end of its socket."""
 
     def __init__(self) -> None:
         node_end, self.decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -44,7 +44,7 @@ def open_source(number: int) -> OpenSource:
     return OpenSource(1, number, "a", None, True, False, None, 0, True)
 
 
-async def test_what_is_said_arrives_in_order_however_slowly_it_is_read(ends: Ends) -> None:
+async def test_messages_arrive_in_order_however_slowly_they_are_read(ends: Ends) -> None:
     """Far more than the kernel takes at once, with descriptors in between."""
     orders: list[FromNode] = []
     for number in range(60):
@@ -53,30 +53,30 @@ async def test_what_is_said_arrives_in_order_however_slowly_it_is_read(ends: End
             orders.append(open_source(number))
     for order in orders:
         ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
-    splitter, heard, descriptors = MessageSplitter(), list[Message](), 0
-    while len(heard) < len(orders):
+    splitter, messages, descriptors = MessageSplitter(), list[Message](), 0
+    while len(messages) < len(orders):
         await asyncio.sleep(0)
         try:
-            received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
+            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
         except BlockingIOError:
             continue
         for descriptor in came:
             os.close(descriptor)
         descriptors += len(came)
-        heard += splitter.feed(received)
-        assert descriptors >= sum(isinstance(message, OpenSource) for message in heard)
-    assert heard == orders
+        messages += splitter.feed(data_received)
+        assert descriptors >= sum(isinstance(message, OpenSource) for message in messages)
+    assert messages == orders
     assert descriptors == 9
 
 
-async def test_many_messages_said_in_one_go_wake_the_other_end_once(ends: Ends) -> None:
+async def test_messages_of_one_turn_wake_the_other_end_once(ends: Ends) -> None:
     for number in range(50):
         ends.link.send(Ping(number))
     await ends.settle()
     assert len(ends.decoder_end.recv(100_000)) == 50 * len(pack(Ping(0)))
 
 
-async def test_messages_are_taken_in_as_they_come(ends: Ends) -> None:
+async def test_messages_are_passed_on_as_they_come(ends: Ends) -> None:
     pongs = [Pong(number, 0.0) for number in range(20)]
     stream = b"".join(map(pack, pongs))
     for start in range(0, len(stream), 13):
@@ -86,7 +86,7 @@ async def test_messages_are_taken_in_as_they_come(ends: Ends) -> None:
     assert ends.ended == []
 
 
-async def test_the_end_is_told_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
+async def test_the_end_is_reported_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
     ends.decoder_end.close()
     ends.link.send(Ping(1))
     await ends.settle()
@@ -98,7 +98,7 @@ async def test_the_end_is_told_once_and_nothing_is_sent_after_it(ends: Ends) -> 
     assert len(ends.ended) == 1
 
 
-async def test_what_cannot_be_understood_ends_the_link(ends: Ends) -> None:
+async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
     ends.decoder_end.send(pack(Pong(1, 0.0)) + b"\xff" * 100)
     await ends.settle()
     assert ends.taken == [Pong(1, 0.0)]
@@ -116,3 +116,14 @@ async def test_closing_gives_back_descriptors_that_were_not_sent(ends: Ends) -> 
         os.fstat(descriptor)
     await ends.settle()
     assert ends.ended == []
+
+
+async def test_what_a_process_sent_before_its_end_is_received_in_one_go(ends: Ends) -> None:
+    pongs = [Pong(number, 0.0) for number in range(1000)]
+    ends.decoder_end.send(b"".join(map(pack, pongs)))
+    ends.decoder_end.close()
+    ends.link.receive_rest()
+    assert ends.taken == pongs
+    assert ends.ended == [None]
+    ends.link.receive_rest()
+    assert ends.ended == [None]

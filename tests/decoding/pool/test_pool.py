@@ -125,16 +125,16 @@ async def test_the_first_process_runs_after_start_and_a_spare_follows() -> None:
             assert own_session(process_id)
 
 
-async def test_a_session_hears_from_its_process(song: Path) -> None:
+async def test_a_session_receives_what_its_process_sends(song: Path) -> None:
     async with running_pool() as pool:
         owners = [Owner(pool) for _ in range(3)]
         for number, owner in enumerate(owners):
             owner.play(song, source=number + 1)
         await eventually(lambda: all(owner.opened for owner in owners), "three opened sources")
         for number, owner in enumerate(owners):
-            (told,) = (message for message in owner.received if isinstance(message, Opened))
-            assert told.source == number + 1
-            assert told.facts.length_ms == 500
+            (opened,) = (message for message in owner.received if isinstance(message, Opened))
+            assert opened.source == number + 1
+            assert opened.facts.length_ms == 500
 
 
 async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limit() -> None:
@@ -177,7 +177,7 @@ async def test_a_new_session_goes_where_the_fewest_are() -> None:
         assert {Owner(pool).process_id for _ in leaving} == {first}
 
 
-async def test_who_was_closed_hears_nothing_more(song: Path) -> None:
+async def test_a_closed_session_receives_nothing_more(song: Path) -> None:
     async with running_pool() as pool:
         closed, open_one = Owner(pool), Owner(pool)
         closed.play(song)

@@ -152,19 +152,22 @@ class DecoderPool:
 
     async def _start_patiently(self) -> None:
         """Starts a process, and tries again for as long as the system refuses. A mere spare can wait a little."""
+        loop = asyncio.get_running_loop()
+        since_s = loop.time()
         if self._in_use:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timeouts.spare_delay_s):
                     await self._is_waited_for.wait()
         has_failed = False
         for attempt in itertools.count(self._quick_exits):
-            await asyncio.sleep(RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)])
+            await asyncio.sleep(since_s + RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)] - loop.time())
             try:
                 self._next = self._start_process()
             except OSError as error:
                 level = logging.DEBUG if has_failed else logging.ERROR  # Once a series.
                 log.log(level, "a decoder process could not be started: %s; trying again", error)
                 has_failed = True
+                since_s = loop.time()
                 self._give_up_waiting_for_spare()
             else:
                 return
