@@ -1,4 +1,4 @@
-"""Decoder processes that die while they play: tracks go on, and who ended a process twice is left alone."""
+"""Decoder processes that die while they play: nothing is missing, and a source that ended two is left alone."""
 
 import asyncio
 import contextlib
