@@ -153,7 +153,7 @@ class DecoderProcess:
         elif isinstance(message, Pong):
             if message.busy_s < self._timeouts.silence_limit_s:
                 self._last_answer_s = self._loop.time()
-        elif isinstance(message, Ready):
+        elif isinstance(message, Ready) and not self.is_ready:
             self.is_ready = True
             self._last_answer_s = self._loop.time()
             self._on_ready(self)
