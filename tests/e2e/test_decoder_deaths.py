@@ -36,23 +36,20 @@ async def new_decoder_of(node: RunningNode, player: str, old: int | None) -> int
 
 async def test_a_killed_decoder_leaves_no_gap(tmp_path: Path) -> None:
     """Six players in one process, until three kills were not heard. A busy machine leaves gaps of its own, so it may
-    take more kills than three; but nothing may ever be missing or doubled."""
+    take more kills than three; but nothing may ever be missing or doubled. Files only: a server would be
+    in this process, which is busy with listening."""
     noise = np.tile(NOISE, (20, 1))
     (tmp_path / "file.flac").write_bytes(flac(noise))
-    async with (
-        MediaServer() as server,
-        running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node,
-        AsyncExitStack() as stack,
-    ):
-        url = server.serve("/song.wav", media(wav(noise)))
-        players = {f"p{number}": uri for number, uri in enumerate(("file.flac", url) * 3)}
+    (tmp_path / "file.wav").write_bytes(wav(noise))
+    async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node, AsyncExitStack() as stack:
+        players = {f"p{number}": uri for number, uri in enumerate(("file.flac", "file.wav") * 3)}
         for player, uri in players.items():
             await create(node, player, uri)
         ears = [await stack.enter_async_context(listening(node, player)) for player in players]
         await asyncio.gather(*(ear.frames_heard(25) for ear in ears))
         kills: list[tuple[float, int]] = []
         while sum(gap_s <= 0.06 and not underruns for gap_s, underruns in kills) < 3:
-            assert len(kills) < 8, f"the largest gaps in seconds, and the underruns: {kills}"
+            assert len(kills) < 12, f"the largest gaps in seconds, and the underruns: {kills}"
             before = [await state(node, player) for player in players]
             await node.decoders_ready(2)
             victim = await new_decoder_of(node, "p0", None)
