@@ -289,5 +289,5 @@ class _QuarantinedOpener:
                     "Check the file with another program: it is damaged or made to do harm.",
                 )
             )
-        self._quarantine.note_open(_normalised(uri))
+        self._quarantine.note_open(uri.normalised)
         return await self._opener.open(uri)
