@@ -28,7 +28,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node": ("audio", "decoding.pool", "sources", "core"),
     "server": ("server", "core", "audio.sinks", "version"),
     "listen": ("listen", "core"),
-    "config": ("config", "version"),
+    "config": ("config", "core.source_uri", "core.errors", "version"),
     "version": (),
     "serve": ("config", "server", "node", "sources", "core", "version"),
     "cli": ("config", "serve", "listen", "version"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tonearm.audio.clock import Clock
+from tonearm.audio.load import LoadWatch
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import playlist_tracks
@@ -49,7 +50,8 @@ log = logging.getLogger(__name__)
 class NodeSettings:
     """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
 
-    `live_pause_s`: how long a live stream is held while its player is paused.
+    `live_pause_s`: how long a live stream is held while its player is paused. `max_load`: the share of time that the
+    node may be late and yet create players; 0: they are always created.
     """
 
     decoder_processes: int = 0
@@ -59,6 +61,7 @@ class NodeSettings:
     max_waiting_tracks: int = 10_000
     max_listeners: int = 1_000
     live_pause_s: float = LIVE_PAUSE_S
+    max_load: float = 0.0
 
 
 class Node:
@@ -72,6 +75,7 @@ class Node:
         self._pool = DecoderPool(settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb)
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
+        self._load: LoadWatch | None = None
 
     async def start(self) -> None:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, and
@@ -83,6 +87,9 @@ class Node:
             await self._opener.close()
             raise
         loop = asyncio.get_running_loop()
+        if self._settings.max_load:
+            self._load = LoadWatch(loop.call_later)
+            self._load.start()
         suspects = _QuarantinedOpener(self._opener)
         self._services = PlayerServices(
             pool=self._pool,
@@ -108,6 +115,8 @@ class Node:
         if self._services is None:
             return
         self._services.clock.stop()
+        if self._load is not None:
+            self._load.stop()
         self._services = None
         players = list(self._players.values())
         self._players.clear()
@@ -134,6 +143,12 @@ class Node:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
             raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
+        if self._load is not None and self._load.load >= self._settings.max_load:
+            raise LimitReached(
+                f"The node was late in {self._load.load:.0%} of the last 10 s (server.max_load is "
+                f"{self._settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
+                "or another node."
+            )
         self._reserved_ids.add(player_id)
         try:
             first, *others = await self._tracks(source_uri, {})

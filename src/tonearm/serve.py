@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import shlex
 import signal
 import sys
@@ -24,6 +25,7 @@ from tonearm.core.policy import SourcePolicy
 from tonearm.node import Node, NodeSettings
 from tonearm.server.app import BindError, EdgeSettings, Server, build_app
 from tonearm.server.app import serve as listen_on
+from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
@@ -93,9 +95,11 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
+    descriptors = raise_descriptor_limit()
+    log.info("at most %d descriptors, for connections, sources and decoder processes together", descriptors)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_run(loaded.config, shows_commands))
+            return runner.run(_run(loaded.config, connection_limits(loaded.config, descriptors), shows_commands))
     except ResolverSetupError as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return EXIT_WRONG_CONFIG
@@ -110,13 +114,53 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _run(config: Config, shows_commands: bool) -> int:
+def raise_descriptor_limit() -> int:
+    """Sets the process's own limit of open descriptors to the highest that it may, and returns that."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:  # more than the system gives to one process
+            log.warning("the limit of %d descriptors could not be raised: %s", soft, error)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
+    """A quarter of the descriptors is kept for sources, files and processes, whatever is connected."""
+    server = config.server
+    most = min(server.max_connections, max(1, descriptors * 3 // 4))
+    if most < server.max_connections:
+        log.log(
+            logging.WARNING if "max_connections" in server.model_fields_set else logging.INFO,
+            "at most %d connections instead of server.max_connections = %d: the system allows %d descriptors only; "
+            "raise its limit (ulimit -Hn, LimitNOFILE=)",
+            most,
+            server.max_connections,
+            descriptors,
+        )
+    return ConnectionLimits(
+        max_connections=most,
+        max_strangers=max(1, int(most * server.stranger_share)),
+        request_timeout_s=server.request_timeout_s,
+        keepalive_timeout_s=server.keepalive_timeout_s,
+    )
+
+
+async def _run(config: Config, connections: ConnectionLimits, shows_commands: bool) -> int:
     stop = asyncio.Event()
     _stop_on_signals(stop)
     opener = _opener(config)
     node = Node(opener, _node_settings(config))
     password = config.server.password.get_secret_value()
-    app = build_app(node, EdgeSettings(password=password))
+    edge_settings = EdgeSettings(
+        password=password,
+        listens_on_loopback_only=config.server.listens_on_loopback_only,
+        hosts=config.server.hosts,
+        allowed_origins=config.server.allowed_origins,
+        connections=connections,
+    )
+    app = build_app(node, edge_settings)
     try:
         await node.start()
     except (OSError, TimeoutError) as error:
@@ -146,6 +190,7 @@ def _opener(config: Config) -> SourceOpener:
         blocked=[compile_pattern(pattern) for pattern in sources.blocked],
         files=sources.files,
         listens_on_loopback_only=config.server.listens_on_loopback_only,
+        allowed_hosts=sources.allowed_hosts,
     )
     settings = FetchSettings(
         user_agent=sources.user_agent,
@@ -170,6 +215,7 @@ def _node_settings(config: Config) -> NodeSettings:
         max_players=config.player.max_players,
         max_waiting_tracks=config.player.max_waiting_tracks,
         max_listeners=config.player.max_listeners,
+        max_load=config.server.max_load,
     )
 
 

@@ -84,7 +84,8 @@ async def test_pages_of_other_sites_are_refused(tmp_path: Path) -> None:
     async with running_node(tmp_path) as node:
         for host, origin, status in (
             (f"127.0.0.1:{node.port}", None, 200),
-            ("radio.example", None, 200),
+            # No browser's page, or one whose name leads here.
+            ("radio.example", None, 403),
             (f"127.0.0.1:{node.port}", f"http://127.0.0.1:{node.port}", 200),
             (f"localhost:{node.port}", f"http://localhost:{node.port}", 200),
             (f"[::1]:{node.port}", f"http://[::1]:{node.port}", 200),
@@ -96,7 +97,17 @@ async def test_pages_of_other_sites_are_refused(tmp_path: Path) -> None:
             (f"evil.example:{node.port}", f"http://evil.example:{node.port}", 403),
         ):
             assert await ask(node, host, origin) == status, (host, origin)
+    config = '[server]\nhosts = ["Radio.example"]\nallowed_origins = ["https://player.example"]\n'
+    async with running_node(tmp_path, config) as node:
+        assert await ask(node, "radio.example", None) == 200
+        assert await ask(node, "radio.example", "https://radio.example") == 200
+        assert await ask(node, "radio.example", "https://player.example") == 200
+        assert await ask(node, "radio.example", "https://other.example") == 403
+        assert await ask(node, "radio.example", None, **{"Sec-Fetch-Site": "same-site"}) == 403
+        preflight: Headers = (("Origin", "https://player.example"), ("Access-Control-Request-Method", "POST"))
+        assert (await node.request("OPTIONS", "/v0/players", headers=preflight)).status == 204
     async with running_node(tmp_path, '[server]\npassword = "x"\n') as node:
+        assert await ask(node, "radio.example", None, Authorization="x") == 200
         assert await ask(node, "radio.example", "http://radio.example", Authorization="x") == 200
         assert await ask(node, "radio.example", "http://evil.example", Authorization="x") == 403
 

@@ -1,11 +1,15 @@
+from dataclasses import replace
+
 import pytest
 
 from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
-from tests.support.http_client import WEBSOCKET_HEADERS, Headers, request
+from tests.support.http_client import WEBSOCKET_HEADERS, Headers, connected, request, websocket
 from tonearm.server.app import EdgeSettings
 
 PASSWORD: Headers = (("Authorization", "secret"),)
+
+EVERY_KIND = ["/info", "/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav", "/none"]
 
 SAME = [
     ("http://localhost:2333", "localhost:2333"),
@@ -62,8 +66,125 @@ async def test_by_a_name_only_a_node_with_a_password_is_reached(
         assert await ask(guarded_port, origin, host, PASSWORD) == (200, "")
 
 
-async def test_without_origin_any_name_is_fine(port: int) -> None:
-    assert (await request(port, "GET", "/info", headers=(("Host", "node.example"),))).status == 200
+async def status(port: int, *headers: tuple[str, str], method: str = "GET", path: str = "/info") -> int:
+    return (await request(port, method, path, headers=headers)).status
+
+
+async def test_without_origin_any_name_is_fine_where_names_are_of_use(node: FakeNode) -> None:
+    for settings, headers in (
+        (EdgeSettings(listens_on_loopback_only=False), ()),
+        (EdgeSettings(password="secret"), PASSWORD),
+        (EdgeSettings(password="secret", listens_on_loopback_only=False), PASSWORD),
+    ):
+        async with running_edge(node, settings) as port:
+            assert (await request(port, "GET", "/info", headers=(("Host", "node.example"), *headers))).status == 200
+
+
+@pytest.mark.parametrize("path", EVERY_KIND)
+async def test_a_page_that_rebinds_its_name_to_this_machine_gets_nothing(port: int, path: str) -> None:
+    # It sends no Origin on a GET of what it takes for its own server.
+    answer = await request(port, "GET", path, headers=(("Host", "evil.example:2333"), *WEBSOCKET_HEADERS))
+    assert (answer.status, answer.json()["code"]) == (403, "foreign_origin")
+    assert "server.hosts" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:1", 200),
+        ("127.0.0.1:2333", 200),
+        ("192.168.1.4", 200),
+        ("[::1]:2333", 200),
+        ("radio.example", 200),
+        ("RADIO.example.:8443", 200),
+        ("sub.radio.example", 403),
+        ("localhost.evil.example", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+        ("a b", 403),
+    ],
+)
+async def test_hosts_of_a_node_on_loopback_without_password(node: FakeNode, host: str, expected: int) -> None:
+    async with running_edge(node, EdgeSettings(hosts=("radio.example",))) as port:
+        assert await status(port, ("Host", host)) == expected
+
+
+async def test_a_page_of_a_named_host_is_answered(node: FakeNode) -> None:
+    for on_loopback in (True, False):
+        settings = EdgeSettings(hosts=("radio.example",), listens_on_loopback_only=on_loopback)
+        async with running_edge(node, settings) as port:
+            assert await ask(port, "https://radio.example", "radio.example") == (200, "")
+            assert await ask(port, "https://radio.example:8443", "radio.example:8443") == (200, "")
+            assert await ask(port, "https://evil.example", "radio.example") == (403, "foreign_origin")
+            # The host that a proxy makes when it is not told to keep the browser's.
+            assert await ask(port, "https://radio.example", "127.0.0.1:2333") == (403, "foreign_origin")
+
+
+@pytest.mark.parametrize("path", EVERY_KIND)
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "Cross-Site"])
+async def test_what_a_page_of_another_site_loads_without_origin_is_refused(
+    node: FakeNode, port: int, site: str, path: str
+) -> None:
+    headers = (("Sec-Fetch-Site", site), *WEBSOCKET_HEADERS)
+    answer = await request(port, "GET", path, headers=headers)
+    assert (answer.status, answer.json()["code"]) == (403, "foreign_origin")
+    async with running_edge(node, EdgeSettings(password="secret")) as guarded_port:
+        assert (await request(guarded_port, "GET", path, headers=(*headers, *PASSWORD))).status == 403
+
+
+async def test_what_the_nodes_own_page_loads_and_what_a_user_types_is_answered(port: int) -> None:
+    assert await status(port, ("Sec-Fetch-Site", "same-origin")) == 200
+    assert await status(port, ("Sec-Fetch-Site", "none")) == 200
+    assert await status(port, ("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")) == 403
+
+
+PAGE = "https://player.example"
+OPEN_TO_PAGE = EdgeSettings(allowed_origins=("https://Player.example:443", "http://localhost:3000"))
+
+
+async def test_pages_of_an_allowed_origin_are_answered_and_told_so(node: FakeNode) -> None:
+    async with running_edge(node, OPEN_TO_PAGE) as port:
+        for path, expected in (("/info", 200), ("/none", 404), ("/v0/players/p/ws", 400)):
+            headers = (("Origin", PAGE), ("Sec-Fetch-Site", "cross-site"))
+            answer = await request(port, "GET", path, headers=headers)
+            assert answer.status == expected
+            assert answer.header("Access-Control-Allow-Origin") == PAGE
+            assert answer.header("Vary") == "Origin"
+        async with connected(port) as connection:
+            connection.send_request("GET", "/v0/players/p/stream.wav", (("Origin", PAGE),))
+            assert (await connection.read_head()).header("Access-Control-Allow-Origin") == PAGE
+        for socket in ("ws", "events"):
+            async with websocket(port, f"/v0/players/p/{socket}", headers=(("Origin", PAGE),)):
+                pass
+        plain = await request(port, "GET", "/info")
+        assert plain.header("Access-Control-Allow-Origin") is None
+
+
+@pytest.mark.parametrize("origin", ["http://player.example", "https://player.example:8443", "https://x.player.example"])
+async def test_near_to_an_allowed_origin_is_not_allowed(node: FakeNode, origin: str) -> None:
+    async with running_edge(node, OPEN_TO_PAGE) as port:
+        assert await status(port, ("Origin", origin)) == 403
+        assert await status(port, ("Origin", PAGE), ("Origin", PAGE)) == 403
+        # The name in Host is another matter: it leads a browser here.
+        assert await status(port, ("Origin", PAGE), ("Host", "evil.example")) == 403
+
+
+async def test_preflights_of_allowed_origins_are_answered(node: FakeNode) -> None:
+    preflight = (("Access-Control-Request-Method", "PATCH"), ("Access-Control-Request-Headers", "content-type"))
+    path = "/v0/players/p/filters"
+    async with running_edge(node, OPEN_TO_PAGE) as port:
+        answer = await request(port, "OPTIONS", path, headers=(("Origin", PAGE), *preflight))
+        assert answer.status == 204
+        assert answer.header("Access-Control-Allow-Origin") == PAGE
+        assert "PATCH" in (answer.header("Access-Control-Allow-Methods") or "")
+        assert answer.header("Access-Control-Allow-Headers") == "*"
+        assert await status(port, ("Origin", "https://evil.example"), *preflight, method="OPTIONS", path=path) == 403
+        assert await status(port, ("Origin", PAGE), method="OPTIONS", path=path) == 405
+        assert await status(port, method="OPTIONS", path=path) == 405
+    # It carries no password.
+    async with running_edge(node, replace(OPEN_TO_PAGE, password="secret")) as port:
+        assert await status(port, ("Origin", PAGE), *preflight, method="OPTIONS", path=path) == 401
 
 
 @pytest.mark.parametrize("path", ["/v0/players/p/ws", "/v0/players/p/events", "/v0/players/p/stream.wav", "/none"])

@@ -7,9 +7,10 @@ The variables `TONEARM_<SECTION>__<KEY>`, which go before the file.
 
 import importlib.util
 import json
+import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -97,9 +98,11 @@ def _value(key: str, text: str) -> object:
 
 
 def _hint(name: str) -> str:
-    names = {f"{_PREFIX}{section}__{key}".lower() for section, model in SECTIONS.items() for key in model.model_fields}
-    meant = closest(name, sorted(names))
-    return f"; did you mean {meant.upper()}?" if meant else "; the names are TONEARM_<SECTION>__<KEY>"
+    names = {f"{section}__{key}": key for section, model in SECTIONS.items() for key in model.model_fields}
+    bare = name.removeprefix(_PREFIX).lower()
+    of_key = sorted(full for full, key in names.items() if key == bare)  # only the section was left out
+    meant = of_key[0] if len(of_key) == 1 else closest(bare, sorted(names))
+    return f"; did you mean {_PREFIX}{meant.upper()}?" if meant else "; the names are TONEARM_<SECTION>__<KEY>"
 
 
 DEFAULT_FILE: Final = "tonearm.toml"
@@ -143,7 +146,20 @@ def load_config(
             f"{place}: resolver.enabled is true, but yt-dlp is not installed; install the extra with "
             "pip install 'tonearm[resolver]', or set resolver.enabled to false"
         )
+    warnings += _unusable_folders(config)
     return LoadedConfig(config, path, tuple(warnings))
+
+
+def _unusable_folders(config: Config) -> Iterator[str]:
+    """A warning for each folder of `sources.files` from which nothing can be played. It may be mounted later."""
+    files = config.sources.files
+    for folder in files if isinstance(files, tuple) else ():
+        if not os.path.exists(folder):
+            yield f"sources.files: there is no folder {folder}"
+        elif not os.path.isdir(folder):
+            yield f"sources.files: {folder} is no folder"
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield f"sources.files: the folder {folder} cannot be read by the user who runs this"
 
 
 def _read(path: Path) -> str:

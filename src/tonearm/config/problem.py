@@ -1,6 +1,5 @@
 """What is wrong with a configuration, in one line that says where."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -45,9 +44,25 @@ def describe(error: ValidationError, given: Mapping[str, Given], file_name: str,
 
 
 def closest(word: str, words: Iterable[str]) -> str | None:
-    """The one of `words` that was probably meant."""
-    matches = difflib.get_close_matches(word.lower(), list(words), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    """The one of `words` that was probably meant: at most one slip of the pen in four letters away."""
+    written = word.lower()
+    slips, meant = min(((_slips(written, known), known) for known in words), default=(0, None))
+    return meant if meant is not None and slips <= max(1, min(len(written), len(meant)) // 4) else None
+
+
+def _slips(written: str, meant: str) -> int:
+    """Letters that are missing, too many, wrong, or in the place of their neighbour."""
+    before: list[int] = []
+    last = list(range(len(meant) + 1))
+    for row, letter in enumerate(written, start=1):
+        costs = [row]
+        for column, wanted in enumerate(meant, start=1):
+            cost = min(last[column] + 1, costs[-1] + 1, last[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == meant[column - 2] and written[row - 2] == wanted:
+                cost = min(cost, before[column - 2] + 1)
+            costs.append(cost)
+        before, last = last, costs
+    return last[-1]
 
 
 def _place_in_file(file_name: str, text: str, location: list[str]) -> str:
@@ -88,7 +103,8 @@ def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
 def _own_words(name: str, error: Exception, value: object) -> str:
     if isinstance(error, PatternError):
         return f"holds a bad pattern: {error}"
-    return str(error) if name in _SECRETS else f"{error}, not {_shown(name, value)}"
+    # Of a list the error names the entry.
+    return str(error) if name in _SECRETS or isinstance(value, list) else f"{error}, not {_shown(name, value)}"
 
 
 def _wanted(kind: str, context: Mapping[str, Any]) -> str:

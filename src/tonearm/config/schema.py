@@ -1,6 +1,7 @@
 """The node's configuration as one frozen, validated value. Its field descriptions are its documentation."""
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Final, Literal
@@ -8,6 +9,8 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
 from tonearm.config.patterns import compile_pattern
+from tonearm.core.errors import BadRequest
+from tonearm.core.source_uri import normalise_host
 from tonearm.version import VERSION
 
 
@@ -24,6 +27,36 @@ def _a_host(host: str) -> str:
     if not host or host != host.strip() or not host.isprintable():
         raise ValueError('must be an address or a name to listen on, such as "127.0.0.1"')
     return host
+
+
+_ORIGIN: Final = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+
+
+def _host_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_host_name(name) for name in names)
+
+
+def _host_patterns(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f".{_host_name(name[1:])}" if name.startswith(".") else _host_name(name) for name in names)
+
+
+def _host_name(name: str) -> str:
+    """In the form in which hosts are compared: lower case ASCII, without a trailing dot."""
+    try:
+        return normalise_host(name)
+    except BadRequest:
+        raise ValueError(
+            f'must hold names of hosts such as "radio.example", without scheme and port; "{name}" is none'
+        ) from None
+
+
+def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
+    for origin in origins:
+        if _ORIGIN.fullmatch(origin) is None:
+            raise ValueError(
+                f'must hold origins such as "https://radio.example:8443", without a path; "{origin}" is none'
+            )
+    return origins
 
 
 def _a_header_value(text: str) -> str:
@@ -55,6 +88,9 @@ def _auto_or_bool(value: object) -> object:
 # Lists come as lists from TOML; a frozen value holds tuples, so these fields convert although the rest is strict.
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 _Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
+_HostNames = Annotated[_Texts, AfterValidator(_host_names)]
+_HostPatterns = Annotated[_Texts, AfterValidator(_host_patterns)]
+_Origins = Annotated[_Texts, AfterValidator(_origins)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
 _PrivateNetworks = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
 _Seconds = Annotated[float, Field(gt=0, le=3600)]
@@ -74,6 +110,39 @@ class ServerConfig(_Section):
     port: int = Field(default=2333, ge=0, le=65535, description="Port to listen on; 0 lets the system choose one.")
     password: Annotated[SecretStr, AfterValidator(_no_outer_blanks)] = Field(
         default=SecretStr(""), description="What clients send as the Authorization header; empty lets everyone in."
+    )
+    hosts: _HostNames = Field(
+        default=(),
+        description="Names under which a node without password is reached, beside addresses and localhost, such as "
+        "that of a proxy in front of it.",
+    )
+    allowed_origins: _Origins = Field(
+        default=(),
+        description='Origins whose pages may use the node from a browser, such as "https://radio.example", beside '
+        "pages of the node's own address.",
+    )
+    max_connections: int = Field(
+        default=10_000, ge=1, description="Connections at a time; never more than three quarters of the descriptors."
+    )
+    stranger_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="Share of max_connections for those that have not been let in yet, by a whole request with the "
+        "password. The oldest of them gives way.",
+    )
+    request_timeout_s: _Seconds = Field(
+        default=15.0, description="How long a request, its head and its body, may take to arrive, in seconds."
+    )
+    keepalive_timeout_s: _Seconds = Field(
+        default=75.0, description="How long a connection is kept for the next request, in seconds."
+    )
+    max_load: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Share of the last 10 s in which the node was late, from which on no player is created (429); "
+        "0 creates them always.",
     )
 
     @property
@@ -111,15 +180,20 @@ class SourcesConfig(_Section):
     blocked: _Patterns = Field(
         default=(), description="Regular expressions (RE2). A URI in which one is found is refused, even when allowed."
     )
+    allowed_hosts: _HostPatterns = Field(
+        default=(),
+        description='Names of hosts, ".radio.example" for a name and all below it. When there are any, links must lead '
+        "to one of them, or match `allowed`.",
+    )
     files: _Files = Field(
         default="auto",
         description='Local files: true, false, a list of folders, or "auto": only while the node listens on '
-        "loopback only.",
+        "loopback only, and not for requests that come through a proxy.",
     )
     private_networks: _PrivateNetworks = Field(
         default="auto",
         description='Addresses of private networks and of this machine: true, false, or "auto": only while the node '
-        "listens on loopback only.",
+        "listens on loopback only, and not for requests that come through a proxy.",
     )
     connect_timeout_s: _Seconds = Field(default=5.0, description="Name lookup, connecting and TLS, in seconds.")
     headers_timeout_s: _Seconds = Field(

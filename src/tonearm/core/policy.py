@@ -1,6 +1,8 @@
-"""Which sources the node may open: the patterns of `sources.allowed` and `sources.blocked`, and `sources.files`."""
+"""Which sources the node may open: the patterns of `sources.allowed` and `sources.blocked`, the names of
+`sources.allowed_hosts`, and `sources.files`.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -18,31 +20,69 @@ class Pattern(Protocol):
 class SourcePolicy:
     """Judges the URI that a client gives, and each one that it leads to, once where it comes in.
 
-    `files` is `sources.files`: "auto" allows files exactly when the node listens on loopback only. Whether a file
-    lies in one of the folders is known only once it is opened, so a list that is not empty admits every file here.
+    `files` is `sources.files`: "auto" allows files exactly when the node listens on loopback only and what is asked
+    did not come through a proxy, behind which anybody may be. Whether a file lies in one of the folders is known only
+    once it is opened, so a list that is not empty admits every file here. `allowed_hosts` are as `is_host_of` takes
+    them.
     """
 
     allowed: Sequence[Pattern] = ()
     blocked: Sequence[Pattern] = ()
     files: Literal["auto"] | bool | tuple[str, ...] = "auto"
     listens_on_loopback_only: bool = True
+    allowed_hosts: Sequence[str] = ()
+    came_through_proxy: bool = False
 
     @property
     def allows_files(self) -> bool:
-        return self.listens_on_loopback_only if self.files == "auto" else bool(self.files)
+        return auto_allows(
+            self.files,
+            listens_on_loopback_only=self.listens_on_loopback_only,
+            came_through_proxy=self.came_through_proxy,
+        )
 
     def admit(self, uri: SourceUri) -> SourceUri:
-        """`uri` (a file's with an absolute path), marked as admitted. Raises SourceBlocked or SourceRefused."""
+        """`uri` (a file's with an absolute path), marked as admitted. Raises SourceBlocked or SourceRefused.
+
+        It keeps whether it was admitted for a request that came through a proxy, for whenever it is opened again.
+        """
         if _matches_any(self.blocked, uri.host, uri.normalised):
             raise SourceBlocked(f"{uri.normalised} is blocked by a pattern of sources.blocked in the configuration.")
-        if self.allowed and not _matches_any(self.allowed, uri.host, uri.without_query):
-            raise SourceBlocked(f"{uri.without_query} matches no pattern of sources.allowed in the configuration.")
+        if not self._is_among_allowed(uri):
+            raise SourceBlocked(
+                f"{uri.without_query} is not among sources.allowed and sources.allowed_hosts in the configuration."
+            )
         if uri.kind == "file" and not self.allows_files:
+            auto_refuses_proxied = self.came_through_proxy and self.files == "auto" and self.listens_on_loopback_only
+            for_whom = " for a request that came through a proxy" if auto_refuses_proxied else ""
             raise SourceRefused(
-                "This node does not open local files; set sources.files in the configuration to true "
+                f"This node does not open local files{for_whom}; set sources.files in the configuration to true "
                 "or to a list of folders to allow them."
             )
         return replace(uri, is_admitted=True)
+
+    def _is_among_allowed(self, uri: SourceUri) -> bool:
+        """Names of hosts say nothing about files, patterns do."""
+        hosts = self.allowed_hosts if uri.host is not None else ()
+        if not self.allowed and not hosts:
+            return True
+        return is_host_of(hosts, uri.host) or _matches_any(self.allowed, uri.host, uri.without_query)
+
+
+def auto_allows(
+    setting: Literal["auto"] | bool | tuple[str, ...], *, listens_on_loopback_only: bool, came_through_proxy: bool
+) -> bool:
+    """What `sources.files` or `sources.private_networks` come to."""
+    return listens_on_loopback_only and not came_through_proxy if setting == "auto" else bool(setting)
+
+
+def is_host_of(names: Iterable[str], host: str | None) -> bool:
+    """Whether `host` is one of `names`, or lies below one that begins with a dot. All are as `normalise_host` makes
+    them.
+    """
+    return host is not None and any(
+        host == name.removeprefix(".") or (name.startswith(".") and host.endswith(name)) for name in names
+    )
 
 
 def _matches_any(patterns: Sequence[Pattern], host: str | None, text: str) -> bool:

@@ -1,16 +1,18 @@
-"""Keeps web pages of other sites from using the node through their visitors' browsers.
+"""Who is let in: the shared password, and which web pages may use the node through their visitors' browsers.
 
-A browser adds `Origin` to what a page sends elsewhere, and to every WebSocket upgrade. Comparing it with `Host`
-refuses other sites. On a node without password that is not enough: a site can let its own name point to the node's
-address (DNS rebinding), and then both headers agree on that name. So there only addresses and localhost are trusted.
-
-The shared password in the Authorization header.
+A browser adds `Origin` to what a page sends elsewhere, and to every WebSocket upgrade; comparing it with `Host`
+refuses other sites. What a page loads as an image or as audio has no `Origin`: there `Sec-Fetch-Site` tells that it
+comes from another site. On a node without password that is not enough: a site can let its own name point to the node's
+address (DNS rebinding), and then all headers agree on that name. So there only addresses, localhost and the names of
+`server.hosts` are trusted.
 """
 
 import hmac
 import ipaddress
 import re
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from multidict import CIMultiDictProxy
@@ -51,9 +53,18 @@ def _header_encodings(password: str) -> tuple[bytes, ...]:
     return tuple(encodings)
 
 
+_PROXY_HEADERS: Final = ("Forwarded", "X-Forwarded-For", "Via")
+
+
+def came_through_proxy(headers: CIMultiDictProxy[str]) -> bool:
+    """Whether a proxy passed the request on: then it may come from anywhere, whatever address the node listens on."""
+    return any(name in headers for name in _PROXY_HEADERS)
+
+
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]/@]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _SCHEME: Final = re.compile(r"(?P<scheme>https?)://", re.IGNORECASE)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 
 
 class _Authority(NamedTuple):
@@ -61,34 +72,80 @@ class _Authority(NamedTuple):
     port: int | None
 
 
-def require_own_origin(headers: CIMultiDictProxy[str], *, node_is_open: bool) -> None:
-    """Raises `ForeignOrigin` for a request that a page of another site sent. No Origin header: no browser's page."""
-    origins = headers.getall("Origin", [])
-    if not origins:
-        return
-    hosts = headers.getall("Host", [])
-    host = _authority(hosts[0]) if len(hosts) == 1 else None
-    if host is None or len(origins) > 1 or not _is_same(origins[0], host):
-        raise ForeignOrigin(
-            "Requests from pages of another site are refused. Open the page from the node's own address."
-        )
-    if node_is_open and not _is_address_or_localhost(host.host):
-        raise ForeignOrigin(
-            "A node without password answers pages only when it is reached by an IP address or as localhost. "
-            "Use one of these, or set server.password."
-        )
+class _Origin(NamedTuple):
+    scheme: str
+    host: str
+    port: int
 
 
-def _is_same(origin: str, host: _Authority) -> bool:
-    scheme = _SCHEME.match(origin)
-    if scheme is None:
+@dataclass(frozen=True, slots=True)
+class OriginRules:
+    """`hosts` are names of the node in lower case (`server.hosts`); `allowed_origins` are as a browser sends them."""
+
+    node_is_open: bool
+    listens_on_loopback_only: bool = True
+    hosts: Collection[str] = ()
+    allowed_origins: Collection[str] = ()
+
+    def require(self, headers: CIMultiDictProxy[str]) -> str | None:
+        """Raises `ForeignOrigin` for what a page sent that may not.
+
+        Returns the `Origin` of a page from elsewhere that is allowed; it must be told so in the answer.
+        """
+        origins = headers.getall("Origin", [])
+        hosts = headers.getall("Host", [])
+        host = _authority(hosts[0]) if len(hosts) == 1 else None
+        is_known_host = host is not None and self._is_known(host.host)
+        if self.node_is_open and self.listens_on_loopback_only and hosts and not is_known_host:
+            raise ForeignOrigin(
+                "A node without password that listens on loopback only is reached by an IP address, as localhost, or "
+                "by a name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
+            )
+        if len(origins) == 1 and self._is_allowed(origins[0]):
+            return origins[0]
+        if any(site.strip().lower() in _FOREIGN_SITES for site in headers.getall("Sec-Fetch-Site", [])):
+            raise ForeignOrigin(_FROM_ELSEWHERE)
+        if not origins:
+            return None
+        if host is None or len(origins) > 1 or not _is_same(origins[0], host):
+            raise ForeignOrigin(_FROM_ELSEWHERE)
+        if self.node_is_open and not is_known_host:
+            raise ForeignOrigin(
+                "A node without password answers pages only when it is reached by an IP address, as localhost, or by a "
+                "name of server.hosts. Use one of these, add the name to server.hosts, or set server.password."
+            )
+        return None
+
+    def _is_known(self, host: str) -> bool:
+        return _is_address_or_localhost(host) or host.removesuffix(".") in self.hosts
+
+    def _is_allowed(self, origin: str) -> bool:
+        sent = _origin(origin)
+        return sent is not None and any(sent == _origin(allowed) for allowed in self.allowed_origins)
+
+
+_FROM_ELSEWHERE: Final = (
+    "Requests from pages of another site are refused. Open the page from the node's own address, or add its origin to "
+    "server.allowed_origins. A proxy in between must pass on the Host header, with the port if there is one."
+)
+
+
+def _is_same(origin_text: str, host: _Authority) -> bool:
+    origin = _origin(origin_text)
+    if origin is None or origin.host != host.host:
         return False
-    authority = _authority(origin[scheme.end() :])
-    if authority is None or authority.host != host.host:
-        return False
-    default_port = _DEFAULT_PORTS[scheme["scheme"].lower()]
     # A Host without port means the scheme's default. A TLS proxy in front makes https the page's scheme, not ours.
-    return (authority.port or default_port) == (host.port or default_port)
+    default_port = _DEFAULT_PORTS[origin.scheme]
+    return origin.port == (host.port or default_port)
+
+
+def _origin(text: str) -> _Origin | None:
+    scheme = _SCHEME.match(text)
+    authority = _authority(text[scheme.end() :]) if scheme is not None else None
+    if scheme is None or authority is None:
+        return None
+    name = scheme["scheme"].lower()
+    return _Origin(name, authority.host, authority.port or _DEFAULT_PORTS[name])
 
 
 def _authority(text: str) -> _Authority | None:

@@ -4,14 +4,15 @@ What the edge needs of the configuration.
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
 from aiohttp import web
 
-from tonearm.server.access import PasswordCheck
-from tonearm.server.http_server import EdgeHttpServer
+from tonearm.server.access import OriginRules, PasswordCheck
+from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.node_api import NodeApi
 from tonearm.server.routes_players import InfoRoutes, PlayerRoutes
 from tonearm.server.routes_tracks import TrackRoutes
@@ -22,10 +23,17 @@ from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, WavStreamRoutes
 
 @dataclass(frozen=True, slots=True)
 class EdgeSettings:
-    """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut."""
+    """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut.
+
+    `hosts` and `allowed_origins` are for `OriginRules`.
+    """
 
     password: str = ""
     ping_interval_s: float = 20.0
+    listens_on_loopback_only: bool = True
+    hosts: Collection[str] = ()
+    allowed_origins: Collection[str] = ()
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
@@ -42,8 +50,11 @@ class BindError(Exception):
 class App:
     """The edge of one node, not listening yet."""
 
-    def __init__(self, edge: Edge, streams: OpenStreams, routes: tuple[Route, ...]) -> None:
+    def __init__(
+        self, edge: Edge, connections: ConnectionLimits, streams: OpenStreams, routes: tuple[Route, ...]
+    ) -> None:
         self.edge = edge
+        self.connections = connections
         self.streams = streams
         self.routes = routes
 
@@ -61,12 +72,20 @@ def build_app(node: NodeApi, settings: EdgeSettings) -> App:
         WavStreamRoutes(node, streams),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
-    return App(Edge(node, PasswordCheck(settings.password), RouteTable(routes)), streams, routes)
+    password_check = PasswordCheck(settings.password)
+    origin_rules = OriginRules(
+        node_is_open=password_check.is_open,
+        listens_on_loopback_only=settings.listens_on_loopback_only,
+        hosts=settings.hosts,
+        allowed_origins=settings.allowed_origins,
+    )
+    edge = Edge(node, password_check, origin_rules, RouteTable(routes))
+    return App(edge, settings.connections, streams, routes)
 
 
 async def serve(app: App, host: str, port: int) -> "Server":
     """Listens on `host` and `port`; port 0 lets the system choose one. Raises `BindError`."""
-    http_server = EdgeHttpServer(app.edge.handle)
+    http_server = EdgeHttpServer(app.edge.handle, app.connections)
     runner = web.ServerRunner(http_server, shutdown_timeout=_REQUESTS_PATIENCE_S)
     await runner.setup()
     site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
@@ -77,19 +96,18 @@ async def serve(app: App, host: str, port: int) -> "Server":
         raise BindError(
             f"Cannot listen on {host}:{port}: {error}. Choose another server.host or server.port."
         ) from error
-    return Server(http_server, runner, site, app.streams)
+    return Server(app, http_server, runner, site)
 
 
 class Server:
     """A listening edge. To stop: `stop_accepting`, then the node closes its sinks, then `close`."""
 
-    def __init__(
-        self, http_server: EdgeHttpServer, runner: web.ServerRunner, site: web.TCPSite, streams: OpenStreams
-    ) -> None:
+    def __init__(self, app: App, http_server: EdgeHttpServer, runner: web.ServerRunner, site: web.TCPSite) -> None:
+        self._edge = app.edge
         self._http_server = http_server
         self._runner = runner
         self._site = site
-        self._streams = streams
+        self._streams = app.streams
         self._is_accepting = True
 
     @property
@@ -98,9 +116,10 @@ class Server:
         return self._site.port
 
     async def stop_accepting(self) -> None:
-        """Takes no new connections. What is connected goes on."""
+        """Takes no new connections, and no new requests on those that there are. What is under way goes on."""
         if self._is_accepting:
             self._is_accepting = False
+            self._edge.stop()
             await self._site.stop()
 
     async def close(self) -> None:

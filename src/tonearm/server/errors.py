@@ -101,6 +101,14 @@ def internal_error_reply(path: str) -> web.Response:
     return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path)
 
 
+def stopping_reply(path: str) -> web.Response:
+    """The answer to a request that came too late, or that did not end in time."""
+    message = "The node is shutting down. Try again when it runs again."
+    reply = error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "internal", message, path)
+    reply.force_close()
+    return reply
+
+
 def error_reply(status: HTTPStatus, code: str, message: str, path: str) -> web.Response:
     return json_reply(
         {

@@ -1,14 +1,23 @@
-"""aiohttp's HTTP server, with this node's answers where it would send its own."""
+"""aiohttp's HTTP server, with this node's answers where it would send its own, and with limits on connections.
+
+A connection is a stranger until a request of it was let in: one that is whole and has shown the password. Strangers
+hold a share of the places only, and the one that has been there longest gives way to the next, so that those who never
+send a whole request keep nobody out.
+"""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
 
 from tonearm.server.errors import error_reply, internal_error_reply
+from tonearm.server.refusal_log import RefusalLog
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -16,22 +25,93 @@ _LOG: Final = logging.getLogger(__name__)
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """`max_strangers` of `max_connections` may be of clients that have not been let in yet.
+
+    A request, head and body, must be there `request_timeout_s` after its first byte, the first one after connecting.
+    """
+
+    max_connections: int = 10_000
+    max_strangers: int = 2_500
+    request_timeout_s: float = 15.0
+    keepalive_timeout_s: float = 75.0
+
+
+class EdgeRequest(web.BaseRequest):
+    """`reply_headers` are added to the answer, whatever kind of answer it is."""
+
+    reply_headers: Mapping[str, str] = {}
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        response.headers.update(self.reply_headers)
+
+
 class EdgeProtocol(web.RequestHandler):
     """One client's connection."""
 
-    def __init__(self, manager: "EdgeHttpServer", *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, manager: "EdgeHttpServer", limits: ConnectionLimits, *, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
             manager,
             loop=loop,
+            keepalive_timeout=limits.keepalive_timeout_s,
             max_line_size=_MAX_REQUEST_LINE_BYTES,
             access_log=None,  # type: ignore[arg-type]  # documented to switch the access log off
         )
+        self._edge = manager
+        self._timeout_s = limits.request_timeout_s
+        self._deadline: asyncio.TimerHandle | None = None
+        self._arriving: StreamReader | None = None  # the body of a request whose head is there
         self.lost: asyncio.Future[None] = loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
+        self._edge.places.enter(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
+        self._has_arrived()
+        self._edge.places.leave(self)
         if not self.lost.done():
             self.lost.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        if self._payload_parser is not None or self._upgraded:  # a WebSocket, which has its pings
+            super().data_received(data)
+            return
+        if self._deadline is None:
+            self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
+        known = self._request_count
+        super().data_received(data)
+        if self._request_count > known and self._messages:
+            self._arriving = self._messages[-1][1]
+            self._arriving.on_eof(self._has_arrived)
+
+    def was_let_in(self) -> None:
+        self._edge.places.let_in(self)
+
+    def cut(self) -> None:
+        """Ends the connection at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _has_arrived(self) -> None:
+        self._arriving = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _took_too_long(self) -> None:
+        self._deadline = None
+        if self._arriving is None or not self._request_in_progress:
+            self.cut()
+            return
+        # Whoever reads this body answers that it ended early; then the connection is closed.
+        self._arriving.set_exception(web.RequestPayloadError("The body took too long."))
+        self._arriving.feed_eof()  # else aiohttp would read the rest, and log its own failure as one of ours
+        self._arriving = None
+        self.close()
 
     def handle_error(
         self,
@@ -52,20 +132,82 @@ class EdgeProtocol(web.RequestHandler):
         return response
 
 
+class Places:
+    """Which connections there are, oldest first; strangers apart."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self._limits = limits
+        self._strangers: dict[EdgeProtocol, None] = {}
+        self._let_in: set[EdgeProtocol] = set()
+        self._log = RefusalLog()
+
+    def enter(self, connection: EdgeProtocol) -> None:
+        """Gives `connection` a place, if need be that of the stranger that has been there longest, or cuts it."""
+        is_full = len(self._strangers) + len(self._let_in) >= self._limits.max_connections
+        if is_full and not self._strangers:
+            self._log.warn(f"a connection was refused: all {self._limits.max_connections} are in use (max_connections)")
+            connection.cut()
+            return
+        if is_full or len(self._strangers) >= self._limits.max_strangers:
+            self._log.warn(
+                f"{len(self._strangers)} connections have sent nothing that was let in (stranger_share); "
+                "the oldest of them gave way to a new one"
+            )
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cut()
+        self._strangers[connection] = None
+
+    def let_in(self, connection: EdgeProtocol) -> None:
+        if connection in self._strangers:
+            del self._strangers[connection]
+            self._let_in.add(connection)
+
+    def leave(self, connection: EdgeProtocol) -> None:
+        self._strangers.pop(connection, None)
+        self._let_in.discard(connection)
+
+
 class EdgeHttpServer(web.Server):
     """Makes an `EdgeProtocol` for each connection."""
 
-    def __init__(self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> None:
-        super().__init__(handler)
+    def __init__(
+        self,
+        handler: Callable[[EdgeRequest], Awaitable[web.StreamResponse]],
+        limits: ConnectionLimits | None = None,
+    ) -> None:
+        super().__init__(handler, request_factory=self._make_edge_request)  # type: ignore[arg-type]  # our own requests
+        self._limits = limits or ConnectionLimits()
+        self.places = Places(self._limits)
         self._event_loop = asyncio.get_running_loop()
 
     def __call__(self) -> EdgeProtocol:
-        return EdgeProtocol(self, loop=self._event_loop)
+        return EdgeProtocol(self, self._limits, loop=self._event_loop)
+
+    def _make_edge_request(
+        self,
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> EdgeRequest:
+        return EdgeRequest(message, payload, protocol, writer, task, self._event_loop)
 
 
 def connection_lost(request: web.BaseRequest) -> asyncio.Future[None]:
     """Is done when the client's connection is gone."""
+    return _connection(request).lost
+
+
+def let_in(request: web.BaseRequest) -> None:
+    """Tells that the request was let in: its connection is no stranger's any more."""
+    if request.protocol.transport is not None:
+        _connection(request).was_let_in()
+
+
+def _connection(request: web.BaseRequest) -> EdgeProtocol:
     protocol = request.protocol
     if not isinstance(protocol, EdgeProtocol):
         raise TypeError(f"requests of this server come through {EdgeProtocol.__name__}")
-    return protocol.lost
+    return protocol

@@ -8,18 +8,31 @@ Libraries normalise paths: they resolve dots, decode some escapes and keep other
 From method and path to the function that answers.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
-from tonearm.server.access import PasswordCheck, require_own_origin
-from tonearm.server.errors import MethodNotAllowed, NotFound, internal_error_reply, refusal_reply
+from tonearm.core.text_for_logs import text_for_logs
+from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
+from tonearm.server.errors import (
+    MethodNotAllowed,
+    NotFound,
+    internal_error_reply,
+    refusal_reply,
+    status_of,
+    stopping_reply,
+)
+from tonearm.server.http_server import EdgeRequest, let_in
 from tonearm.server.node_api import NodeApi
+from tonearm.server.refusal_log import RefusalLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,11 @@ class Call:
     def player_id(self) -> str:
         return self.arguments[PLAYER_ARGUMENT]
 
+    @property
+    def came_through_proxy(self) -> bool:
+        """Then it opens no more than a request from anywhere (`core.policy`)."""
+        return came_through_proxy(self.request.headers)
+
 
 Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
@@ -128,34 +146,86 @@ def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
 
 _LOG: Final = logging.getLogger(__name__)
 
+_LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+_LOGGED_CHARACTERS: Final = 300
+
+# What a page from elsewhere may do once its origin is allowed: the same as any other client.
+_PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",
+        "Access-Control-Allow-Headers": "*",
+        "Access-Control-Allow-Private-Network": "true",
+        "Access-Control-Max-Age": "600",
+    }
+)
+
 
 class Edge:
-    """Translates between HTTP and the node."""
+    """Translates between HTTP and the node. After `stop` what it is asked is answered with 503."""
 
-    def __init__(self, node: NodeApi, password_check: PasswordCheck, routes: RouteTable) -> None:
+    def __init__(
+        self, node: NodeApi, password_check: PasswordCheck, origin_rules: OriginRules, routes: RouteTable
+    ) -> None:
         self._node = node
         self._password_check = password_check
+        self._origin_rules = origin_rules
         self._routes = routes
+        self._refusals = RefusalLog()
+        self._is_stopping = False
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    def stop(self) -> None:
+        """From now on the node may be gone: what it cannot answer any more is no failure."""
+        self._is_stopping = True
+
+    async def handle(self, request: EdgeRequest) -> web.StreamResponse:
         """The answer to `request`. Raises nothing but cancellation."""
         target = parse_target(request.raw_path)
         try:
+            if self._is_stopping:
+                return stopping_reply(target.path)
             return await self._answer(request, target)
         except RequestError as error:
+            self._log_refusal(request, target, error)
             return refusal_reply(error, target.path)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._is_stopping or task is None or task.cancelling():
+                raise
+            return stopping_reply(target.path)  # what it waited for was cancelled, not the request
         except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, told without details
+            if self._is_stopping:
+                _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
+                return stopping_reply(target.path)
             if request.transport is None:
                 _LOG.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
                 _LOG.exception("%s %s failed.", request.method, target.path)
             return internal_error_reply(target.path)
 
-    async def _answer(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
+    async def _answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
         self._password_check.require(request.headers)
-        require_own_origin(request.headers, node_is_open=self._password_check.is_open)
+        allowed_origin = self._origin_rules.require(request.headers)
+        let_in(request)
+        if allowed_origin is not None:
+            request.reply_headers = {
+                "Access-Control-Allow-Origin": allowed_origin,
+                "Access-Control-Expose-Headers": "*",
+                "Vary": "Origin",
+            }
+            if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+                return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
         handler, arguments = self._routes.find(request.method, target.segments)
         player_id = arguments.get(PLAYER_ARGUMENT)
         if player_id is not None and not self._node.has_player(player_id):
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
         return await handler(Call(request, target, arguments))
+
+    def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
+        status = status_of(error)
+        if status in _LOGGED_STATUSES:
+            forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
+            text = (
+                f"refused with {status.value} {error.code}: {request.method} {target.path} from {request.remote}"
+                f"{f' for {forwarded_for}' if forwarded_for else ''}: {error.message}"
+            )
+            self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
