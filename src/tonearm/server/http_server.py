@@ -80,7 +80,7 @@ class EdgeProtocol(web.RequestHandler):
         if self._payload_parser is not None or self._upgraded:  # a WebSocket, which has its pings
             super().data_received(data)
             return
-        if self._deadline is None:
+        if data and self._deadline is None:  # none when aiohttp looks again at what it has
             self._deadline = self._loop.call_later(self._timeout_s, self._took_too_long)
         known = self._request_count
         super().data_received(data)
