@@ -65,6 +65,15 @@ def test_check_config_shows_what_it_comes_to_but_no_password(tmp_path: Path) -> 
     assert shown["sources"]["blocked"] == ["a\\.b"]
 
 
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tonearm.toml").write_text("[sources]\nfiles = ['no/such/folder']\n", encoding="utf-8")
+    result = run_tonearm("check-config", folder=tmp_path)
+    assert (result.returncode, result.stderr) == (
+        0,
+        "tonearm: warning: sources.files: there is no folder no/such/folder\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

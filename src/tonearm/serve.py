@@ -20,7 +20,7 @@ from typing import Final
 
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern
-from tonearm.config.schema import Config
+from tonearm.config.schema import Config, ServerConfig
 from tonearm.core.policy import SourcePolicy
 from tonearm.node import Node, NodeSettings
 from tonearm.server.app import BindError, EdgeSettings, Server, build_app
@@ -95,11 +95,9 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
-    descriptors = raise_descriptor_limit()
-    log.info("at most %d descriptors, for connections, sources and decoder processes together", descriptors)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_run(loaded.config, connection_limits(loaded.config, descriptors), shows_commands))
+            return runner.run(_run(loaded.config, shows_commands))
     except ResolverSetupError as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return EXIT_WRONG_CONFIG
@@ -126,19 +124,9 @@ def raise_descriptor_limit() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
-def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
-    """A quarter of the descriptors is kept for sources, files and processes, whatever is connected."""
-    server = config.server
+def connection_limits(server: ServerConfig, descriptors: int) -> ConnectionLimits:
+    """A quarter of the descriptors is kept for sources, files and processes, however many connect."""
     most = min(server.max_connections, max(1, descriptors * 3 // 4))
-    if most < server.max_connections:
-        log.log(
-            logging.WARNING if "max_connections" in server.model_fields_set else logging.INFO,
-            "at most %d connections instead of server.max_connections = %d: the system allows %d descriptors only; "
-            "raise its limit (ulimit -Hn, LimitNOFILE=)",
-            most,
-            server.max_connections,
-            descriptors,
-        )
     return ConnectionLimits(
         max_connections=most,
         max_strangers=max(1, int(most * server.stranger_share)),
@@ -147,7 +135,8 @@ def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
     )
 
 
-async def _run(config: Config, connections: ConnectionLimits, shows_commands: bool) -> int:
+async def _run(config: Config, shows_commands: bool) -> int:
+    descriptors = raise_descriptor_limit()
     stop = asyncio.Event()
     _stop_on_signals(stop)
     opener = _opener(config)
@@ -158,7 +147,7 @@ async def _run(config: Config, connections: ConnectionLimits, shows_commands: bo
         listens_on_loopback_only=config.server.listens_on_loopback_only,
         hosts=config.server.hosts,
         allowed_origins=config.server.allowed_origins,
-        connections=connections,
+        connections=connection_limits(config.server, descriptors),
     )
     app = build_app(node, edge_settings)
     try:
@@ -173,7 +162,7 @@ async def _run(config: Config, connections: ConnectionLimits, shows_commands: bo
         sys.stderr.write(f"tonearm: {_bind_problem(config, error)}\n")
         return EXIT_CANNOT_LISTEN
     opener.add_own_address(config.server.host, server.port)
-    _tell_start(config, server.port)
+    _tell_start(config, server.port, descriptors)
     if shows_commands:
         sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
         sys.stdout.flush()
@@ -231,8 +220,18 @@ def _bind_problem(config: Config, error: BindError) -> str:
     )
 
 
-def _tell_start(config: Config, port: int) -> None:
+def _tell_start(config: Config, port: int, descriptors: int) -> None:
     server = config.server
+    log.info("at most %d descriptors, for connections, sources and decoder processes together", descriptors)
+    connections = connection_limits(server, descriptors).max_connections
+    if connections < server.max_connections:
+        log.log(
+            logging.WARNING if "max_connections" in server.model_fields_set else logging.INFO,
+            "at most %d connections, not server.max_connections = %d, for the system allows no more descriptors; raise "
+            "its limit (ulimit -Hn, LimitNOFILE=)",
+            connections,
+            server.max_connections,
+        )
     log.info("tonearm %s listens on %s", VERSION, node_url(server.host, port))
     if not server.listens_on_loopback_only and not server.password.get_secret_value():
         log.warning("other machines can reach this node and it has no password; set server.password")

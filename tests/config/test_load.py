@@ -72,6 +72,20 @@ WRONG = {
         'sources.private_networks must be "auto", true or false, not 1',
     ),
     "empty host": ("[server]\nhost = ''\n", "server.host must be an address or a name to listen on"),
+    "a host with a port": (
+        "[server]\nhosts = ['radio.example', 'radio.example:80']\n",
+        'such as "radio.example", without scheme and port; "radio.example:80" is none',
+    ),
+    "a host with a scheme": (
+        "[sources]\nallowed_hosts = ['http://a.example']\n",
+        "sources.allowed_hosts must hold names",
+    ),
+    "an origin with a path": (
+        "[server]\nallowed_origins = ['https://a.example/']\n",
+        'server.allowed_origins must hold origins such as "https://radio.example:8443", without a path',
+    ),
+    "any origin": ("[server]\nallowed_origins = ['*']\n", '"*" is none'),
+    "more than all": ("[server]\nmax_load = 2\n", "server.max_load must be 1 or less, not 2"),
     "unclosed group": (
         "[sources]\nblocked = ['ok', 'ab(c']\n",
         'line 2: sources.blocked holds a bad pattern: the pattern "ab(c" does not compile: missing ): ab(c',
@@ -221,6 +235,43 @@ def test_a_wrong_variable_is_named(load: Load, variable: str, text: str, told: s
     assert message.startswith(f"environment variable {variable}: ")
     assert told in message
     assert "hush" not in message
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        *(("pasword", "password"), ("prot", "port"), ("hots", "host"), ("max_connection", "max_connections")),
+        *((unlike, None) for unlike in ("p", "pass", "tls", "address", "timeout")),
+    ],
+)
+def test_a_name_is_proposed_only_when_it_is_near(load: Load, key: str, meant: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(f"[server]\n{key} = 1\n")
+    assert (f"did you mean {meant}?" in str(caught.value)) is (meant is not None)
+    assert ("[server] has host, port" in str(caught.value)) is (meant is None)
+
+
+@pytest.mark.parametrize("variable", ["TONEARM_HOME", "TONEARM_TOKEN", "TONEARM_X"])
+def test_a_variable_of_something_else_is_no_slip_of_the_pen(load: Load, variable: str) -> None:
+    (warning,) = load("", **{variable: "x"}).warnings
+    assert "did you mean" not in warning
+    assert "TONEARM_<SECTION>__<KEY>" in warning
+
+
+def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, closed, file = tmp_path / "good", tmp_path / "closed", tmp_path / "file"
+    good.mkdir()
+    closed.mkdir(mode=0)
+    file.touch()
+    # To root no folder is closed.
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(closed))
+    folders = [str(path) for path in (good, closed, file, tmp_path / "none")] + ["not/there"]
+    assert load(f"[sources]\nfiles = {folders}\n").warnings == (
+        f"sources.files: the folder {closed} cannot be read by the user who runs this",
+        f"sources.files: {file} is no folder",
+        f"sources.files: there is no folder {tmp_path / 'none'}",
+        "sources.files: there is no folder not/there",
+    )
 
 
 def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:

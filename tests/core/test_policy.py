@@ -5,15 +5,19 @@ import pytest
 import re2
 
 from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
-from tonearm.core.policy import SourcePolicy
+from tonearm.core.policy import SourcePolicy, auto_allows
 from tonearm.core.source_uri import parse_source_uri
 
 RADIO = "http://radio.example/live/stream.mp3?token=abc"
 
 
-def policy(allowed: list[str] | None = None, blocked: list[str] | None = None) -> SourcePolicy:
+def policy(
+    allowed: list[str] | None = None, blocked: list[str] | None = None, hosts: tuple[str, ...] = ()
+) -> SourcePolicy:
     compile_pattern: Callable[[str], re2._Regexp] = re2.compile
-    return SourcePolicy(tuple(map(compile_pattern, allowed or [])), tuple(map(compile_pattern, blocked or [])))
+    return SourcePolicy(
+        tuple(map(compile_pattern, allowed or [])), tuple(map(compile_pattern, blocked or [])), allowed_hosts=hosts
+    )
 
 
 def is_allowed(rules: SourcePolicy, uri: str) -> bool:
@@ -59,6 +63,39 @@ def test_patterns(allowed: list[str], blocked: list[str], uri: str, passes: bool
     assert is_allowed(policy(allowed, blocked), uri) is passes
 
 
+@pytest.mark.parametrize(
+    ("hosts", "uri", "passes"),
+    [
+        (("example.com",), "http://example.com/a.mp3", True),
+        (("example.com",), "https://EXAMPLE.com.:8443/", True),
+        # What a pattern for the name would also let in.
+        (("example.com",), "http://evil.example/example.com", False),
+        (("example.com",), "http://evil.example/?example.com", False),
+        (("example.com",), "http://example.com.evil.example/", False),
+        (("example.com",), "http://notexample.com/", False),
+        (("example.com",), "http://radio.example.com/", False),
+        ((".example.com",), "http://radio.example.com/", True),
+        ((".example.com",), "http://a.b.example.com/", True),
+        ((".example.com",), "http://example.com/", True),
+        ((".example.com",), "http://notexample.com/", False),
+        (("127.0.0.1",), "http://0x7f.1/", True),
+        (("one.example", ".two.example"), "http://x.two.example/", True),
+        # Names of hosts say nothing about files.
+        (("example.com",), "/music/a.mp3", True),
+    ],
+)
+def test_allowed_hosts(hosts: tuple[str, ...], uri: str, passes: bool) -> None:
+    assert is_allowed(policy(hosts=hosts), uri) is passes
+
+
+def test_hosts_and_patterns_together() -> None:
+    rules = policy(allowed=["^http://other/music/", "^file:///music/"], blocked=["secret"], hosts=("example.com",))
+    for uri in ("http://example.com/x", "http://other/music/x", "/music/a.mp3"):
+        assert is_allowed(rules, uri), uri
+    for uri in ("http://example.com/secret", "http://other/x", "/elsewhere/a.mp3"):
+        assert not is_allowed(rules, uri), uri
+
+
 def test_the_message_names_the_key() -> None:
     with pytest.raises(SourceBlocked, match=r"sources\.blocked"):
         policy(blocked=["radio"]).admit(parse_source_uri(RADIO))
@@ -87,3 +124,28 @@ def test_files(
     else:
         with pytest.raises(error, match=r"sources\.files"):
             rules.admit(parse_source_uri("/music/a.mp3"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "listens_on_loopback_only", "came_through_proxy", "allows"),
+    [
+        ("auto", True, False, True),
+        ("auto", True, True, False),
+        ("auto", False, False, False),
+        ("auto", False, True, False),
+        (True, False, True, True),
+        (False, True, False, False),
+        (("/music",), False, True, True),
+        ((), True, False, False),
+    ],
+)
+def test_what_auto_comes_to(
+    setting: Literal["auto"] | bool | tuple[str, ...],
+    listens_on_loopback_only: bool,
+    came_through_proxy: bool,
+    allows: bool,
+) -> None:
+    assert (
+        auto_allows(setting, listens_on_loopback_only=listens_on_loopback_only, came_through_proxy=came_through_proxy)
+        is allows
+    )

@@ -120,15 +120,19 @@ def _wanted(kind: str, context: Mapping[str, Any]) -> str:
         case "tuple_type":
             return 'a list of texts such as ["a", "b"]'
         case "greater_than_equal":
-            return f"{context['ge']} or more"
+            return f"{_bound(context['ge'])} or more"
         case "greater_than":
             return f"more than {context['gt']:g}"
         case "less_than_equal":
-            return f"{context['le']} or less"
+            return f"{_bound(context['le'])} or less"
         case "literal_error":
             return f"one of {context['expected']}".replace("'", '"')
         case _:
             return f"something else ({kind})"
+
+
+def _bound(limit: float) -> str:
+    return str(int(limit)) if limit == int(limit) else str(limit)
 
 
 def _shown(name: str, value: object) -> str:

@@ -62,6 +62,7 @@ class EdgeProtocol(web.RequestHandler):
         self._timeout_s = limits.request_timeout_s
         self._deadline: asyncio.TimerHandle | None = None
         self._arriving: StreamReader | None = None  # the body of a request whose head is there
+        self._has_shown_password = False
         self.lost: asyncio.Future[None] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -89,7 +90,10 @@ class EdgeProtocol(web.RequestHandler):
             self._arriving.on_eof(self._has_arrived)
 
     def was_let_in(self) -> None:
-        self._edge.places.let_in(self)
+        """A request has passed the checks; when its body is whole, too, the client is no stranger any more."""
+        self._has_shown_password = True
+        if self._arriving is None:
+            self._edge.places.let_in(self)
 
     def cut(self) -> None:
         """Ends the connection at once."""
@@ -98,6 +102,8 @@ class EdgeProtocol(web.RequestHandler):
 
     def _has_arrived(self) -> None:
         self._arriving = None
+        if self._has_shown_password:
+            self._edge.places.let_in(self)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None

@@ -123,6 +123,7 @@ class HttpClient:
         self._admit = admit
         self._settings = settings
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
 
     async def get(self, uri: SourceUri, headers: Mapping[str, str], link_headers: LinkHeaders | None = None) -> Answer:
         """The first response that is no redirect, its body not yet read, and the URI that gave it.
@@ -150,7 +151,8 @@ class HttpClient:
         )
 
     async def close(self) -> None:
-        """Closes all connections at once."""
+        """Closes all connections at once, and opens none any more."""
+        self._is_closed = True
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -189,6 +191,8 @@ class HttpClient:
         return url
 
     def _open_session(self) -> aiohttp.ClientSession:
+        if self._is_closed:  # a request that was under way when the node stopped
+            raise aiohttp.ClientConnectionError("The node is shutting down.")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=RadioConnector(

@@ -1,0 +1,130 @@
+"""What strangers can do to a running node, and to those who listen to it: nothing."""
+
+import asyncio
+import contextlib
+import resource
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import PATIENT, create, refusal
+from tests.support.e2e_sockets import listening
+from tests.support.eventually import eventually
+from tests.support.http_client import Connection, connected
+from tests.support.media_server import MediaServer, stall
+from tests.support.running_node import running_node
+
+STRANGERS = 300
+HALVES = (
+    b"",
+    b"GET /in",
+    b"GET /info HTTP/1.1\r\nHost: localhost\r\nX-",
+    b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{",
+    b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{",
+)
+
+
+async def cut(connection: Connection) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        await connection.read_to_end()
+
+
+async def test_300_that_send_half_a_request_harm_nobody_and_go(tmp_path: Path) -> None:
+    sound = music(4.0)
+    (tmp_path / "song.wav").write_bytes(wav(sound))
+    # The time of a request is 15 s by default.
+    config = "[server]\nrequest_timeout_s = 2\nmax_connections = 500\nstranger_share = 0.5\n"
+    async with running_node(tmp_path, config + PATIENT) as node, AsyncExitStack() as stack:
+        await create(node, "p", "song.wav")
+        descriptors = node.open_descriptors()
+        async with listening(node, "p") as ear:
+            strangers = []
+            for number in range(STRANGERS):  # more than the 250 that there may be
+                strangers.append(await stack.enter_async_context(connected(node.port)))
+                strangers[-1].send(HALVES[number % len(HALVES)])
+            assert (await node.request("GET", "/info")).status == 200
+            await asyncio.gather(*map(cut, strangers))
+            await eventually(lambda: node.open_descriptors() <= descriptors + 1, "every stranger is gone")
+            await ear.frames_heard(200)
+            assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
+        assert (await node.request("GET", "/v0/players")).status == 200
+    told = [line for line in node.log if "gave way" in line]
+    assert 1 <= len(told) <= 6
+    assert "stranger_share" in told[0]
+    assert not [line for line in node.log if "ERROR" in line]
+
+
+@contextmanager
+def soft_descriptor_limit(soft: int) -> Iterator[int]:
+    """Processes that are started meanwhile have this limit; yields the hard one."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    try:
+        yield hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+async def test_the_limit_of_descriptors_is_raised_and_told(tmp_path: Path) -> None:
+    with soft_descriptor_limit(256) as hard:
+        if hard <= 256:
+            pytest.skip("this machine allows no more than 256 descriptors")
+        async with running_node(tmp_path) as node:
+            assert resource.prlimit(node.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+            assert any(f"at most {hard} descriptors" in line for line in node.log)
+
+
+async def test_more_connections_than_descriptors_are_not_promised(tmp_path: Path) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with running_node(tmp_path, f"[server]\nmax_connections = {hard}\n") as node:
+        (line,) = (line for line in node.log if "server.max_connections" in line)
+        assert "WARNING" in line
+        assert f"at most {hard * 3 // 4} connections" in line
+
+
+async def test_refusals_are_logged_with_the_address_and_in_a_measure(tmp_path: Path) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n[sources]\nblocked = ["bad"]\n') as node:
+        right = ("Authorization", "sesame")
+        new = {"id": "p", "uri": "http://bad.example/"}
+        assert refusal(await node.request("POST", "/v0/players", new, headers=(right,)))[0] == 403
+        for guess in range(50):
+            headers = (("Authorization", f"guess-{guess}"), ("X-Forwarded-For", "203.0.113.9\x1b[2J"[:11]))
+            assert (await node.request("GET", "/info?token=secret", headers=headers)).status == 401
+    refused = [line for line in node.log if "refused with" in line]
+    assert "WARNING refused with 403 source_blocked: POST /v0/players from 127.0.0.1: http://bad.example/" in refused[0]
+    assert "refused with 401 unauthorized: GET /info from 127.0.0.1 for 203.0.113.9: " in refused[1]
+    assert len(refused) <= 8
+    assert not any("guess" in line or "secret" in line or "sesame" in line for line in node.log)
+
+
+async def test_requests_under_way_when_the_node_stops_leave_no_traceback(tmp_path: Path) -> None:
+    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node, AsyncExitStack() as stack:
+        stalled = server.serve("/stalled.m3u", stall())
+        await create(node, "p", "x.wav")
+        asking = []
+        for number in range(40):
+            connection = await stack.enter_async_context(connected(node.port))
+            asking.append(connection)
+            new = b'{"id": "n%d", "uri": "%s"}' % (number, stalled.encode())
+            match number % 5:
+                case 0:
+                    connection.send_request("POST", "/v0/players", body=new)
+                case 1:
+                    connection.send_request("POST", "/v0/players/p/queue", body=new)
+                case 2:
+                    connection.send_request("GET", f"/v0/loadtracks?identifier={stalled}")
+                case 3:
+                    connection.send(HALVES[3])
+                case 4:
+                    connection.send_request("GET", "/info")  # stays open
+        await eventually(lambda: len(server.requests) >= 17, "the node asks for what never comes")
+        node.process.terminate()
+        # What is asked now may be answered, or not.
+        for connection in asking[4::5]:
+            connection.send_request("POST", "/v0/players", body=b'{"id": "late", "uri": "x.wav"}')
+        await asyncio.gather(*map(cut, asking))
+        await node.process.wait()
+    assert not [line for line in node.log if "ERROR" in line or "Traceback" in line]
