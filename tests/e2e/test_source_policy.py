@@ -61,6 +61,26 @@ async def test_patterns(tmp_path: Path) -> None:
         await create(node, "allowed", "http://other.example/music?x")
 
 
+async def test_hosts_by_name(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(SOUND))
+    async with (
+        MediaServer() as server,
+        Canary() as forbidden,
+        running_node(tmp_path, f'{PATIENT}[sources]\nallowed_hosts = ["127.0.0.1", ".radio.example"]\n') as node,
+    ):
+        server.serve("/song.wav", media(wav(SOUND)))
+        server.serve("/away", redirect(f"http://localhost:{forbidden.port}/127.0.0.1"))
+        await create(node, "queue", "https://Live.RADIO.example./x")
+        for uri in ("http://evil.example/127.0.0.1", "http://radio.example.evil.example/", "http://127.0.0.2/"):
+            status, code, message = await refused(node, uri)
+            assert (status, code) == (403, "source_blocked"), uri
+            assert "sources.allowed_hosts" in message
+        assert (await hear_to_end(node, "song", server.url("/song.wav"))).pcm == pcm_of(SOUND)
+        assert await failure(node, "away", server.url("/away")) == "source_blocked"
+        assert forbidden.connections == 0
+        await create(node, "file", "song.wav")  # files have a key of their own
+
+
 async def test_refusals_name_the_key_that_would_allow_it(tmp_path: Path) -> None:
     song = tmp_path / "song.wav"
     song.write_bytes(wav(SOUND))

@@ -26,8 +26,20 @@ R6nz5R+dQuUlclGHK0mABR+t1tR32Oq6nBntTvjK
 
 def unsigned_certificate(folder: Path) -> ssl.SSLContext:
     """A server's TLS context whose certificate no client trusts; `folder` holds its file."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate_file(folder))
+    return context
+
+
+def certificate_file(folder: Path) -> Path:
+    """The certificate and its key in one file in `folder`."""
     pem = folder / "unsigned.pem"
     pem.write_text(_PEM)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pem)
+    return pem
+
+
+def trusting_client() -> ssl.SSLContext:
+    """A client's TLS context that trusts this certificate, and no other one."""
+    context = ssl.create_default_context(cadata=_PEM[_PEM.index("-----BEGIN CERTIFICATE") :])
+    context.check_hostname = False
     return context

@@ -1,0 +1,87 @@
+"""A node behind a real nginx, configured as docs/proxies.md says."""
+
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.certificate import trusting_client
+from tests.support.e2e_players import PATIENT, create
+from tests.support.nginx import needs_nginx, running_nginx
+from tests.support.running_node import RunningNode, running_node
+
+pytestmark = needs_nginx
+
+SOUND: Final = music(1.0)
+NAMED: Final = '[server]\nhosts = ["radio.example"]\n'
+
+
+@asynccontextmanager
+async def proxied(folder: Path, config: str) -> AsyncIterator[tuple[RunningNode, aiohttp.ClientSession]]:
+    """A node, and a browser-like client that knows the proxy in front of it as https://radio.example."""
+    (folder / "song.wav").write_bytes(wav(SOUND))
+    async with (
+        running_node(folder, config + PATIENT) as node,
+        running_nginx(folder / "nginx", node.port) as port,
+        aiohttp.ClientSession(
+            f"https://127.0.0.1:{port}",
+            headers={"Host": "radio.example", "Origin": "https://radio.example", "Sec-Fetch-Site": "same-origin"},
+            connector=aiohttp.TCPConnector(ssl=trusting_client()),
+        ) as client,
+    ):
+        yield node, client
+
+
+async def status(client: aiohttp.ClientSession, method: str, path: str, **more: Any) -> int:
+    async with client.request(method, path, **more) as answer:
+        return answer.status
+
+
+async def test_a_browser_gets_through_once_the_name_is_known(tmp_path: Path) -> None:
+    async with proxied(tmp_path, "") as (_, client), client.get("/v0/players") as answer:
+        assert answer.status == 403
+        refusal = await answer.json()
+        assert refusal["code"] == "foreign_origin"
+        assert "server.hosts" in refusal["message"]
+    async with proxied(tmp_path, NAMED) as (_, client):
+        assert await status(client, "GET", "/v0/players") == 200
+        foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+        assert await status(client, "GET", "/v0/players", headers=foreign) == 403
+        assert await status(client, "GET", "/v0/players", headers={"Host": "evil.example"}) == 403
+
+
+async def test_everything_works_through_it(tmp_path: Path) -> None:
+    async with proxied(tmp_path, f'{NAMED}[sources]\nfiles = ["{tmp_path}"]\n') as (node, client):
+        new = {"id": "a:b~c", "uri": "song.wav", "metadata": {"text": "ü" * 1000}}
+        assert await status(client, "POST", "/v0/players", json=new) == 201
+        player = "/v0/players/a:b~c"
+        async with client.ws_connect(f"{player}/events?since=0") as events, client.ws_connect(f"{player}/ws") as audio:
+            heard = b""
+            while len(heard) < len(pcm_of(SOUND)):
+                heard += (await audio.receive_bytes())[:3840]
+            assert heard[: len(pcm_of(SOUND))] == pcm_of(SOUND)
+            kinds = []
+            while "TrackEnd" not in kinds:
+                kinds.append((await events.receive_json())["op"])
+            async with client.get(f"{player}/stream.wav") as stream:
+                assert stream.headers["Content-Type"] == "audio/wav"
+                assert len(await stream.content.readexactly(44 + 50 * 3840)) == 44 + 50 * 3840
+            assert await status(client, "DELETE", player) == 204
+            assert (await audio.receive()).data == 1000
+        # The node's own words, not the proxy's.
+        async with client.post("/v0/players", data=io.BytesIO(bytes(1024 * 1024 + 1))) as answer:
+            assert (answer.status, (await answer.json())["code"]) == (413, "body_too_large")
+        async with client.get("/v0/decodetrack", params={"encodedTrack": "L2E=+"}) as answer:
+            assert answer.status in (200, 400)
+        await create(node, "direct", "song.wav")  # and it is there for others, too
+
+
+async def test_a_password_is_passed_on_and_a_refusal_names_the_client(tmp_path: Path) -> None:
+    async with proxied(tmp_path, '[server]\npassword = "sesame"\n') as (node, client):
+        assert await status(client, "GET", "/info") == 401
+        assert await status(client, "GET", "/info", headers={"Authorization": "sesame"}) == 200
+    assert any("refused with 401 unauthorized: GET /info from 127.0.0.1 for 127.0.0.1: " in line for line in node.log)
