@@ -7,7 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.audio.clock import Clock
@@ -133,12 +133,16 @@ class Node:
         """Whether a decoder process is ready that no player uses: then one that dies is not heard."""
         return self._pool.has_spare
 
-    async def create_player(self, player_id: str, uri: str, metadata: Json) -> None:
+    async def create_player(
+        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+    ) -> None:
         if not is_player_id(player_id):
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
-        source_uri = parse_source_uri(uri)  # a mistake in the request itself is reported before any conflict
+        source_uri = _source_uri(
+            uri, came_through_proxy
+        )  # a mistake in the request itself is reported before any conflict
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
@@ -186,10 +190,12 @@ class Node:
     def skip(self, player_id: str) -> None:
         self._player(player_id).skip()
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> Sequence[str]:
+    async def enqueue(
+        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+    ) -> Sequence[str]:
         """The ids of the new tracks: several when `uri` is a playlist by its ending, and can be had at once."""
         player = self._player(player_id)
-        tracks = await self._tracks(parse_source_uri(uri), metadata)
+        tracks = await self._tracks(_source_uri(uri, came_through_proxy), metadata)
         if self._player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         player.enqueue(*tracks)
@@ -219,22 +225,22 @@ class Node:
     def subscribe(self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool) -> Callable[[], None]:
         return self._player(player_id).subscribe(sink, since, snapshot)
 
-    async def resolve(self, url: str) -> str:
+    async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         """The direct URL or path of what `url` plays."""
         if not self._opener.resolves_pages:
             raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
         try:
-            return await self._opener.direct_uri(parse_source_uri(url))
+            return await self._opener.direct_uri(_source_uri(url, came_through_proxy))
         except PlayError as error:
             _raise_refusal(error.failure)
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
-    async def load_track(self, identifier: str) -> JsonObject | None:
+    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> JsonObject | None:
         """TrackOut of what really opens; None for what cannot be played, and for what is no URI of ours."""
         if is_encoded_track(identifier):
             return None
         try:
-            track = self._new_track(parse_source_uri(identifier), {})
+            track = self._new_track(_source_uri(identifier, came_through_proxy), {})
         except BadRequest:
             return None
         assert self._loader is not None, "the node was not started"
@@ -273,6 +279,10 @@ class Node:
 
 def is_player_id(text: str) -> bool:
     return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _source_uri(text: str, came_through_proxy: bool) -> SourceUri:
+    return replace(parse_source_uri(text), came_through_proxy=came_through_proxy)
 
 
 def _raise_refusal(failure: PlayFailure) -> None:

@@ -28,6 +28,7 @@ from tonearm.server.app import serve as listen_on
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError
 from tonearm.version import VERSION
 
@@ -188,12 +189,7 @@ def _opener(config: Config) -> SourceOpener:
         stall_timeout_s=sources.stall_timeout_s,
     )
     resolver = ResolverSettings(timeout_s=config.resolver.timeout_ms / 1000, sites=config.resolver.sites)
-    return SourceOpener(
-        policy,
-        private_networks=config.allows_private_networks,
-        settings=settings,
-        resolver=resolver if config.resolver.enabled else None,
-    )
+    return source_opener(policy, sources.private_networks, settings, resolver if config.resolver.enabled else None)
 
 
 def _node_settings(config: Config) -> NodeSettings:

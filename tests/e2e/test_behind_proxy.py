@@ -10,7 +10,8 @@ import aiohttp
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.certificate import trusting_client
-from tests.support.e2e_players import PATIENT, create
+from tests.support.e2e_players import PATIENT, create, hear_to_end
+from tests.support.media_server import MediaServer, media
 from tests.support.nginx import needs_nginx, running_nginx
 from tests.support.running_node import RunningNode, running_node
 
@@ -78,6 +79,26 @@ async def test_everything_works_through_it(tmp_path: Path) -> None:
         async with client.get("/v0/decodetrack", params={"encodedTrack": "L2E=+"}) as answer:
             assert answer.status in (200, 400)
         await create(node, "direct", "song.wav")  # and it is there for others, too
+
+
+async def test_what_comes_through_it_opens_neither_files_nor_private_addresses(tmp_path: Path) -> None:
+    async with MediaServer() as server, proxied(tmp_path, NAMED) as (node, client):
+        song = server.serve("/song.wav", media(wav(SOUND)))
+        await create(node, "p", "song.wav")
+        for uri, key in (("song.wav", "sources.files"), (song, "sources.private_networks")):
+            for path, body in (("/v0/players", {"id": "q", "uri": uri}), ("/v0/players/p/queue", {"uri": uri})):
+                async with client.post(path, json=body) as answer:
+                    assert answer.status == 403
+                    refusal = await answer.json()
+                    assert refusal["code"] == "source_refused"
+                    assert key in refusal["message"]
+        assert not server.requests
+        # To programs on this machine they stay open.
+        assert (await hear_to_end(node, "file", "song.wav")).pcm == pcm_of(SOUND)
+        assert (await hear_to_end(node, "link", song)).pcm == pcm_of(SOUND)
+    (line,) = (line for line in node.log if '"auto"' in line)
+    assert "sources.files" in line
+    assert "sources.private_networks" in line
 
 
 async def test_a_password_is_passed_on_and_a_refusal_names_the_client(tmp_path: Path) -> None:

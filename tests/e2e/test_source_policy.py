@@ -3,9 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.audio_files import music, pcm_of, wav
-from tests.support.e2e_players import PATIENT, create, hear_to_end, refusal
+from tests.support.e2e_players import PATIENT, at_rest, create, hear_to_end, refusal
+from tests.support.e2e_sockets import following, listening
+from tests.support.hls import serve_text
+from tests.support.http_client import Headers
 from tests.support.media_server import Canary, MediaServer, media, redirect
+from tests.support.pretended_internet import PUBLIC, PretendedInternet
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(0.3)
@@ -138,3 +144,76 @@ async def test_the_node_never_opens_itself(tmp_path: Path) -> None:
                 assert refusal(answer) == (403, "source_refused")
         leads_back = server.serve("/back", redirect(f"http://127.0.0.1:{node.port}/info"))
         assert await failure(node, "back", leads_back) == "source_refused"
+
+
+@pytest.mark.parametrize("header", [("X-Forwarded-For", "203.0.113.7"), ("forwarded", "for=_gazonk"), ("Via", "1.1 x")])
+async def test_auto_opens_nothing_to_what_came_through_a_proxy(tmp_path: Path, header: tuple[str, str]) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(SOUND))
+    (tmp_path / "list.m3u").write_text("song.wav\n", encoding="utf-8")
+    async with Canary() as forbidden, running_node(tmp_path, PATIENT) as node:
+        private = f"http://127.0.0.1:{forbidden.port}/x.wav"
+        await create(node, "p", "song.wav")
+        for uri, key in (("song.wav", "files"), ("list.m3u", "files"), (private, "private_networks")):
+            new = {"id": "q", "uri": uri, "metadata": {}}
+            for answer in (
+                await node.request("POST", "/v0/players", new, headers=(header,)),
+                await node.request("POST", "/v0/players/p/queue", new, headers=(header,)),
+                await node.request("GET", f"/v0/loadtracks?identifier={uri}", headers=(header,)),
+            ):
+                assert refusal(answer) == (403, "source_refused")
+                assert f"sources.{key}" in answer.json()["message"]
+        assert forbidden.connections == 0
+        assert (await hear_to_end(node, "song", "list.m3u")).pcm == pcm_of(SOUND)
+    assert len([line for line in node.log if "came through a proxy" in line and "refused with" not in line]) == 1
+
+
+async def test_what_came_through_a_proxy_leads_nowhere_else_whenever_it_is_opened(
+    tmp_path: Path, internet: PretendedInternet
+) -> None:
+    """A redirect, a name, the entries of a playlist; at once and from the queue."""
+    internet.name("private.example", ["127.0.0.1"])
+    proxied: Headers = (("X-Forwarded-For", "203.0.113.7"),)
+    (tmp_path / "song.wav").write_bytes(wav(SOUND))
+    async with (
+        MediaServer(host=PUBLIC) as server,
+        Canary() as forbidden,
+        running_node(tmp_path, PATIENT, variables=internet.variables) as node,
+    ):
+        song = server.serve("/song.wav", media(wav(SOUND)))
+        private = f"http://127.0.0.1:{forbidden.port}/x.wav"
+        listed = serve_text(server, "/list", f"{private}\nfile://{tmp_path}/song.wav\n{song}\n", "audio/x-mpegurl")
+        bad = [server.serve("/away", redirect(private)), f"http://private.example:{forbidden.port}/x.wav"]
+        for number, uri in enumerate((*bad, listed)):
+            player = f"p{number}"
+            answer = await node.request("POST", "/v0/players", {"id": player, "uri": uri}, headers=proxied)
+            assert answer.status == 201
+            for more in (uri, song):
+                await node.request(
+                    "POST", f"/v0/players/{player}/queue", {"uri": more, "metadata": {}}, headers=proxied
+                )
+            async with following(node, player, "?since=0") as tape, listening(node, player) as ear:
+                await at_rest(tape)
+                await node.request("DELETE", f"/v0/players/{player}")
+                await ear.closed()
+                codes = [event["error"]["code"] for event in tape.events if event["op"] == "TrackException"]
+                assert set(codes) <= {"source_refused"}
+                times = 3 if uri is listed else 1
+                assert ear.pcm == pcm_of(SOUND) * times
+                assert len(codes) == (0 if uri is listed else 2)
+        assert forbidden.connections == 0
+
+
+@pytest.fixture
+def internet(tmp_path: Path) -> PretendedInternet:
+    return PretendedInternet(tmp_path / "internet")
+
+
+async def test_what_is_said_outright_holds_for_what_comes_through_a_proxy_too(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(SOUND))
+    config = f'{PATIENT}[sources]\nfiles = ["{tmp_path}"]\nprivate_networks = true\n'
+    async with MediaServer() as server, running_node(tmp_path, config) as node:
+        for number, uri in enumerate(("song.wav", server.serve("/song.wav", media(wav(SOUND))))):
+            new = {"id": str(number), "uri": uri}
+            answer = await node.request("POST", "/v0/players", new, headers=(("Via", "1.1 proxy"),))
+            assert answer.status == 201
+    assert not any("came through a proxy" in line for line in node.log)

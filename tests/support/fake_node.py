@@ -52,7 +52,9 @@ class FakeNode:
             for sink in player.sinks:
                 sink.close(code, reason)
 
-    async def create_player(self, player_id: str, uri: str, metadata: Json) -> None:
+    async def create_player(
+        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+    ) -> None:
         if "!" in player_id:
             raise BadRequest("The id holds a character that is not allowed.")
         if player_id in self.players:
@@ -82,7 +84,7 @@ class FakeNode:
     def skip(self, player_id: str) -> None:
         self._change(player_id, "skip")
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> list[str]:
+    async def enqueue(self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False) -> list[str]:
         self._refuse()
         if not self.answers_enqueue:
             self.unanswered += 1
@@ -123,12 +125,12 @@ class FakeNode:
             sink.send(text)
         return lambda: followers.remove(sink)
 
-    async def resolve(self, url: str) -> str:
+    async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         if self.resolved is None:
             raise ResolverDisabled("The resolver is off. Set resolver.enabled.")
         return f"{self.resolved}?of={url}"
 
-    async def load_track(self, identifier: str) -> JsonObject | None:
+    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> JsonObject | None:
         self._refuse()
         self.loads_running += 1
         try:

@@ -59,7 +59,7 @@ class SourcePolicy:
                 f"This node does not open local files{for_whom}; set sources.files in the configuration to true "
                 "or to a list of folders to allow them."
             )
-        return replace(uri, is_admitted=True)
+        return replace(uri, is_admitted=True, came_through_proxy=uri.came_through_proxy or self.came_through_proxy)
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
         """Names of hosts say nothing about files, patterns do."""

@@ -50,7 +50,8 @@ class SourceUri:
     `given` is the text that was parsed. `normalised` is the comparable form, which policy judges; for `http` it is
     also what is fetched. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
     `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names.
-    `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it.
+    `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
+    a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened.
     """
 
     kind: Literal["http", "file"]
@@ -60,6 +61,7 @@ class SourceUri:
     host: str | None = None
     port: int | None = None
     is_admitted: bool = field(default=False, compare=False)
+    came_through_proxy: bool = field(default=False, compare=False)
 
     @property
     def opened(self) -> str:

@@ -12,7 +12,9 @@ from tonearm.core.play_queue import LoopMode
 class NodeApi(Protocol):
     """All methods run on the event loop and may raise the classes of `tonearm.core.errors`."""
 
-    async def create_player(self, player_id: str, uri: str, metadata: Json) -> None: ...
+    async def create_player(
+        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+    ) -> None: ...
 
     async def delete_player(self, player_id: str) -> None: ...
 
@@ -32,7 +34,9 @@ class NodeApi(Protocol):
 
     def skip(self, player_id: str) -> None: ...
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json) -> Sequence[str]:
+    async def enqueue(
+        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+    ) -> Sequence[str]:
         """Returns the new tracks' ids: those of a playlist's entries, else one."""
         ...
 
@@ -56,10 +60,10 @@ class NodeApi(Protocol):
         """Events go to `sink` from now on, until the returned function is called."""
         ...
 
-    async def resolve(self, url: str) -> str:
+    async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         """Returns the direct path or URL behind `url`."""
         ...
 
-    async def load_track(self, identifier: str) -> JsonObject | None:
+    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> JsonObject | None:
         """TrackOut of the source that `identifier` names, really opened; None when it cannot be played."""
         ...

@@ -53,7 +53,7 @@ class PlayerRoutes:
 
     async def _create(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewPlayer)
-        await self._node.create_player(body.id, body.uri, body.metadata)
+        await self._node.create_player(body.id, body.uri, body.metadata, came_through_proxy=call.came_through_proxy)
         return json_reply({"id": body.id}, HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.Response:
@@ -68,7 +68,9 @@ class PlayerRoutes:
 
     async def _enqueue(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewTrack)
-        track_ids = await self._node.enqueue(call.player_id, body.uri, body.metadata)
+        track_ids = await self._node.enqueue(
+            call.player_id, body.uri, body.metadata, came_through_proxy=call.came_through_proxy
+        )
         reply: JsonObject = {"trackId": track_ids[0]}
         if len(track_ids) > 1:
             reply["trackIds"] = list(track_ids)

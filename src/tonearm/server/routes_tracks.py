@@ -104,14 +104,17 @@ class TrackRoutes:
         )
 
     async def _resolve(self, call: Call) -> web.Response:
-        url = await self._node.resolve(call.target.required_parameter("url"))
+        url = await self._node.resolve(
+            call.target.required_parameter("url"), came_through_proxy=call.came_through_proxy
+        )
         if prefers_json(call.request.headers.getall("Accept", [])):
             return json_reply({"url": url})
         return web.Response(text=url)
 
     async def _load(self, call: Call) -> web.Response:
         identifier = call.target.required_parameter("identifier")
-        track = await while_connected(call.request, self._node.load_track(identifier))
+        loading = self._node.load_track(identifier, came_through_proxy=call.came_through_proxy)
+        track = await while_connected(call.request, loading)
         if track is None:
             return json_reply({"loadType": "empty", "data": {}})
         return json_reply({"loadType": "track", "data": track})

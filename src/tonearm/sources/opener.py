@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.failure import PlayError
@@ -38,6 +38,8 @@ from tonearm.sources.playlist import (
     read_playlist,
 )
 from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
+
+PrivateNetworks: TypeAlias = Literal["auto"] | bool
 
 # Little, so that a source that turns out to be no playlist still holds it for the decoder.
 _LOOK_BYTES: Final = 16 * 1024

@@ -1,0 +1,77 @@
+"""Opening less for a request that came through a proxy, where "auto" says so."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.play_queue import Playlist
+from tonearm.core.policy import SourcePolicy, auto_allows
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.opener import PrivateNetworks, SourceOpener
+from tonearm.sources.resolver.pages import ResolverSettings
+
+log = logging.getLogger(__name__)
+
+
+def source_opener(
+    policy: SourcePolicy, private_networks: PrivateNetworks, settings: FetchSettings, resolver: ResolverSettings | None
+) -> SourceOpener:
+    """The opener of a node whose `sources.private_networks` is as given; its policy knows `sources.files`."""
+    is_private = policy.listens_on_loopback_only
+    strict_policy = replace(policy, came_through_proxy=True)
+    direct, proxied = (
+        auto_allows(private_networks, listens_on_loopback_only=is_private, came_through_proxy=came_through_proxy)
+        for came_through_proxy in (False, True)
+    )
+    if (policy.allows_files, direct) == (strict_policy.allows_files, proxied):
+        return SourceOpener(policy, private_networks=direct, settings=settings, resolver=resolver)
+    strict = SourceOpener(strict_policy, private_networks=proxied, settings=settings, resolver=resolver)
+    return _OpenerForBoth(policy, strict, private_networks=direct, settings=settings, resolver=resolver)
+
+
+class _OpenerForBoth(SourceOpener):
+    """Gives what came through a proxy to `strict`: the URI, and all that it leads to, whenever it is opened."""
+
+    def __init__(
+        self,
+        policy: SourcePolicy,
+        strict: SourceOpener,
+        *,
+        private_networks: bool,
+        own_addresses: Iterable[tuple[str, int]] = (),
+        settings: FetchSettings | None = None,
+        resolver: ResolverSettings | None = None,
+    ) -> None:
+        super().__init__(
+            policy, private_networks=private_networks, own_addresses=own_addresses, settings=settings, resolver=resolver
+        )
+        self._strict = strict
+        self._has_told = False
+
+    def add_own_address(self, host: str, port: int) -> None:
+        super().add_own_address(host, port)
+        self._strict.add_own_address(host, port)
+
+    def admit(self, uri: SourceUri) -> SourceUri:
+        if not uri.came_through_proxy:
+            return super().admit(uri)
+        if not self._has_told:
+            self._has_told = True
+            log.info(
+                'a request came through a proxy (it has X-Forwarded-For, Forwarded or Via): for such requests "auto" '
+                "opens neither local files (sources.files) nor addresses of private networks "
+                "(sources.private_networks)"
+            )
+        return self._strict.admit(uri)
+
+    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+        return await (self._strict.open(uri) if uri.came_through_proxy else super().open(uri))
+
+    async def direct_uri(self, uri: SourceUri) -> str:
+        return await (self._strict.direct_uri(uri) if uri.came_through_proxy else super().direct_uri(uri))
+
+    async def close(self) -> None:
+        await self._strict.close()
+        await super().close()
