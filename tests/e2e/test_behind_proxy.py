@@ -1,4 +1,4 @@
-"""A node behind a real nginx, configured as docs/proxies.md says."""
+"""A node behind a real nginx and a real Caddy, configured as docs/proxies.md says."""
 
 import io
 from collections.abc import AsyncIterator
@@ -7,27 +7,33 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import pytest
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.certificate import trusting_client
 from tests.support.e2e_players import PATIENT, create, hear_to_end
 from tests.support.media_server import MediaServer, media
-from tests.support.nginx import needs_nginx, running_nginx
+from tests.support.reverse_proxy import PROXIES, ReverseProxy, running_proxy
 from tests.support.running_node import RunningNode, running_node
-
-pytestmark = needs_nginx
 
 SOUND: Final = music(1.0)
 NAMED: Final = '[server]\nhosts = ["radio.example"]\n'
 
 
+@pytest.fixture(params=PROXIES)
+def proxy(request: pytest.FixtureRequest) -> ReverseProxy:
+    return PROXIES[request.param]
+
+
 @asynccontextmanager
-async def proxied(folder: Path, config: str) -> AsyncIterator[tuple[RunningNode, aiohttp.ClientSession]]:
+async def proxied(
+    proxy: ReverseProxy, folder: Path, config: str
+) -> AsyncIterator[tuple[RunningNode, aiohttp.ClientSession]]:
     """A node, and a browser-like client that knows the proxy in front of it as https://radio.example."""
     (folder / "song.wav").write_bytes(wav(SOUND))
     async with (
         running_node(folder, config + PATIENT) as node,
-        running_nginx(folder / "nginx", node.port) as port,
+        running_proxy(proxy, folder / "proxy", node.port) as port,
         aiohttp.ClientSession(
             f"https://127.0.0.1:{port}",
             headers={"Host": "radio.example", "Origin": "https://radio.example", "Sec-Fetch-Site": "same-origin"},
@@ -42,21 +48,21 @@ async def status(client: aiohttp.ClientSession, method: str, path: str, **more: 
         return answer.status
 
 
-async def test_a_browser_gets_through_once_the_name_is_known(tmp_path: Path) -> None:
-    async with proxied(tmp_path, "") as (_, client), client.get("/v0/players") as answer:
+async def test_a_browser_gets_through_once_the_name_is_known(proxy: ReverseProxy, tmp_path: Path) -> None:
+    async with proxied(proxy, tmp_path, "") as (_, client), client.get("/v0/players") as answer:
         assert answer.status == 403
         refusal = await answer.json()
         assert refusal["code"] == "foreign_origin"
         assert "server.hosts" in refusal["message"]
-    async with proxied(tmp_path, NAMED) as (_, client):
+    async with proxied(proxy, tmp_path, NAMED) as (_, client):
         assert await status(client, "GET", "/v0/players") == 200
         foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         assert await status(client, "GET", "/v0/players", headers=foreign) == 403
         assert await status(client, "GET", "/v0/players", headers={"Host": "evil.example"}) == 403
 
 
-async def test_everything_works_through_it(tmp_path: Path) -> None:
-    async with proxied(tmp_path, f'{NAMED}[sources]\nfiles = ["{tmp_path}"]\n') as (node, client):
+async def test_everything_works_through_it(proxy: ReverseProxy, tmp_path: Path) -> None:
+    async with proxied(proxy, tmp_path, f'{NAMED}[sources]\nfiles = ["{tmp_path}"]\n') as (node, client):
         new = {"id": "a:b~c", "uri": "song.wav", "metadata": {"text": "ü" * 1000}}
         assert await status(client, "POST", "/v0/players", json=new) == 201
         player = "/v0/players/a:b~c"
@@ -81,8 +87,10 @@ async def test_everything_works_through_it(tmp_path: Path) -> None:
         await create(node, "direct", "song.wav")  # and it is there for others, too
 
 
-async def test_what_comes_through_it_opens_neither_files_nor_private_addresses(tmp_path: Path) -> None:
-    async with MediaServer() as server, proxied(tmp_path, NAMED) as (node, client):
+async def test_what_comes_through_it_opens_no_files_and_no_private_addresses(
+    proxy: ReverseProxy, tmp_path: Path
+) -> None:
+    async with MediaServer() as server, proxied(proxy, tmp_path, NAMED) as (node, client):
         song = server.serve("/song.wav", media(wav(SOUND)))
         await create(node, "p", "song.wav")
         for uri, key in (("song.wav", "sources.files"), (song, "sources.private_networks")):
@@ -101,8 +109,8 @@ async def test_what_comes_through_it_opens_neither_files_nor_private_addresses(t
     assert "sources.private_networks" in line
 
 
-async def test_a_password_is_passed_on_and_a_refusal_names_the_client(tmp_path: Path) -> None:
-    async with proxied(tmp_path, '[server]\npassword = "sesame"\n') as (node, client):
+async def test_a_password_is_passed_on_and_a_refusal_names_the_client(proxy: ReverseProxy, tmp_path: Path) -> None:
+    async with proxied(proxy, tmp_path, '[server]\npassword = "sesame"\n') as (node, client):
         assert await status(client, "GET", "/info") == 401
         assert await status(client, "GET", "/info", headers={"Authorization": "sesame"}) == 200
     assert any("refused with 401 unauthorized: GET /info from 127.0.0.1 for 127.0.0.1: " in line for line in node.log)
