@@ -4,7 +4,7 @@ import numpy as np
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, OpenSession, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Plan
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.timeline import PcmStore
 
@@ -66,13 +66,15 @@ class SessionBench:
         following: int | None = None,
         filters: Filters | None = None,
         base_epoch: int | None = None,
+        crossfade: Crossfade | None = None,
     ) -> None:
         """Sends a plan based on the epoch that is being sent; its frames come with `render`."""
         self.epoch += 1
         self.filters = filters or self.filters
         base_epoch = self.sent_epoch if base_epoch is None else base_epoch
         after = switch_to or after
-        self.session.plan(Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters))
+        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, crossfade)
+        self.session.plan(plan)
 
     def play(self, source: int, following: int | None = None) -> None:
         """Cuts to a source at the next frame that would be sent."""
@@ -125,6 +127,25 @@ class SessionBench:
 def padded(pcm: bytes) -> bytes:
     """Filled up to whole frames."""
     return pcm + bytes(-len(pcm) % FRAME_BYTES)
+
+
+def with_tail(frame: bytes, tail: bytes) -> bytes:
+    """A frame, filled up with silence, over which `tail` fades out within 5 ms: half a cosine."""
+    mixed = np.zeros((FRAME_SAMPLES, 2))
+    for samples, gain in (
+        (frame, np.ones(FRAME_SAMPLES)),
+        (tail, 0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240)),
+    ):
+        values = np.frombuffer(samples, dtype="<i2").reshape(-1, 2)
+        mixed[: len(values)] += values * gain[: len(values), np.newaxis]
+    return np.rint(mixed).astype("<i2").tobytes()
+
+
+def risen(pcm: bytes) -> bytes:
+    """A sound that fades in within 5 ms: half a cosine."""
+    samples = np.frombuffer(pcm, dtype="<i2").reshape(-1, 2).astype(np.float64)
+    samples[:240] *= (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    return np.rint(samples).astype("<i2").tobytes()
 
 
 def frame_count(samples: int) -> int:

@@ -104,6 +104,18 @@ class TitleAt:
 
 
 @dataclass(frozen=True, slots=True)
+class Crossfade:
+    """The next source begins when `at_sample` of the current one is reached, which fades out within `samples` then.
+
+    `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end.
+    """
+
+    at_sample: int
+    samples: int
+    curve: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
@@ -119,6 +131,7 @@ class Plan:
     after: int
     following: int | None
     filters: Filters
+    crossfade: Crossfade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +173,8 @@ class MarkKind(IntEnum):
     BEGIN = 0  # its first sample is in this frame
     END = 1  # its last sample is before this frame, or in it if another source begins in this frame
     INTERRUPTED = 2  # as END, but because it failed; a `Failed` with the reason was sent before
+    FADING = 3  # the next source begins in this frame, and this one goes on under it until FADED
+    FADED = 4  # its last sample is before this frame, or in it
 
 
 @dataclass(frozen=True, slots=True)

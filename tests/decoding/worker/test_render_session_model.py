@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.support.pcm import sounds_the_same
-from tests.support.session_bench import MemorySource
+from tests.support.session_bench import MemorySource, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.voices import GLIDE_SAMPLES
 
 SOURCES = range(1, 9)
 LENGTHS = st.sampled_from([1, 300, 959, 960, 961, 4800, 12_345])
@@ -48,6 +49,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.position: tuple[int, int] | None = None
         self.ended: int | None = None
         self.cut_to: int | None = None
+        self.tail = b""  # of a sound that was cut off, due with the next frame
         self.begun: set[int] = set()
         self.sent_pcm: list[bytes] = []
         self.expected_pcm: list[bytes] = []
@@ -169,6 +171,10 @@ class SessionMachine(RuleBasedStateMachine):
             self.void_from(audio.first_frame)
             if self.must_switch:
                 assert self.sent == self.end_frame
+                if self.position is not None:
+                    number, sample = self.position
+                    samples = min(GLIDE_SAMPLES, self.sources[number].store.end - sample)
+                    self.tail = self.sources[number].pcm(sample, samples)
                 self.position, self.ended, self.cut_to = None, None, self.current
                 self.must_switch = False
         assert audio.first_frame <= self.end_frame, "frames are missing"
@@ -207,8 +213,9 @@ class SessionMachine(RuleBasedStateMachine):
             assert taken == missing or store.is_finished
             pcm += self.sources[number].pcm(sample, taken)
             self.position = number, sample + taken
-        assert pcm, "a frame of nothing"
-        self.expected_pcm.append(pcm + bytes(FRAME_BYTES - len(pcm)))
+        assert pcm or self.tail, "a frame of nothing"
+        self.expected_pcm.append(with_tail(pcm, self.tail))
+        self.tail = b""
         self.sent_pcm.append(self.frames.pop(self.sent))
         self.sent += 1
 

@@ -5,9 +5,10 @@ from typing import Final, Protocol
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
-from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
+from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
@@ -44,19 +45,22 @@ class RenderSession:
         # By epoch: the newest plan's timeline, and the one that the node still sends from.
         self._timelines = {order.epoch: self._timeline}
         self._next_of: dict[int, int | None] = {}  # by source: the source that joins at its end
+        self._crossfades: dict[int, Crossfade] = {}  # by source: how the next one joins instead, before its end
         self._must_flush = False
         self._has_listeners = True
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
     def is_current(self, source: int) -> bool:
-        """True for the source that is being rendered; false for one that comes next or is over."""
-        return source == self._position.source
+        """True for a source that is being rendered; false for one that comes next or is over."""
+        return source == self._position.source or source in self._fading_samples()
 
     def used_up_to(self, source: int) -> int:
         """The first sample of a source that was not rendered yet. For a source that is not current, its start."""
         start = self._sources[source].store.start
-        return max(start, self._position.sample) if source == self._position.source else start
+        if source == self._position.source:
+            return max(start, self._position.sample)
+        return self._fading_samples().get(source, start)
 
     def uses(self, source: int) -> bool:
         """Whether a source may still be rendered, or rendered again."""
@@ -75,17 +79,25 @@ class RenderSession:
         self._epoch = order.epoch
         before = self._timeline.end
         self._position = before.position
+        voices = before.voices
         if order.switch_to is not None:
-            self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False)
+            if not self._continues_audio:
+                voices = self._cut_off(before)
+            is_cut = not self._continues_audio
+            self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
+            self._crossfades.clear()
         self._next_of[order.after] = order.following
+        self._crossfades.pop(order.after, None)
+        if order.crossfade is not None and order.following is not None:
+            self._crossfades[order.after] = order.crossfade
         self._forget_unreachable(order.after)
         self._must_flush = False
         if before.frame == 0 or (order.switch_to is not None and not self._continues_audio):
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
             filters = self._changed_filters(order.filters)
-        self._timeline.end = Checkpoint(before.frame, self._position, filters)
+        self._timeline.end = Checkpoint(before.frame, self._position, filters, voices)
 
     def grant(self, order: Grant) -> None:
         """Notes which frames were sent and which may be rendered, and releases what no plan can need any more."""
@@ -121,12 +133,13 @@ class RenderSession:
         return rendered
 
     def _render_block(self, frames: int) -> Audio | None:
-        start = Checkpoint(self._timeline.end.frame, self._position, self._timeline.end.filters)
-        pieces, segments, marks = self._gather(start.frame, frames * FRAME_SAMPLES)
-        samples = sum(map(len, pieces)) // SAMPLE_BLOCK_BYTES
+        end = self._timeline.end
+        start = Checkpoint(end.frame, self._position, end.filters, end.voices)
+        gathered = self._gather(start, frames * FRAME_SAMPLES)
+        samples, marks = gathered.samples, gathered.marks
         frames = samples // FRAME_SAMPLES
         end_frame = start.frame + frames
-        block = Block(start, frames, tuple(segments), ())
+        block = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
         if samples % FRAME_SAMPLES:
             # A partial frame waits for its other samples. They are gathered again then.
             self._position = block.position_at(end_frame)
@@ -135,55 +148,135 @@ class RenderSession:
         pcm = b""
         if frames:
             if self._has_listeners:
-                pcm, filters = process(start.filters, b"".join(pieces)[: frames * FRAME_BYTES])
+                pcm, filters = self._filtered(block, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
-            self._timeline.append(Block(start, frames, block.segments, filters))
+            self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
+            marks += _faded(block)
             self._continues_audio = False
         elif not marks:
             return None
-        first = segments[0] if segments else Segment(0, start.position.source, max(start.position.sample, 0), 0)
+        first = (
+            block.segments[0] if block.segments else Segment(0, start.position.source, max(start.position.sample, 0), 0)
+        )
         return Audio(self._id, self._epoch, start.frame, frames, first.source, first.sample, tuple(marks), pcm)
 
-    def _gather(self, first_frame: int, samples: int) -> tuple[list[bytes], list[Segment], list[Mark]]:
+    def _filtered(self, block: Block, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
+        """The frames of the block as listeners get them, and the state of the filters after each one."""
+        if block.voices.are_one:
+            return process(block.start.filters, pcm)
+        planes, filters = apply(block.start.filters, mixed(pcm, block.start.time, block.voices, self._read))
+        return as_pcm(planes), filters
+
+    def _gather(self, start: Checkpoint, samples: int) -> "_Gathered":
         """Takes up to `samples` samples from the sources, and moves the position on."""
-        pieces: list[bytes] = []
-        segments: list[Segment] = []
-        marks: list[Mark] = []
-        gathered = 0
-        while gathered < samples and self._position.source:
+        gathered = _Gathered(voices=start.voices.at(start.time))
+        samples = min(samples, self._fades_allow(gathered.voices, start.time))
+        while gathered.samples < samples and self._position.source:
             source = self._sources.get(self._position.source)
             if source is None:
                 break  # planned, but not opened yet
             store = source.store
             if self._position.sample == FROM_START:
+                if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
+                    gathered.begin_rise(rising(start.time + gathered.samples))
                 self._position = SourcePosition(self._position.source, store.oldest, has_begun=False)
             position = self._position
-            taken = min(samples - gathered, store.end - position.sample)
+            crossfade = self._crossfade_ahead(position)
+            end = store.end if crossfade is None else min(store.end, crossfade.at_sample)
+            taken = min(samples - gathered.samples, end - position.sample)
             if taken > 0:
                 if not position.has_begun:
-                    frames, offset_samples = divmod(gathered, FRAME_SAMPLES)
-                    marks.append(Mark(MarkKind.BEGIN, first_frame + frames, position.source, offset_samples))
-                pieces.append(store.read(position.sample, taken))
-                segments.append(Segment(gathered, position.source, position.sample, taken))
-                gathered += taken
+                    frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
+                    gathered.marks.append(Mark(MarkKind.BEGIN, start.frame + frames, position.source, offset_samples))
+                gathered.take(store.read(position.sample, taken), position.source, position.sample)
                 self._position = SourcePosition(position.source, position.sample + taken, has_begun=True)
                 continue
-            next_source = self._next_of.get(position.source)
-            joins = next_source is not None and self._has_samples(next_source)
-            if not store.is_finished or (next_source and not joins and self._may_give_samples(next_source)):
-                break  # samples are still to come, of this source or of the one that joins its last ones
-            if not joins:
-                missing = -gathered % FRAME_SAMPLES
-                if missing:
-                    pieces.append(bytes(missing * SAMPLE_BLOCK_BYTES))
-                    gathered += missing
-            end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
-            marks.append(Mark(end, first_frame + gathered // FRAME_SAMPLES, position.source))
-            self._position = (
-                SourcePosition(next_source, FROM_START, has_begun=False) if next_source and joins else _NO_SOURCE
-            )
-        return pieces, segments, marks
+            if crossfade is not None and position.sample == crossfade.at_sample:
+                if self._begin_crossfade(crossfade, start, gathered):
+                    samples = min(samples, self._fades_allow(gathered.voices, start.time))
+                continue
+            if not self._end_source(store, start.frame, gathered):
+                break
+        if not gathered.samples and self._has_tail_alone(start, gathered):
+            gathered.add_silence(FRAME_SAMPLES)
+        return gathered
+
+    def _crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
+        crossfade = self._crossfades.get(position.source)
+        return crossfade if crossfade is not None and position.sample <= crossfade.at_sample else None
+
+    def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: "_Gathered") -> bool:
+        """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
+        and joins at the end."""
+        source = self._position.source
+        next_source = self._next_of.get(source)
+        del self._crossfades[source]
+        if next_source is None or not self._has_samples(next_source):
+            return False
+        time = start.time + gathered.samples
+        curve: Curve = "linear" if crossfade.curve == "linear" else "equalPower"
+        out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
+        gathered.begin_fade(Fade(source, crossfade.at_sample, out, is_announced=True))
+        gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
+        gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
+        self._position = SourcePosition(next_source, FROM_START, has_begun=False)
+        return True
+
+    def _end_source(self, store: PcmStore, first_frame: int, gathered: "_Gathered") -> bool:
+        """Ends the current source, of which all samples were taken. False when some are still to come, of this source
+        or of the one that joins its last ones."""
+        source = self._position.source
+        next_source = self._next_of.get(source)
+        joins = next_source is not None and self._has_samples(next_source)
+        if not store.is_finished or (next_source and not joins and self._may_give_samples(next_source)):
+            return False
+        if not joins:
+            gathered.fill_frame()
+        end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
+        gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source))
+        self._position = (
+            SourcePosition(next_source, FROM_START, has_begun=False) if next_source and joins else _NO_SOURCE
+        )
+        return True
+
+    def _cut_off(self, end: Checkpoint) -> Voices:
+        """The voices after a cut: the current source and those that faded out under it end within GLIDE_SAMPLES."""
+        fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
+        position = end.position
+        source = self._sources.get(position.source)
+        if source is None or not position.has_begun or position.sample >= source.store.end:
+            return Voices(fades)
+        tail = Fade(position.source, position.sample, falling(end.time, end.voices.gain_at(end.time)))
+        return Voices((*fades, tail))
+
+    def _fades_allow(self, voices: Voices, time: int) -> int:
+        """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
+        allowed = GRANT_FRAMES * FRAME_SAMPLES
+        for fade in voices.fades:
+            source = self._sources.get(fade.source)
+            if source is not None and not (source.store.is_finished or source.has_failed):
+                available = source.store.end - fade.sample
+                if available < fade.ramp.samples and fade.ramp.samples > GLIDE_SAMPLES:
+                    allowed = min(allowed, max(fade.ramp.start + available - time, 0))
+        return allowed
+
+    def _has_tail_alone(self, start: Checkpoint, gathered: "_Gathered") -> bool:
+        """Whether the end of a sound that was cut off here must not wait for the one that comes: it would click."""
+        return any(fade.ramp.start == start.time for fade in gathered.voices.fades)
+
+    def _read(self, source_id: int, sample: int, count: int) -> bytes:
+        source = self._sources.get(source_id)
+        if source is None:
+            return b""
+        store = source.store
+        count = min(count, store.end - sample)
+        return store.read(sample, count) if count > 0 and sample >= store.oldest else b""
+
+    def _fading_samples(self) -> dict[int, int]:
+        """For each source that fades out the first sample that was not rendered yet."""
+        end = self._timeline.end
+        return {fade.source: fade.sample_at(end.time) for fade in end.voices.at(end.time).fades}
 
     def _has_samples(self, source_id: int) -> bool:
         source = self._sources.get(source_id)
@@ -204,7 +297,7 @@ class RenderSession:
         """The first listener came: gives the filters the state they would have, had they run all the time."""
         end = self._timeline.end
         warm = ChainState.steady(end.filters.filters, self._history())
-        self._timeline.end = Checkpoint(end.frame, end.position, warm)
+        self._timeline.end = Checkpoint(end.frame, end.position, warm, end.voices)
 
     def _history(self) -> bytes:
         """The unfiltered PCM just before the next frame."""
@@ -226,6 +319,7 @@ class RenderSession:
                 reachable.add(next_source)
                 next_source = self._next_of.get(next_source)
         self._next_of = {source: following for source, following in self._next_of.items() if source in reachable}
+        self._crossfades = {source: fade for source, fade in self._crossfades.items() if source in reachable}
 
     def _release_samples(self) -> None:
         """Frees the PCM that lies before everything that may be rendered again."""
@@ -236,3 +330,45 @@ class RenderSession:
         for source_id, source in self._sources.items():
             if source_id in oldest:
                 source.store.release_before(oldest[source_id])
+
+
+class _Gathered:
+    """Samples for a block: pieces of PCM, where they come from, what happens in them, and the voices with them."""
+
+    def __init__(self, voices: Voices) -> None:
+        self.pieces: list[bytes] = []
+        self.segments: list[Segment] = []
+        self.marks: list[Mark] = []
+        self.samples = 0
+        self.voices = voices
+
+    def take(self, pcm: bytes, source: int, sample: int) -> None:
+        length = len(pcm) // SAMPLE_BLOCK_BYTES
+        self.pieces.append(pcm)
+        self.segments.append(Segment(self.samples, source, sample, length))
+        self.samples += length
+
+    def fill_frame(self) -> None:
+        """Fills the last frame up with silence."""
+        self.add_silence(-self.samples % FRAME_SAMPLES)
+
+    def add_silence(self, samples: int) -> None:
+        if samples:
+            self.pieces.append(bytes(samples * SAMPLE_BLOCK_BYTES))
+            self.samples += samples
+
+    def begin_fade(self, fade: Fade) -> None:
+        self.voices = Voices((*self.voices.fades, fade), self.voices.rise)
+
+    def begin_rise(self, rise: Ramp) -> None:
+        self.voices = Voices(self.voices.fades, rise)
+
+
+def _faded(block: Block) -> list[Mark]:
+    """The marks of crossfades that end in a block."""
+    end_time = block.end_frame * FRAME_SAMPLES
+    return [
+        Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), fade.source)
+        for fade in block.voices.fades
+        if fade.is_announced and block.start.time < fade.ramp.end <= end_time
+    ]

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.worker.filters.chain import ChainState
+from tonearm.decoding.worker.voices import ONE_VOICE, Voices
 
 
 class PcmStore:
@@ -80,21 +81,30 @@ FROM_START: Final = -1
 class SourcePosition:
     """The next sample of a source (0: no source). `has_begun`: its BEGIN mark was emitted.
 
-    `FROM_START` is the first sample of a source that may not be open yet.
+    `FROM_START` is the first sample of a source that may not be open yet. `is_cut`: the source was cut to, so that one
+    that begins in the middle fades in.
     """
 
     source: int
     sample: int
     has_begun: bool
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that is needed to render from `frame` on: the position in the source and the state of the filters."""
+    """All that is needed to render from `frame` on: the position in the source, the state of the filters, and the
+    other voices, which may be over."""
 
     frame: int
     position: SourcePosition
     filters: ChainState
+    voices: Voices = ONE_VOICE
+
+    @property
+    def time(self) -> int:
+        """In samples since frame 0."""
+        return self.frame * FRAME_SAMPLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +119,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rendered frames: the segments that they were rendered from, and the state of the filters after each frame."""
+    """Rendered frames: the segments and other voices that they were rendered from, and the state of the filters after
+    each frame."""
 
     start: Checkpoint
     frames: int
     segments: tuple[Segment, ...]
     filters: tuple[ChainState, ...]
+    voices: Voices = ONE_VOICE
 
     @property
     def end_frame(self) -> int:
@@ -135,7 +147,11 @@ class Block:
     def checkpoint_at(self, frame: int) -> Checkpoint:
         """The checkpoint before `frame`, which lies in this block or just after it."""
         frames = frame - self.start.frame
-        return Checkpoint(frame, self.position_at(frame), self.filters[frames - 1]) if frames else self.start
+        if not frames:
+            return self.start
+        time = frame * FRAME_SAMPLES
+        voices = self.voices.begun_before(time).at(time)
+        return Checkpoint(frame, self.position_at(frame), self.filters[frames - 1], voices)
 
     def cut_at(self, frame: int) -> "Block":
         """This block without the frames from `frame` on."""
@@ -146,7 +162,8 @@ class Block:
             for segment in self.segments
             if segment.offset < end
         )
-        return Block(self.start, frames, segments, self.filters[:frames])
+        voices = self.voices.begun_before(frame * FRAME_SAMPLES)
+        return Block(self.start, frames, segments, self.filters[:frames], voices)
 
 
 class Timeline:
@@ -197,4 +214,8 @@ class Timeline:
             for segment in block.segments:
                 if segment.sample < oldest.get(segment.source, segment.sample + 1):
                     oldest[segment.source] = segment.sample
+        for checkpoint in (*(block.start for block in self._blocks), self.end):
+            for fade in checkpoint.voices.fades:
+                sample = fade.sample_at(checkpoint.time)
+                oldest[fade.source] = min(sample, oldest.get(fade.source, sample))
         return oldest

@@ -52,7 +52,7 @@ class _Stage:
                 kernel = slot.kernel(setting)
                 active.append(_Active(number, setting, kernel, kernel.silence()))
         stage = cls(filters, tuple(active))
-        return stage if history is None or not active else stage.filtered(history)[1][-1]
+        return stage if history is None or not active else stage.filtered(history.T)[1][-1]
 
     def keeping(self, other: "_Stage") -> "_Stage":
         """This stage, but each filter that has the same setting in `other` has its state, too."""
@@ -70,15 +70,15 @@ class _Stage:
         settings = {active.slot: active.setting for active in self.active}
         return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
 
-    def filtered(self, samples: NDArray[np.int16]) -> tuple[Planes, tuple["_Stage", ...]]:
-        """`samples`, n by 2, before the volume, as planes that may be changed; and this stage after each frame."""
-        frames = len(samples) // FRAME_SAMPLES
+    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, tuple["_Stage", ...]]:
+        """`sound`, 2 by n, before the volume, as planes that may be changed; and this stage after each frame."""
+        frames = sound.shape[1] // FRAME_SAMPLES
         if not self.active:
             # float32 is exact for 16-bit samples at any volume, and takes half the time.
-            return samples.astype(np.float32).T, (self,) * frames
+            return sound.astype(np.float32), (self,) * frames
         # A linear filter converts as it copies; the others get floats.
         takes_integers = isinstance(self.active[0].kernel, ModalFilter)
-        planes: Any = samples.T if takes_integers else samples.T.astype(np.float32, order="C")
+        planes: Any = sound if takes_integers else sound.astype(np.float32, order="C")
         columns = []
         for active in self.active:
             planes, states = active.kernel.process(planes, active.state)
@@ -142,36 +142,41 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...
     if state.changes_nothing:
         return pcm, (state,) * frames
 
-    samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    planes, states = apply(state, np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T)
+    return as_pcm(planes), states
+
+
+def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, tuple[ChainState, ...]]:
+    """As `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` is not changed."""
     stage, outgoing = state._stage, state._outgoing
-    sound, stages = stage.filtered(samples)
+    planes, stages = stage.filtered(sound)
     volume = stage.filters.volume
     if outgoing is None:
         if volume != 1.0:
-            sound *= volume
+            planes *= volume
     else:
-        before = sound[:, :RAMP_SAMPLES]
+        before = planes[:, :RAMP_SAMPLES]
         if outgoing.active is not stage.active:
-            before = outgoing.filtered(samples[:FRAME_SAMPLES])[0][:, :RAMP_SAMPLES]
+            before = outgoing.filtered(sound[:, :FRAME_SAMPLES])[0][:, :RAMP_SAMPLES]
         incoming = _incoming_shares()
         ramp = before * (outgoing.filters.volume * (1.0 - incoming))
-        ramp += sound[:, :RAMP_SAMPLES] * (volume * incoming)
-        sound *= volume
-        sound[:, :RAMP_SAMPLES] = ramp
-    return _as_pcm(sound.T), tuple(map(ChainState, stages))
+        ramp += planes[:, :RAMP_SAMPLES] * (volume * incoming)
+        planes *= volume
+        planes[:, :RAMP_SAMPLES] = ramp
+    return planes, tuple(map(ChainState, stages))
 
 
-def _as_pcm(sound: Planes) -> bytes:
-    """Rounded and clipped; `sound` is n by 2."""
-    sound.clip(_LOWEST, _HIGHEST, out=sound)
-    np.rint(sound, out=sound)
-    samples = np.empty(sound.shape, dtype=_PCM)
-    if sound.flags.c_contiguous:
-        samples[...] = sound
+def as_pcm(planes: Planes) -> bytes:
+    """2 by n samples as s16le stereo, rounded and clipped in place."""
+    planes.clip(_LOWEST, _HIGHEST, out=planes)
+    np.rint(planes, out=planes)
+    samples = np.empty((planes.shape[1], CHANNELS), dtype=_PCM)
+    if planes.T.flags.c_contiguous:
+        samples[...] = planes.T
     else:
         # One plane at a time takes a third of NumPy's time for the whole transposed array.
         for channel in range(CHANNELS):
-            samples[:, channel] = sound[:, channel]
+            samples[:, channel] = planes[channel]
     return samples.tobytes()
 
 

@@ -1,0 +1,148 @@
+"""The voices of a player's music: the current source, and sources that fade out under it.
+
+A ramp is placed on the session's own time, in samples since frame 0. So what a voice does at any time follows from
+values that never change, and rendering can begin again anywhere.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, samples_of_ms
+from tonearm.decoding.worker.filters.blocks import Planes
+
+# The curve of the share that comes in; the one that goes out is the rest of it. `cosine`: half a period, for cuts that
+# must not click.
+Curve: TypeAlias = Literal["equalPower", "linear", "cosine"]
+
+GLIDE_SAMPLES: Final = samples_of_ms(5)
+_PCM: Final = np.dtype("<i2")
+
+# Reads up to so many samples of a source from one on, as s16le stereo: fewer at its end.
+ReadPcm: TypeAlias = Callable[[int, int, int], bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A gain that goes from 0 to `level`, or with `falls` from `level` to 0, within `samples` from `start` on."""
+
+    start: int
+    samples: int
+    curve: Curve
+    falls: bool
+    level: float = 1.0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.samples
+
+    def gain_at(self, time: int) -> float:
+        return float(self.gains(time, 1)[0])
+
+    def gains(self, time: int, count: int) -> NDArray[np.float32]:
+        """The gains of `count` samples from `time` on. Before the ramp and behind it the gain stands."""
+        share = np.clip((np.arange(time, time + count) + 0.5 - self.start) / self.samples, 0.0, 1.0)
+        if self.curve == "linear":
+            gain = 1.0 - share if self.falls else share
+        elif self.curve == "equalPower":
+            gain = np.cos(0.5 * np.pi * share) if self.falls else np.sin(0.5 * np.pi * share)
+        else:
+            gain = 0.5 + 0.5 * np.cos(np.pi * share) if self.falls else 0.5 - 0.5 * np.cos(np.pi * share)
+        return (self.level * gain).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Fade:
+    """A source that fades out: `sample` of it is at the start of the ramp. `is_announced`: the node waits for a mark
+    at its end, because it was a crossfade."""
+
+    source: int
+    sample: int
+    ramp: Ramp
+    is_announced: bool = False
+
+    def sample_at(self, time: int) -> int:
+        return self.sample + max(time - self.ramp.start, 0)
+
+    def cut_at(self, time: int) -> "Fade":
+        """This voice, but gone within GLIDE_SAMPLES from `time` on, or earlier."""
+        if self.ramp.end <= time + GLIDE_SAMPLES:
+            return self
+        return Fade(self.source, self.sample_at(time), falling(time, self.ramp.gain_at(time)), self.is_announced)
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rise`."""
+
+    fades: tuple[Fade, ...] = ()
+    rise: Ramp | None = None
+
+    def at(self, time: int) -> "Voices":
+        """Without what is over at `time`."""
+        if not self.fades and self.rise is None:
+            return self
+        rise = None if self.rise is None or self.rise.end <= time else self.rise
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rise)
+
+    def begun_before(self, time: int) -> "Voices":
+        """Without what begins at `time` or later."""
+        if not self.fades and self.rise is None:
+            return self
+        rise = None if self.rise is None or self.rise.start >= time else self.rise
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rise)
+
+    def gain_at(self, time: int) -> float:
+        """The gain of the current source."""
+        return 1.0 if self.rise is None else self.rise.gain_at(time)
+
+    @property
+    def are_one(self) -> bool:
+        """True when the current source's samples are passed on as they are."""
+        return not self.fades and self.rise is None
+
+
+ONE_VOICE: Final = Voices()
+
+
+def falling(time: int, level: float = 1.0) -> Ramp:
+    """The end of a sound that is cut at `time`."""
+    return Ramp(time, GLIDE_SAMPLES, "cosine", falls=True, level=level)
+
+
+def rising(time: int) -> Ramp:
+    """The beginning of a sound that begins in the middle at `time`."""
+    return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
+
+
+def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm) -> Planes:
+    """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped."""
+    samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    planes: Planes = samples.T.astype(np.float32, order="C")
+    count = planes.shape[1]
+    if voices.rise is not None:
+        # A rise that begins within these samples belongs to the source that begins there, not to the one before.
+        first = max(voices.rise.start - time, 0)
+        planes[:, first:] *= voices.rise.gains(time + first, count - first)
+    for fade in voices.fades:
+        _add(planes, time, fade, read)
+    return planes
+
+
+def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm) -> None:
+    first = max(fade.ramp.start - time, 0)
+    last = min(fade.ramp.end - time, planes.shape[1])
+    if last <= first:
+        return
+    pcm = read(fade.source, fade.sample_at(time + first), last - first)
+    voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
+    length = voice.shape[1]
+    planes[:, first : first + length] += voice * fade.ramp.gains(time + first, length)
+
+
+def needed_until(fades: Sequence[Fade], end_time: int) -> dict[int, int]:
+    """For each fading source the sample up to which it is needed for everything before `end_time`."""
+    return {fade.source: fade.sample_at(min(end_time, fade.ramp.end)) for fade in fades}
