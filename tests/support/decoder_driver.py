@@ -42,7 +42,7 @@ _M = TypeVar("_M", bound=FromDecoder)
 class DecoderDriver:
     """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer."""
 
-    def __init__(self, memory_limit_mb: int = 1024) -> None:
+    def __init__(self, memory_limit_mb: int = 1024, interpreter: str = sys.executable) -> None:
         self.feeds: dict[tuple[int, int], Feed] = {}
         self.received: list[FromDecoder] = []
         self._splitter = MessageSplitter()
@@ -53,7 +53,7 @@ class DecoderDriver:
         self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
         self.process = subprocess.Popen(
             [
-                sys.executable,
+                interpreter,
                 "-m",
                 "tonearm.decoding.worker",
                 str(decoder_end.fileno()),
@@ -239,8 +239,8 @@ def feed_of(data: bytes) -> Feed:
 
 
 @contextmanager
-def running_decoder(memory_limit_mb: int = 1024) -> Iterator[DecoderDriver]:
-    driver = DecoderDriver(memory_limit_mb)
+def running_decoder(memory_limit_mb: int = 1024, interpreter: str = sys.executable) -> Iterator[DecoderDriver]:
+    driver = DecoderDriver(memory_limit_mb, interpreter)
     try:
         driver.ready()
         yield driver

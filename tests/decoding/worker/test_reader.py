@@ -1,18 +1,28 @@
+import errno
 import os
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoding.messages import DATA_CHUNK_BYTES
-from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
+from tonearm.decoding.worker.reader import DISK_CHUNK_BYTES, DescriptorReader, Dropped, RequestingReader
 
 LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
 BYTES = b"".join(number.to_bytes(4, "big") for number in range(60_000))  # 240 000 bytes: 4 chunks, the last one short
 PATIENCE_S = 30.0
+
+
+@contextmanager
+def without_slot(waits: list[str]) -> Iterator[None]:
+    """Notes when the slot is released and acquired again."""
+    waits.append("release")
+    yield
+    waits.append("acquire")
 
 
 class Node:
@@ -28,8 +38,7 @@ class Node:
             size_bytes,
             is_seekable,
             self._request_read,
-            lambda: self.waits.append("release"),
-            lambda: self.waits.append("acquire"),
+            lambda: without_slot(self.waits),
         )
 
     def answer(self, offset: int) -> None:
@@ -266,7 +275,7 @@ def test_a_dropped_reader_reads_no_more_even_of_its_chunk() -> None:
 def file_reader(tmp_path: Path) -> Iterator[DescriptorReader]:
     path = tmp_path / "bytes"
     path.write_bytes(BYTES)
-    reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES))
+    reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), nullcontext)
     yield reader
     reader.close()
 
@@ -286,11 +295,107 @@ def test_the_position_of_the_descriptor_is_left_alone(tmp_path: Path) -> None:
     path.write_bytes(BYTES)
     descriptor = os.open(path, os.O_RDONLY)
     shared = os.dup(descriptor)  # shares its position, as a descriptor that the node keeps would
-    reader = DescriptorReader(descriptor, len(BYTES))
+    reader = DescriptorReader(descriptor, len(BYTES), nullcontext)
     reader.read(5000)
     assert os.lseek(shared, 0, os.SEEK_CUR) == 0
     reader.close()
     os.close(shared)
+
+
+class Disk:
+    """Reads of a file, and how it is read: from the page cache if `cached`, else with a wait."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, *, refuses: int | None = None) -> None:
+        path.write_bytes(BYTES)
+        self.cached = True
+        self.waits: list[str] = []
+        self.reads: list[int] = []  # from the disk: how many bytes each time
+        self.queries = 0
+        self._refuses = refuses
+        self._read, self._read_cached = os.pread, os.preadv
+        monkeypatch.setattr(os, "pread", self._pread)
+        monkeypatch.setattr(os, "preadv", self._preadv)
+        self.reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), lambda: without_slot(self.waits))
+
+    def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
+        assert self.waits[-1:] == ["release"], "a read that may block in the slot"
+        self.reads.append(length)
+        return self._read(descriptor, length, offset)
+
+    def _preadv(self, descriptor: int, buffers: tuple[bytearray], offset: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        self.queries += 1
+        if self._refuses is not None:
+            raise OSError(self._refuses, os.strerror(self._refuses))
+        if not self.cached:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self._read_cached(descriptor, buffers, offset)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    disk = Disk(tmp_path / "bytes", monkeypatch)
+    yield disk
+    disk.reader.close()
+
+
+def test_a_cached_file_is_read_in_the_slot(disk: Disk) -> None:
+    assert all_of(disk.reader, 32_768) == BYTES
+    assert disk.waits == []
+
+
+def test_the_slot_is_released_for_each_read_of_the_disk_and_such_reads_are_large(disk: Disk) -> None:
+    disk.cached = False
+    assert all_of(disk.reader, 5000) == BYTES
+    assert disk.waits == ["release", "acquire"] * len(disk.reads)
+    assert disk.reads == [DISK_CHUNK_BYTES] * 3  # the third finds the end
+
+
+def test_seeks_leave_the_chunk_that_was_read_from_the_disk(disk: Disk) -> None:
+    disk.cached = False
+    disk.reader.read(100)
+    disk.reader.seek(100_000)
+    assert disk.reader.read(4) == BYTES[100_000:100_004]
+    assert len(disk.reads) == 1
+    disk.reader.seek(200_000)
+    assert disk.reader.read(4) == BYTES[200_000:200_004]
+    disk.cached = True
+    disk.reader.seek(8)
+    assert disk.reader.read(4) == BYTES[8:12]
+    assert len(disk.reads) == 2
+
+
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM])
+def test_where_the_cache_cannot_be_asked_every_read_is_one_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    disk = Disk(tmp_path / "bytes", monkeypatch, refuses=refusal)
+    assert all_of(disk.reader, 5000) == BYTES
+    assert disk.queries == 1
+    assert disk.waits == ["release", "acquire"] * 3
+    disk.reader.close()
+
+
+def test_a_kernel_that_answers_zero_for_what_is_not_cached_is_not_believed(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux 5.9 and 5.10 do so (preadv2(2), bugs)."""
+    monkeypatch.setattr(os, "preadv", lambda *arguments: 0)
+    assert all_of(disk.reader, 32_768) == BYTES
+
+
+def test_dropping_during_a_read_of_the_disk_ends_it(disk: Disk) -> None:
+    disk.cached = False
+    read = disk._read
+
+    def drop_and_read(descriptor: int, length: int, offset: int) -> bytes:
+        disk.reader.drop()
+        return read(descriptor, length, offset)
+
+    disk._read = drop_and_read
+    with pytest.raises(Dropped):
+        disk.reader.read(100)
+    assert disk.waits == ["release", "acquire"]
 
 
 def test_a_dropped_file_reads_no_more(file_reader: DescriptorReader) -> None:
@@ -300,7 +405,7 @@ def test_a_dropped_file_reads_no_more(file_reader: DescriptorReader) -> None:
 
 
 def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
-    reader = DescriptorReader(os.open(tmp_path, os.O_RDONLY), 0)
+    reader = DescriptorReader(os.open(tmp_path, os.O_RDONLY), 0, nullcontext)
     with pytest.raises(PlayError, match="Reading the file failed: Is a directory") as caught:
         reader.read(100)
     assert caught.value.failure.code is FailureCode.FILE_UNREADABLE

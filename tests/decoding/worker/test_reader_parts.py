@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import pytest
 
@@ -23,7 +24,7 @@ class Parts:
     ) -> None:
         self._answers = [answer for part in parts for answer in (part, b"")]
         self.requests = 0
-        self.reader = RequestingReader(size_bytes, is_seekable, self._request_read, lambda: None, lambda: None)
+        self.reader = RequestingReader(size_bytes, is_seekable, self._request_read, nullcontext)
 
     def _request_read(self, offset: int, length: int) -> None:
         self.requests += 1

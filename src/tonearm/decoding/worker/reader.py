@@ -3,16 +3,24 @@
 `DescriptorQueue` receives the descriptors, which come over the socket beside the messages.
 """
 
+import errno
 import os
 import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoding.message_coding import BrokenMessage
 from tonearm.decoding.messages import DATA_CHUNK_BYTES
+
+# Read at once from a file that is not in the page cache: for each such read another job gets the slot.
+DISK_CHUNK_BYTES: Final = 128 * 1024
+# What a file system answers that cannot say whether a read would block (tmpfs, NFS, FUSE), an older kernel, or a filter
+# of system calls.
+_CANNOT_ASK_CACHE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 LOST: Final = -1
 _DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes that a descriptor came with: one is expected
@@ -44,19 +52,36 @@ class Dropped(PlayError):
 
 
 class DescriptorReader:
-    """Reads an open file by position. Blocks for as long as the disk does."""
+    """Reads an open file by position. A read that the page cache can answer is done at once; one that has to wait for
+    the disk is done inside `without_slot()`, so that a slow disk delays only the source that reads from it.
 
-    def __init__(self, descriptor: int, size_bytes: int) -> None:
+    `drop` is called by other threads.
+    """
+
+    def __init__(
+        self, descriptor: int, size_bytes: int, without_slot: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         self._descriptor = descriptor
         self._size_bytes = size_bytes
+        self._without_slot = without_slot
+        self._can_ask_cache = True
         self._offset = 0
-        self._dropped = False
+        self._chunk = b""  # read from the disk, more than was asked for
+        self._chunk_offset = 0
+        self._is_dropped = False
 
     def read(self, n: int) -> bytes:
-        if self._dropped:
+        """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
+        if self._is_dropped:
             raise Dropped
+        start = self._offset - self._chunk_offset
         try:
-            data = os.pread(self._descriptor, n, self._offset)
+            if 0 <= start < len(self._chunk):
+                data = self._chunk[start : start + n]
+            else:
+                self._chunk = b""
+                cached = self._read_cached(n)
+                data = self._read_disk(n) if cached is None else cached
         except OSError as error:
             raise PlayError(
                 PlayFailure(
@@ -83,17 +108,44 @@ class DescriptorReader:
         return False
 
     def drop(self) -> None:
-        self._dropped = True
+        self._is_dropped = True
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+    def _read_cached(self, n: int) -> bytes | None:
+        """What the page cache has of the next `n` bytes; None if it has none of them, or the kernel does not say."""
+        if not self._can_ask_cache:
+            return None
+        buffer = bytearray(n)
+        try:
+            count = os.preadv(self._descriptor, (buffer,), self._offset, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _CANNOT_ASK_CACHE:
+                raise
+            self._can_ask_cache = False
+            return None
+        if count == 0 and self._offset < self._size_bytes:
+            return None  # Linux 5.9 and 5.10 mean "would block" by it
+        return bytes(memoryview(buffer)[:count])
+
+    def _read_disk(self, n: int) -> bytes:
+        """Reads, for as long as it takes, a chunk of which the first `n` bytes are returned."""
+        with self._without_slot():
+            chunk = os.pread(self._descriptor, max(n, DISK_CHUNK_BYTES), self._offset)
+        if self._is_dropped:
+            raise Dropped
+        self._chunk, self._chunk_offset = chunk, self._offset
+        return chunk[:n]
 
 
 class RequestingReader:
     """Requests bytes from the node: holds one chunk, and requests the next one ahead.
 
-    `request_read(offset, length)` sends a request. `release_slot()` and `acquire_slot()` are called around every wait.
-    `deliver`, `fail` and `drop` are called by other threads.
+    `request_read(offset, length)` sends a request. Every wait is inside `without_slot()`. `deliver`, `fail` and `drop`
+    are called by other threads.
     """
 
     def __init__(
@@ -101,14 +153,12 @@ class RequestingReader:
         size_bytes: int | None,
         is_seekable: bool,
         request_read: Callable[[int, int], None],
-        release_slot: Callable[[], None],
-        acquire_slot: Callable[[], None],
+        without_slot: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._size_bytes = size_bytes
         self._is_seekable = is_seekable
         self._request_read = request_read
-        self._release_slot = release_slot
-        self._acquire_slot = acquire_slot
+        self._without_slot = without_slot
         self._changed = threading.Condition()
         self._offset = 0
         self._chunk = b""
@@ -203,12 +253,8 @@ class RequestingReader:
         with self._changed:
             if self._has_answer():
                 return self._take_answer()
-        self._release_slot()
-        try:
-            with self._changed:
-                self._changed.wait_for(self._has_answer)
-        finally:
-            self._acquire_slot()
+        with self._without_slot(), self._changed:
+            self._changed.wait_for(self._has_answer)
         with self._changed:
             return self._take_answer()
 

@@ -5,6 +5,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -82,12 +83,10 @@ class DecodingSource:
         self.has_failed = False
         self._reader: DescriptorReader | RequestingReader
         if descriptor is not None:
-            self._reader = DescriptorReader(descriptor, order.size_bytes or 0)
+            self._reader = DescriptorReader(descriptor, order.size_bytes or 0, self._without_slot_and_with_a_thread)
         else:
-            self._reader = RequestingReader(
-                order.size_bytes, order.is_seekable, self._request_read, self._release_slot, self._acquire_slot
-            )
-        self._has_own_thread = descriptor is None  # since it may block while it waits for bytes
+            self._reader = RequestingReader(order.size_bytes, order.is_seekable, self._request_read, self._without_slot)
+        self._has_own_thread = descriptor is None  # since it waits for bytes again and again
         self._steps = self._run_steps()
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket
@@ -316,11 +315,28 @@ class DecodingSource:
             return DROPPED_DEADLINE_S
         return deadline_s(time.monotonic(), self.store.end - self._used_up_to, is_current=self._is_current)
 
-    def _acquire_slot(self) -> None:
-        self._slot = self._scheduler.acquire(self._deadline_s(), self.suspect)
-
-    def _release_slot(self) -> None:
+    @contextmanager
+    def _without_slot(self) -> Iterator[None]:
+        """Gives the slot up for as long as the source waits for bytes."""
         self._scheduler.release(self._slot)
+        try:
+            yield
+        finally:
+            self._slot = self._scheduler.acquire(self._deadline_s(), self.suspect)
+
+    @contextmanager
+    def _without_slot_and_with_a_thread(self) -> Iterator[None]:
+        """As `_without_slot`, for a source without its own thread: another one replaces the thread that waits."""
+        try:
+            self._threads.add()
+        except (RuntimeError, MemoryError):
+            yield  # keeps the slot: better late than without a thread for the next job
+            return
+        try:
+            with self._without_slot():
+                yield
+        finally:
+            self._threads.remove()
 
     def _request_read(self, offset: int, length: int) -> None:
         self._report(ReadRequest(self._order.session, self._order.source, offset, length))
