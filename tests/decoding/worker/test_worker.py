@@ -456,6 +456,30 @@ def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> No
         assert status == EXIT_MEMORY_LIMIT
 
 
+def test_a_source_is_no_suspect_when_others_use_the_memory_up(tmp_path: Path) -> None:
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(30_000_000))
+    with running_decoder(memory_limit_mb=250) as driver:
+        driver.open_session(7)
+        driver.open_session()
+        for source in range(1, 200):  # openings, some of which are at work when the memory ends
+            driver.open_file(junk, 7, source)
+        driver.wait_until(lambda: driver.suspects() != [])
+        leave_memory(driver, 20_000_000)
+        with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
+            fill_memory(driver)
+        status, _ = driver.wait_for_end()
+        assert status == EXIT_MEMORY_LIMIT
+        assert driver.suspects() == []
+
+
+def leave_memory(driver: DecoderDriver, size_bytes: int) -> None:
+    """Sets the limit of the process to so much more than it has."""
+    pages = int(Path(f"/proc/{driver.process.pid}/statm").read_text().split()[0])
+    limit_bytes = pages * os.sysconf("SC_PAGE_SIZE") + size_bytes
+    resource.prlimit(driver.process.pid, resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+
 def fill_memory(driver: DecoderDriver) -> None:
     """Bytes for sources that do not read them: each keeps what it was sent."""
     length = 15_000_000

@@ -7,6 +7,7 @@ the rendering thread.
 
 import os
 import queue
+import resource
 import socket
 import threading
 from collections.abc import Callable
@@ -39,6 +40,7 @@ from tonearm.decoding.worker.reader import LOST, DescriptorQueue
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.decoding.worker.source import DecodingSource
+from tonearm.decoding.worker.suspects import SuspectNotes
 
 RECEIVE_BYTES: Final = 256 * 1024
 
@@ -81,8 +83,9 @@ class Worker:
     def __init__(self, node: socket.socket, note: Callable[[int, int], None]) -> None:
         self._node = node
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        self._decoding = DecodeScheduler(range(1), note)
-        self._opening = DecodeScheduler(range(1, SUSPECT_SLOTS), note)
+        self._suspects = SuspectNotes(note, resource.getrlimit(resource.RLIMIT_AS)[0])
+        self._decoding = DecodeScheduler(range(1), self._suspects.note)
+        self._opening = DecodeScheduler(range(1, SUSPECT_SLOTS), self._suspects.note)
         self._threads = DecodeThreads()
         self._sessions: dict[int, RenderSession] = {}
         self._sources: dict[int, dict[int, DecodingSource]] = {}
@@ -95,7 +98,17 @@ class Worker:
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
-        """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket."""
+        """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket.
+
+        After a `MemoryError` only the source that used the memory up is left as a suspect, if there is one.
+        """
+        try:
+            self._serve()
+        except MemoryError:
+            self._suspects.memory_used_up()
+            raise
+
+    def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._threads.add(SUSPECT_SLOTS)
         self._send(Ready())
