@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis, wav
-from tests.support.media_files import Samples, UnseekableReader, decode_bytes, decode_rest, open_bytes
+from tests.support.media_files import Samples, UnseekableReader, decode_bytes, decode_rest, open_bytes, samples_of
 from tonearm.core.failure import FailureCode, PlayError
 
 SECONDS = 12.0
@@ -30,8 +30,11 @@ FILES: dict[str, Callable[[], bytes]] = {
     "aiff": lambda: encoded("aiff", "pcm_s16be", MUSIC_48),
     "mp3": lambda: mp3(MUSIC_44),
     "mp3 VBR": lambda: mp3(MUSIC_44, bit_rate=None, codec_options={"q": "4"}),
+    "mp3 without Xing": lambda: mp3(MUSIC_44, options={"write_xing": "0", "id3v2_version": "0"}),
+    "mp3 VBR without Xing": lambda: mp3(MUSIC_44, bit_rate=None, codec_options={"q": "4"}, options={"write_xing": "0"}),
     "mp3 with few bits": lambda: mp3(music(SECONDS, 22_050), 22_050, bit_rate=16_000),
     "opus": lambda: opus(MUSIC_48),
+    "opus for speech": lambda: opus(MUSIC_48, bit_rate=24_000, codec_options={"application": "voip"}),
     "opus in webm": lambda: opus(MUSIC_48, container="webm"),
     "vorbis": lambda: vorbis(MUSIC_44),
     # Without noise substitution: its noise differs with each run through the decoder.
@@ -55,6 +58,19 @@ def test_a_seek_gives_the_audio_of_a_continuous_decode(kind: str) -> None:
     for sample in SEEKS:
         media.seek(sample)
         assert_same(decode_rest(media), whole[sample:], steps=40 if kind in FIRST_PACKET_DIFFERS else 1)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_source_opened_anywhere_begins_exactly_there(kind: str) -> None:
+    """As after a decoder process died, or to join a live position: each in a source of its own, at any position."""
+    file = FILES[kind]()
+    whole = decode_bytes(file)
+    for sample in np.random.default_rng(3).integers(4800, len(whole) - 9600, 12).tolist():
+        media = open_bytes(file)
+        media.seek(sample)
+        got = samples_of(media.decode(4800))
+        media.close()
+        assert_same(got, whole[sample : sample + len(got)])
 
 
 def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:

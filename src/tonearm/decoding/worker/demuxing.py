@@ -7,6 +7,7 @@ import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from math import gcd
 from typing import Any, Final
 
@@ -53,15 +54,9 @@ class PacketDecoder:
 
         Raises PlayError: that of the reader, `corrupt` after many bad packets in a row, or `limit_exceeded`.
         """
-        try:
-            self.packet = packet = next(self._packets, None)
-        except (av.FFmpegError, MemoryError) as error:
-            self.packet = packet = self._packet_after(error)
-        self._guard.raise_failure()
+        self.packet = packet = self._next_packet()
         if packet is None:
-            self._guard.raise_cause()
             return None
-        self._guard.packet_came()
         try:
             frames: list[AudioFrame] = packet.decode()
         except (av.FFmpegError, MemoryError) as error:
@@ -78,6 +73,26 @@ class PacketDecoder:
         """Go on from the container's new position, after a seek."""
         self._packets = self._container.demux(self._stream)
         self._bad_in_a_row = 0
+
+    def skip_before(self, timestamp: int) -> None:
+        """Skip the next packets that begin before `timestamp`, without decoding them. Raises PlayError."""
+        while (packet := self._next_packet()) is not None:
+            if packet.pts is None or packet.pts >= timestamp:
+                self._packets = chain((packet,), self._packets)
+                return
+
+    def _next_packet(self) -> "Packet[AudioStream] | None":
+        """The next packet, None at the end. Raises PlayError."""
+        try:
+            packet = next(self._packets, None)
+        except (av.FFmpegError, MemoryError) as error:
+            packet = self._packet_after(error)
+        self._guard.raise_failure()
+        if packet is None:
+            self._guard.raise_cause()
+            return None
+        self._guard.packet_came()
+        return packet
 
     def _packet_after(self, error: Exception) -> "Packet[AudioStream] | None":
         """The next packet that the demuxer finds after it failed with `error`; None at the end."""

@@ -37,6 +37,7 @@ _PREROLLS_S: Final = (0.5, 5.0)
 # After a seek in Ogg, libav's timestamps are wrong for FLAC up to the end of the page, and for all codecs on the last
 # page. Pages can be some seconds long.
 _OGG_PREROLLS_S: Final = (10.0, 30.0)
+_OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) remembers for longer than half a second
 _NO_FRAME: Final = -1
 
 
@@ -246,6 +247,10 @@ class Media:
             self._guard.begin_seeking()
             if not self._seek_container(timestamp):
                 continue
+            if self.facts.probe_name == "ogg":
+                # Only demuxed up to there, since the timestamps are right after the first page.
+                decoded = int(_OGG_DECODED_PREROLL_S * positions.sample_rate_hz)
+                self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
             frames = self._next_decoded_frames()
             position = positions.of_frame(frames[0]) if frames else None
             if position is not None and position <= wanted:
