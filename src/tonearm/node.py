@@ -6,14 +6,13 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.audio.clock import Clock
 from tonearm.audio.load import LoadWatch
 from tonearm.audio.player import Player, PlayerServices
-from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import playlist_tracks
 from tonearm.audio.timers import LIVE_PAUSE_S
 from tonearm.audio.track_loader import TrackLoader
@@ -28,16 +27,17 @@ from tonearm.core.errors import (
     SourceRefused,
 )
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.filters import FilterChange
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import LoopMode, Playlist
+from tonearm.core.play_queue import Playlist
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
-from tonearm.core.track_codec import is_encoded_track
+from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
+from tonearm.interop.track_codec import is_encoded_track
+from tonearm.protocol.rendering import event_text
 from tonearm.sources.opener import SourceOpener
 
 CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
@@ -97,6 +97,7 @@ class Node:
             suspects=suspects,
             clock=Clock(),
             wall_ms=lambda: time.time_ns() // 1_000_000,
+            event_text=event_text,
             call_later=loop.call_later,
             first_listener_wait_ms=self._settings.first_listener_wait_ms,
             max_waiting_tracks=self._settings.max_waiting_tracks,
@@ -111,7 +112,7 @@ class Node:
             raise
 
     async def stop(self) -> None:
-        """Silences the players, closes every socket with 1001 and ends the decoder processes."""
+        """Stops the clock, closes every socket with 1001 and ends the decoder processes."""
         if self._services is None:
             return
         self._services.clock.stop()
@@ -136,6 +137,10 @@ class Node:
     async def create_player(
         self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
     ) -> None:
+        """A new player that begins with the track of `uri`; more tracks of a playlist are queued.
+
+        Raises `BadRequest`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
+        """
         if not is_player_id(player_id):
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
@@ -164,69 +169,48 @@ class Node:
         log.info("player %s created", player_id)
 
     async def delete_player(self, player_id: str) -> None:
-        player = self._player(player_id)
+        player = self.player(player_id)
         del self._players[player_id]
         await player.delete()
         log.info("player %s deleted", player_id)
 
-    def list_players(self) -> Iterator[JsonObject]:
-        for player_id in list(self._players):
-            player = self._players.get(player_id)
-            if player is not None:  # it may have been deleted while the list is made
-                yield player.state()
-
-    def player_state(self, player_id: str) -> JsonObject:
-        return self._player(player_id).state()
+    def player(self, player_id: str) -> Player:
+        """The player with this id. Raises `PlayerNotFound`. Not to be kept over a wait: it may be deleted meanwhile."""
+        player = self._players.get(player_id)
+        if player is None:
+            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
+        return player
 
     def has_player(self, player_id: str) -> bool:
         return player_id in self._players
 
-    def play(self, player_id: str) -> None:
-        self._player(player_id).play()
-
-    def pause(self, player_id: str) -> None:
-        self._player(player_id).pause()
-
-    def skip(self, player_id: str) -> None:
-        self._player(player_id).skip()
+    def players(self) -> Iterator[Player]:
+        """All players, in the order of their creation. The caller may wait in between: deleted ones are left out."""
+        for player_id in tuple(self._players):
+            player = self._players.get(player_id)
+            if player is not None:
+                yield player
 
     async def enqueue(
         self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
     ) -> Sequence[str]:
-        """The ids of the new tracks: several when `uri` is a playlist by its ending, and can be had at once."""
-        player = self._player(player_id)
+        """Adds a track, or the entries of a playlist that is one by its ending and can be read at once.
+
+        Returns the ids of the new tracks. Raises `PlayerNotFound`, also when the player was deleted meanwhile,
+        `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        player = self.player(player_id)
         tracks = await self._tracks(_source_uri(uri, came_through_proxy), metadata)
-        if self._player(player_id) is not player:
+        if self.player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
         player.enqueue(*tracks)
         return [track.id for track in tracks]
 
-    def waiting(self, player_id: str) -> list[JsonObject]:
-        return [
-            {"id": track.id, "uri": track.info.identifier, "metadata": track.metadata}
-            for track in self._player(player_id).waiting()
-        ]
-
-    def set_loop(self, player_id: str, mode: LoopMode) -> None:
-        self._player(player_id).set_loop(mode)
-
-    def filters(self, player_id: str) -> JsonObject:
-        return self._player(player_id).filters()
-
-    def change_filters(self, player_id: str, change: FilterChange) -> None:
-        self._player(player_id).change_filters(change)
-
-    def change_metadata(self, player_id: str, merge: bool, value: Json) -> None:
-        self._player(player_id).change_metadata(merge, value)
-
-    def attach_listener(self, player_id: str, sink: FrameSink) -> Callable[[], None]:
-        return self._player(player_id).attach(sink)
-
-    def subscribe(self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool) -> Callable[[], None]:
-        return self._player(player_id).subscribe(sink, since, snapshot)
-
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
-        """The direct URL or path of what `url` plays."""
+        """The direct URL or path of what `url` plays.
+
+        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked` and `SourceRefused`.
+        """
         if not self._opener.resolves_pages:
             raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
         try:
@@ -235,8 +219,11 @@ class Node:
             _raise_refusal(error.failure)
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
-    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> JsonObject | None:
-        """TrackOut of what really opens; None for what cannot be played, and for what is no URI of ours."""
+    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
+        """What opening the source finds out; None for what cannot be played, and for what is no URI of ours.
+
+        Raises `SourceBlocked` and `SourceRefused`.
+        """
         if is_encoded_track(identifier):
             return None
         try:
@@ -250,26 +237,19 @@ class Node:
             _raise_refusal(error.failure)
             log.info("a source was asked for that cannot be loaded: %s", text_for_logs(error.failure.message))
             return None
-        return track.with_facts(facts).as_json({})
-
-    def _player(self, player_id: str) -> Player:
-        player = self._players.get(player_id)
-        if player is None:
-            raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
-        return player
+        return track.info.with_facts(facts)
 
     def _new_track(self, uri: SourceUri, metadata: Json) -> Track:
+        """A track that was not opened yet. Raises `SourceBlocked` and `SourceRefused`."""
         return Track.create(str(uuid.uuid4()), self._opener.admit(uri), metadata)
 
     async def _tracks(self, uri: SourceUri, metadata: Json) -> Sequence[Track]:
         """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""
         track = self._new_track(uri, metadata)
-        if not uri.names_track_list:
-            return (track,)
-        playlist = await self._opener.playlist(track.uri)
+        playlist = await self._opener.playlist(track.uri) if uri.names_track_list else None
         if playlist is None:
             return (track,)
-        # In a thread: what is made for hundreds of tracks takes some ms.
+        # In a thread: making hundreds of tracks takes some ms.
         return await asyncio.to_thread(playlist_tracks, playlist, metadata)
 
     def _started(self) -> PlayerServices:
@@ -286,7 +266,7 @@ def _source_uri(text: str, came_through_proxy: bool) -> SourceUri:
 
 
 def _raise_refusal(failure: PlayFailure) -> None:
-    """Policy may refuse a source only when it is opened: a redirect, a name's address, a symbolic link."""
+    """Raises a refusal that is known only once a source is opened: of a redirect, an address, a symbolic link."""
     if failure.code is FailureCode.SOURCE_BLOCKED:
         raise SourceBlocked(f"{failure.message} {failure.hint}")
     if failure.code is FailureCode.SOURCE_REFUSED:
@@ -294,7 +274,7 @@ def _raise_refusal(failure: PlayFailure) -> None:
 
 
 class _QuarantinedOpener:
-    """Opens sources, but not those that ended decoder processes twice."""
+    """Opens sources, except those that ended decoder processes twice."""
 
     def __init__(self, opener: SourceOpener) -> None:
         self._opener = opener

@@ -6,9 +6,11 @@ import logging
 import pytest
 
 from tests.support.sinks import MemoryEventClient
+from tests.support.tracks import make_status
 from tonearm.audio.event_log import KEPT_EVENTS, EventLog
-from tonearm.core.events import Event
-from tonearm.core.json_value import JsonObject
+from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle
+from tonearm.core.player_status import PlayerStatus
+from tonearm.protocol.rendering import event_text
 
 
 class Times:
@@ -24,27 +26,28 @@ class Times:
 
 @pytest.fixture
 def log() -> EventLog:
-    return EventLog("p", Times().wall_ms)
+    return EventLog("p", Times().wall_ms, event_text)
 
 
 def add(log: EventLog, count: int) -> None:
     for _ in range(count):
-        log.add(Event("Numbered", {"number": log.last_seq + 1}))
+        log.add(QueueUpdate(log.last_seq + 1))
+
+
+def status(log: EventLog) -> PlayerStatus:
+    return make_status("p", last_seq=log.last_seq)
 
 
 def follow(log: EventLog, since: int | None = None, *, snapshot: bool = False) -> MemoryEventClient:
     client = MemoryEventClient()
 
-    def state() -> JsonObject:
-        return {"id": "p", "state": "playing", "seq": log.last_seq}
-
-    log.subscribe(client, since, snapshot, state)
+    log.subscribe(client, since, snapshot, lambda: status(log))
     return client
 
 
 def test_an_event_is_an_object_with_its_head_first(log: EventLog) -> None:
     client = follow(log)
-    log.add(Event("StreamTitle", {"title": "Ä"}))
+    log.add(StreamTitle("Ä"))
     assert client.texts == ['{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"title":"Ä"}']
 
 
@@ -55,11 +58,11 @@ def test_events_are_numbered_from_1_without_gaps_for_every_client(log: EventLog)
     add(log, 3)
     assert first.seqs == [1, 2, 3, 4, 5, 6]
     assert second.seqs == [4, 5, 6]
-    assert [event["number"] for event in first.events] == first.seqs
+    assert [event["length"] for event in first.events] == first.seqs
 
 
 @pytest.mark.parametrize(
-    ("told", "since", "expected"),
+    ("added", "since", "expected"),
     [
         (0, 0, []),
         (0, 1, ["lost"]),
@@ -77,20 +80,20 @@ def test_events_are_numbered_from_1_without_gaps_for_every_client(log: EventLog)
         (1000, 999, [1000]),
     ],
 )
-def test_coming_back(log: EventLog, told: int, since: int, expected: list[object]) -> None:
-    add(log, told)
+def test_coming_back(log: EventLog, added: int, since: int, expected: list[object]) -> None:
+    add(log, added)
     client = follow(log, since)
     if expected == ["lost"]:
-        assert [(event["op"], event["lost"], event["seq"]) for event in client.events] == [("PlayerState", True, told)]
-        assert client.events[0]["state"] == "playing"
+        assert [(event["op"], event["lost"], event["seq"]) for event in client.events] == [("PlayerState", True, added)]
+        assert client.events[0]["state"] == "loading"
     else:
         assert client.seqs == expected
-        assert set(client.ops) <= {"Numbered"}
-    log.add(Event("Next"))
-    assert (client.ops[-1], client.seqs[-1]) == ("Next", told + 1)
+        assert set(client.ops) <= {"QueueUpdate"}
+    log.add(PlayerPause())
+    assert (client.ops[-1], client.seqs[-1]) == ("PlayerPause", added + 1)
 
 
-def test_what_is_told_again_is_what_was_told_then(log: EventLog) -> None:
+def test_an_event_is_the_same_text_for_every_client_at_any_time(log: EventLog) -> None:
     first = follow(log)
     add(log, 3)
     assert follow(log, 0).texts == first.texts
@@ -99,11 +102,11 @@ def test_what_is_told_again_is_what_was_told_then(log: EventLog) -> None:
 def test_a_snapshot_comes_first_and_only_when_asked_for(log: EventLog) -> None:
     add(log, 4)
     with_snapshot, without = follow(log, snapshot=True), follow(log)
-    log.add(Event("Next"))
-    assert with_snapshot.ops == ["PlayerState", "Next"]
+    log.add(PlayerPause())
+    assert with_snapshot.ops == ["PlayerState", "PlayerPause"]
     assert with_snapshot.seqs == [4, 5]
     assert "lost" not in with_snapshot.events[0]
-    assert without.ops == ["Next"]
+    assert without.ops == ["PlayerPause"]
 
 
 @pytest.mark.parametrize(("since", "lost"), [(2, False), (4, False), (5, True)])
@@ -114,7 +117,7 @@ def test_a_snapshot_takes_the_place_of_what_was_missed(log: EventLog, since: int
     assert client.events[0].get("lost", False) is lost
 
 
-def test_who_is_256_events_behind_is_closed(log: EventLog) -> None:
+def test_a_client_256_events_behind_is_closed(log: EventLog) -> None:
     slow, quick = follow(log), follow(log)
     slow.pending = KEPT_EVENTS - 1
     add(log, 1)
@@ -126,26 +129,26 @@ def test_who_is_256_events_behind_is_closed(log: EventLog) -> None:
     assert quick.seqs == [1, 2, 3]
 
 
-def test_closing_tells_every_client_once(log: EventLog) -> None:
+def test_every_client_is_closed_once(log: EventLog) -> None:
     clients = [follow(log) for _ in range(3)]
     log.close(1000, "the player was deleted")
     log.close(1001, "the node is shutting down")
-    log.add(Event("After"))
+    log.add(PlayerPause())
     assert all(client.closed == [(1000, "the player was deleted")] for client in clients)
     assert all(client.events == [] for client in clients)
 
 
-def test_clients_may_go_while_an_event_is_told(log: EventLog) -> None:
+def test_clients_may_leave_while_an_event_is_sent(log: EventLog) -> None:
     first, second = MemoryEventClient(), MemoryEventClient()
-    log.subscribe(first, None, False, dict)
-    cancel = log.subscribe(second, None, False, dict)
+    log.subscribe(first, None, False, lambda: status(log))
+    cancel = log.subscribe(second, None, False, lambda: status(log))
     first.on_send = cancel
     add(log, 2)
     assert (first.seqs, second.seqs) == ([1, 2], [])
     cancel()
 
 
-def test_a_client_that_raises_is_cut_and_told_of_once(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_raises_is_cut_and_logged_once(log: EventLog, caplog: pytest.LogCaptureFixture) -> None:
     broken, sound = follow(log), follow(log)
     cut: list[bool] = []
 
@@ -167,8 +170,9 @@ def test_a_client_that_raises_is_cut_and_told_of_once(log: EventLog, caplog: pyt
 )
 def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
     client = follow(log)
-    log.add(Event("StreamTitle", {"title": text, text: [text, {"in": text}]}))
+    log.add(StreamTitle(text))
+    log.add(MetadataChange({text: [text, {"in": text}]}))
     assert client.events[0]["title"] == text
-    assert client.events[0][text] == [text, {"in": text}]
+    assert client.events[1]["metadata"] == {text: [text, {"in": text}]}
     back = follow(log, 0)
     assert json.loads(back.texts[0])["title"] == text

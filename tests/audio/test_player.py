@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections import deque
-from typing import Any
 
 import pytest
 
@@ -22,8 +21,8 @@ def ends(bench: PlayerBench) -> list[tuple[str, str]]:
     return [(event["track"]["info"]["title"], event["reason"]) for event in bench.events.named("TrackEnd")]
 
 
-def state(bench: PlayerBench) -> Any:
-    return bench.player.state()["state"]
+def state(bench: PlayerBench) -> str:
+    return bench.player.status().state
 
 
 # Start
@@ -45,9 +44,9 @@ async def test_the_clock_starts_without_a_listener_after_the_wait() -> None:
     bench.opened(1)
     bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
     bench.tick(24)
-    assert bench.player.state()["position"] == 0
+    assert bench.player.status().position_ms == 0
     bench.tick(6)
-    assert bench.player.state()["position"] in range(80, 121, 20)
+    assert bench.player.status().position_ms in range(80, 121, 20)
 
 
 async def test_a_player_that_was_deleted_does_not_start() -> None:
@@ -219,7 +218,7 @@ async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
         bench.tick(10)
         await bench.settle()
         sent_ms = 20 * len(bench.listener)
-        assert bench.player.state()["position"] == sent_ms
+        assert bench.player.status().position_ms == sent_ms
         assert list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
 
 
@@ -240,7 +239,7 @@ async def test_after_a_skip_nothing_of_the_old_track_has_listeners() -> None:
     bench.audio(3, 10, 2, position=0, marks=[(BEGIN, 3, 2)], voice=2)
     bench.tick(10)
     assert bench.listener.messages[3:] == [frame(number, 2) for number in range(3, 13)]
-    assert bench.player.state()["position"] == 200
+    assert bench.player.status().position_ms == 200
     assert ends(bench) == [("a", "skipped")]
 
 
@@ -321,13 +320,9 @@ async def test_a_change_that_comes_too_late_is_asked_for_further_on_but_never_be
     for _ in range(20):
         plan = bench.plan
         bench.tick(3)
-        if not bench.player.state()["quality"]:
-            break
         bench.audio(plan.at_frame, 5, epoch=plan.epoch, voice=1)
         assert bench.plan.at_frame <= 10
-    quality = bench.player.state()["quality"]
-    assert isinstance(quality, dict)
-    assert quality["latePlans"] in (1, 2, 3)
+    assert bench.player.status().quality.late_plans in (1, 2, 3)
 
 
 async def test_filters_for_a_track_that_is_not_here_yet_hold_from_its_first_frame() -> None:
@@ -356,7 +351,7 @@ async def test_a_source_goes_on_where_the_frames_here_end() -> None:
     bench.tick(14)
     assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 1) for n in range(10, 20))]
     assert len(bench.events.named("TrackStart")) == 1
-    assert bench.player.state()["position"] == 400
+    assert bench.player.status().position_ms == 400
 
 
 async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() -> None:
@@ -510,7 +505,7 @@ async def test_a_player_without_a_decoder_takes_all_orders() -> None:
     bench.player.play()
     bench.player.skip()
     bench.tick(10)
-    assert bench.player.state()["quality"]["decoderProcess"] is None  # type: ignore[index, call-overload]
+    assert bench.player.status().quality.decoder_process_id is None
     bench.pool.is_empty = False
     bench.pool.lose()
     await bench.settle()

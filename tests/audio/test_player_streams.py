@@ -1,10 +1,9 @@
 """A player with streams, in time that is turned by hand: titles, sound that stays away, long pauses."""
 
-from typing import Any
-
 from tests.support.player_bench import BEGIN, PlayerBench, frame
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.messages import DropSource, Plan
 
 
@@ -22,13 +21,12 @@ def dry_player(*names: str) -> PlayerBench:
     bench = PlayerBench(*(names or ("a",)))
     bench.start(10)
     bench.tick(12)
-    assert bench.player.state()["state"] == "loading"
+    assert bench.player.status().state == "loading"
     return bench
 
 
-def shown(bench: PlayerBench) -> Any:
-    track: Any = bench.player.state()["track"]
-    return track["info"]
+def shown(bench: PlayerBench) -> TrackInfo:
+    return bench.player.status().track.info
 
 
 def told(bench: PlayerBench, *ops: str) -> list[str]:
@@ -47,7 +45,7 @@ async def test_a_title_is_told_with_the_frame_that_it_begins_in() -> None:
     assert bench.events.named("StreamTitle") == []
     bench.tick(1)
     assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One"]
-    assert (shown(bench)["title"], shown(bench)["author"]) == ("One", "Test FM")
+    assert (shown(bench).title, shown(bench).author) == ("One", "Test FM")
     bench.tick(4)
     assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One", "Two"]
 
@@ -91,7 +89,7 @@ async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> 
     bench.audio(10, 10, source=2, position=0, marks=[(BEGIN, 10, 2)], voice=2)
     bench.tick(5)
     assert bench.listener.messages[10:12] == [frame(10, 2), frame(11, 2)]
-    assert bench.player.state()["state"] == "playing"
+    assert bench.player.status().state == "playing"
     assert told(bench, "TrackStuck") == ["TrackStuck"]
 
 
@@ -166,7 +164,7 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     bench.player.pause()
     bench.time.forward(10.5)
     assert bench.pool.owners == {}, "the session is closed"
-    assert bench.player.state()["position"] == 80
+    assert bench.player.status().position_ms == 80
     bench.player.play()
     await bench.settle()
     assert len(bench.pool.sessions) == 2
@@ -178,9 +176,9 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     bench.audio(first, 10, position=4 * FRAME_SAMPLES, marks=[(BEGIN, first, 1)], voice=9)
     bench.tick(4)
     assert bench.listener.messages[4] == frame(first, 9), "nothing of before the pause is heard"
-    assert bench.player.state()["position"] in range(120, 181, 20)
+    assert bench.player.status().position_ms in range(120, 181, 20)
     assert told(bench, "TrackStart", "TrackEnd") == ["TrackStart"]
-    assert shown(bench)["title"] == "One"
+    assert shown(bench).title == "One"
 
 
 async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
@@ -195,7 +193,7 @@ async def test_skip_in_a_long_pause_opens_the_next_track() -> None:
     bench.audio(0, 10, source=2, marks=[(BEGIN, 0, 2)])
     bench.player.play()
     bench.tick(5)
-    assert shown(bench)["title"] == "b"
+    assert shown(bench).title == "b"
     assert len(bench.listener) > 0
 
 

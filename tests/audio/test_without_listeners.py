@@ -23,21 +23,19 @@ async def test_a_listener_that_comes_late_hears_the_place_where_the_player_is(
     async with running_node(settings) as node:
         await node.create_player("p", str(path), {})
         events = MemoryEventClient()
-        node.subscribe("p", events, since=None, snapshot=False)
+        node.player("p").subscribe(events, since=None, wants_snapshot=False)
         if first_leaves:
             first = MemoryListener()
-            leave = node.attach_listener("p", first)
+            leave = node.player("p").attach(first)
             assert await first.wait_frames(5) == pcm[: 5 * FRAME_BYTES]
             leave()
         await events.wait_for("TrackStart")
         late = MemoryListener()
-        node.attach_listener("p", late)
+        node.player("p").attach(late)
         await events.wait_for("TrackEnd", reason="finished")
         # Every frame from some place on to the end, none of them doubled or lost.
         place = pcm.find(late.pcm[:FRAME_BYTES])
         assert place >= 0
         assert late.pcm == pcm[place:]
-        quality = node.player_state("p")["quality"]
-        assert isinstance(quality, dict)
-        assert quality["framesSent"] == 100
-        assert quality["timesRunDry"] == 0
+        quality = node.player("p").status().quality
+        assert (quality.frames_sent, quality.underruns) == (100, 0)

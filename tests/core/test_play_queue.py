@@ -5,7 +5,7 @@ from tonearm.core.play_queue import EndReason, LoopMode, Selection, select_next
 NONE, TRACK, QUEUE = LoopMode
 FINISHED, SKIPPED, LOAD_FAILED, STOPPED, REPLACED = EndReason
 
-# (mode, reason, what waits) → (what plays, what waits then); "now" is the track that ended.
+# mode, reason, queue → the next track, the queue then; "now" is the track that ended.
 TABLE = [
     (NONE, FINISHED, "", None, ""),
     (NONE, FINISHED, "a", "a", ""),
@@ -36,21 +36,21 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("mode", "reason", "waiting", "track", "waiting_then"), TABLE)
+@pytest.mark.parametrize(("mode", "reason", "queue", "track", "queue_then"), TABLE)
 def test_the_next_track(
-    mode: LoopMode, reason: EndReason, waiting: str, track: str | None, waiting_then: str | tuple[str, ...]
+    mode: LoopMode, reason: EndReason, queue: str, track: str | None, queue_then: str | tuple[str, ...]
 ) -> None:
-    assert select_next(mode, reason, "now", tuple(waiting)) == Selection(track, tuple(waiting_then))
+    assert select_next(mode, reason, "now", tuple(queue)) == Selection(track, tuple(queue_then))
 
 
 @pytest.mark.parametrize("mode", LoopMode)
 @pytest.mark.parametrize("reason", [LOAD_FAILED, SKIPPED])
-@pytest.mark.parametrize(("waiting", "track", "waiting_then"), [("", None, ""), ("a", "a", ""), ("ab", "a", "b")])
+@pytest.mark.parametrize(("queue", "track", "queue_then"), [("", None, ""), ("a", "a", ""), ("ab", "a", "b")])
 def test_a_track_that_never_gave_audio_comes_back_in_no_mode(
-    mode: LoopMode, reason: EndReason, waiting: str, track: str | None, waiting_then: str
+    mode: LoopMode, reason: EndReason, queue: str, track: str | None, queue_then: str
 ) -> None:
-    selection = select_next(mode, reason, "now", tuple(waiting), drops_current=True)
-    assert selection == Selection(track, tuple(waiting_then))
+    selection = select_next(mode, reason, "now", tuple(queue), drops_current=True)
+    assert selection == Selection(track, tuple(queue_then))
 
 
 def test_words_of_the_interface() -> None:

@@ -1,4 +1,4 @@
-"""Any order of requests and reports, against a simple model of what should be selected and what should wait."""
+"""Any order of requests and reports, against a simple model of the track that is selected and of the queue."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.events import Event
+from tonearm.core.events import Event, PlayerState, PlayerUpdate, QueueUpdate, TrackEnd, TrackException, TrackStart
 from tonearm.core.play_queue import LoopMode, SourceId
-from tonearm.core.playback import Outcome, Playback, PlayerState
+from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -22,7 +22,7 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
     lambda playback, source: playback.opened(source, SourceFacts(title="wrong")),
     lambda playback, source: playback.expanded(source, (make_track("wrong"),)),
     lambda playback, source: playback.failed(source, FILE_MISSING),
-    lambda playback, source: playback.broke_off(source, CONNECTION_LOST),
+    lambda playback, source: playback.interrupted(source, CONNECTION_LOST),
 )
 
 
@@ -31,7 +31,7 @@ class Model:
     """What the interface says about queue, loop and bad sources, by names and without sources."""
 
     current: str
-    waiting: list[str] = field(default_factory=list)
+    queue: list[str] = field(default_factory=list)
     mode: LoopMode = LoopMode.NONE
     has_stopped: bool = False  # idle or failed
     is_failed: bool = False
@@ -42,18 +42,18 @@ class Model:
         if self.mode is LoopMode.TRACK and not is_skip and comes_back:
             return
         if self.mode is LoopMode.QUEUE and comes_back:
-            self.waiting.append(self.current)
+            self.queue.append(self.current)
         self.is_failed = False
-        self.has_stopped = not self.waiting
-        if self.waiting:
-            self.current = self.waiting.pop(0)
+        self.has_stopped = not self.queue
+        if self.queue:
+            self.current = self.queue.pop(0)
 
     def fail(self) -> None:
         if self.current in self.gave_audio:
             self.end()
             return
         self.failures_in_a_row += 1
-        if self.waiting and self.failures_in_a_row < 5:
+        if self.queue and self.failures_in_a_row < 5:
             self.end(comes_back=False)
         else:
             self.has_stopped = self.is_failed = True
@@ -62,8 +62,8 @@ class Model:
         """A stopped player gets something to play."""
         if self.is_failed:
             self.failures_in_a_row = 0
-        if self.waiting:
-            self.current = self.waiting.pop(0)
+        if self.queue:
+            self.current = self.queue.pop(0)
         self.has_stopped = self.is_failed = False
 
 
@@ -75,9 +75,9 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model = Model("0")
         self.names = 1
         self.listed: set[str] = set()  # entries of playlists
-        self.untold: set[SourceId | None] = set()  # failed, not told yet
+        self.unreported: set[SourceId | None] = set()  # failed, and no event yet
         self.started: SourceId | None = None
-        self.open_start: str | None = None  # the track of a TrackStart whose TrackEnd was not told yet
+        self.open_start: str | None = None  # the track of a TrackStart without its TrackEnd
         self.last_state = "loading"
         self.last_length = 0
 
@@ -87,7 +87,7 @@ class PlaybackMachine(RuleBasedStateMachine):
     def enqueue(self) -> None:
         name = str(self.names)
         self.names += 1
-        self.model.waiting.append(name)
+        self.model.queue.append(name)
         if self.model.has_stopped:
             self.model.go_on()
         self._do(self.playback.enqueue(make_track(name)))
@@ -119,78 +119,78 @@ class PlaybackMachine(RuleBasedStateMachine):
     def start_clock(self) -> None:
         self._do(self.playback.start_clock())
 
-    @precondition(lambda self: self._is_alive(self.playback.sounding))
+    @precondition(lambda self: self._is_alive(self.playback.current_source))
     @rule()
-    def sounding_opens(self) -> None:
-        self._do(self.playback.opened(self._sounding(), SourceFacts(length_ms=1000)))
+    def current_opens(self) -> None:
+        self._do(self.playback.opened(self._current(), SourceFacts(length_ms=1000)))
 
-    @precondition(lambda self: self._is_alive(self.playback.sounding) and self.playback.wants_frames)
+    @precondition(lambda self: self._is_alive(self.playback.current_source) and self.playback.wants_frames)
     @rule()
-    def sounding_starts(self) -> None:
+    def current_starts(self) -> None:
         self.model.gave_audio.add(self.model.current)
         self.model.failures_in_a_row = 0
-        self.started = self._sounding()
-        self._do(self.playback.first_frame(self._sounding()))
+        self.started = self._current()
+        self._do(self.playback.first_frame(self._current()))
 
-    @precondition(lambda self: self._is_sounding())
+    @precondition(lambda self: self._has_started())
     @rule()
-    def sounding_ends(self) -> None:
+    def current_ends(self) -> None:
         self.model.end()
-        self._do(self.playback.ended(self.log.close(self._sounding())))
+        self._do(self.playback.ended(self.log.close(self._current())))
 
-    @precondition(lambda self: self._is_sounding())
+    @precondition(lambda self: self._has_started())
     @rule()
-    def sounding_breaks_off(self) -> None:
+    def current_is_interrupted(self) -> None:
         self.model.fail()
-        self._do(self.playback.broke_off(self.log.close(self._sounding()), CONNECTION_LOST))
+        self._do(self.playback.interrupted(self.log.close(self._current()), CONNECTION_LOST))
 
-    @precondition(lambda self: self._is_alive(self.playback.sounding) and not self._is_sounding())
+    @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
     @rule()
-    def sounding_fails(self) -> None:
-        self.untold.add(self._sounding())
-        self._do(self.playback.failed(self.log.close(self._sounding()), FILE_MISSING))
+    def current_fails(self) -> None:
+        self.unreported.add(self._current())
+        self._do(self.playback.failed(self.log.close(self._current()), FILE_MISSING))
 
-    @precondition(lambda self: self._is_alive(self.playback.following))
+    @precondition(lambda self: self._is_alive(self.playback.next_source))
     @rule(opens=st.booleans())
-    def following_opens_or_fails(self, opens: bool) -> None:
-        source = self.playback.following
+    def next_opens_or_fails(self, opens: bool) -> None:
+        source = self.playback.next_source
         assert source is not None
         if opens:
             self._do(self.playback.opened(source, SourceFacts()))
         else:
-            self.untold.add(source)
+            self.unreported.add(source)
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
 
-    @precondition(lambda self: self._is_alive(self.playback.sounding) and not self._is_sounding())
+    @precondition(lambda self: self._is_alive(self.playback.current_source) and not self._has_started())
     @precondition(lambda self: self.model.current not in self.listed)
     @rule(count=st.integers(1, 3))
-    def sounding_expands(self, count: int) -> None:
+    def current_expands(self, count: int) -> None:
         tracks = self._entries(count)
         self.model.current, *others = (track.id for track in tracks)
-        self.model.waiting[:0] = others
-        self._do(self.playback.expanded(self.log.close(self._sounding()), tracks))
+        self.model.queue[:0] = others
+        self._do(self.playback.expanded(self.log.close(self._current()), tracks))
 
-    @precondition(lambda self: self._is_alive(self.playback.following))
-    @precondition(lambda self: self._upcoming() in self.model.waiting and self._upcoming() not in self.listed)
+    @precondition(lambda self: self._is_alive(self.playback.next_source))
+    @precondition(lambda self: self._next_track() in self.model.queue and self._next_track() not in self.listed)
     @rule(count=st.integers(1, 3))
-    def following_expands(self, count: int) -> None:
-        source = self.playback.following
+    def next_expands(self, count: int) -> None:
+        source = self.playback.next_source
         assert source is not None
         tracks = self._entries(count)
-        self.model.waiting[:1] = (track.id for track in tracks)
+        self.model.queue[:1] = (track.id for track in tracks)
         self._do(self.playback.expanded(self.log.close(source), tracks))
 
     @rule()
     def next_is_due(self) -> None:
         self._do(self.playback.next_is_due())
 
-    @rule(flows=st.booleans())
-    def frames_stop_or_flow(self, flows: bool) -> None:
-        self._do(self.playback.flowing() if flows else self.playback.ran_dry())
+    @rule(recovers=st.booleans())
+    def underrun_or_recovery(self, recovers: bool) -> None:
+        self._do(self.playback.recovered() if recovers else self.playback.underrun())
 
     @rule(source=st.integers(-1, 30), report=st.sampled_from(LATE_REPORTS))
     def late_report(self, source: SourceId, report: Callable[[Playback, SourceId], Outcome]) -> None:
-        if source not in (self.playback.sounding, self.playback.following):
+        if source not in (self.playback.current_source, self.playback.next_source):
             outcome = report(self.playback, source)
             assert outcome == Outcome()
 
@@ -199,31 +199,31 @@ class PlaybackMachine(RuleBasedStateMachine):
     @invariant()
     def the_right_track_is_selected(self) -> None:
         assert self.playback.current.id == self.model.current
-        assert [track.id for track in self.playback.waiting] == self.model.waiting
+        assert [track.id for track in self.playback.queue] == self.model.queue
 
     @invariant()
     def the_state_fits(self) -> None:
         state = self.playback.state
         assert (state is PlayerState.FAILED) == self.model.is_failed
         assert (state is PlayerState.IDLE) == (self.model.has_stopped and not self.model.is_failed)
-        assert (self.playback.sounding is None) == self.model.has_stopped
-        assert self.playback.following is None or not self.model.has_stopped
+        assert (self.playback.current_source is None) == self.model.has_stopped
+        assert self.playback.next_source is None or not self.model.has_stopped
         assert self.last_state == state.value
         assert self.last_length == self.playback.queue_length
 
     @invariant()
     def only_wanted_sources_are_open(self) -> None:
-        wanted = {self.playback.sounding, self.playback.following} - self.untold - {None}
+        wanted = {self.playback.current_source, self.playback.next_source} - self.unreported - {None}
         assert set(self.log.open_sources) == wanted
-        if self.playback.sounding in wanted:
-            assert self.log.open_sources[self._sounding()] == self.model.current
-        if self.playback.following in wanted and self.playback.following is not None:
-            assert self.log.open_sources[self.playback.following] == self._upcoming()
+        if self.playback.current_source in wanted:
+            assert self.log.open_sources[self._current()] == self.model.current
+        if self.playback.next_source in wanted and self.playback.next_source is not None:
+            assert self.log.open_sources[self.playback.next_source] == self._next_track()
 
     @invariant()
     def failures_are_kept_only_before_their_turn(self) -> None:
         if self.playback.wants_frames:
-            assert self.playback.sounding not in self.untold
+            assert self.playback.current_source not in self.unreported
 
     def teardown(self) -> None:
         """Whatever happened, the player can still be brought to play, and ends properly."""
@@ -231,22 +231,22 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.play()
         self.enqueue()
         assert self.playback.wants_frames
-        assert self.playback.sounding in self.log.open_sources
+        assert self.playback.current_source in self.log.open_sources
         self._do(self.playback.delete())
         assert self.open_start is None
         assert self.log.open_sources == {}
 
     # Helpers
 
-    def _sounding(self) -> SourceId:
-        assert self.playback.sounding is not None
-        return self.playback.sounding
+    def _current(self) -> SourceId:
+        assert self.playback.current_source is not None
+        return self.playback.current_source
 
-    def _upcoming(self) -> str:
+    def _next_track(self) -> str:
         """What comes next when the current track ends."""
-        upcoming = replace(self.model, waiting=list(self.model.waiting))
-        upcoming.end()
-        return upcoming.current
+        model = replace(self.model, queue=list(self.model.queue))
+        model.end()
+        return model.current
 
     def _entries(self, count: int) -> tuple[Track, ...]:
         names = [str(self.names + number) for number in range(count)]
@@ -255,35 +255,35 @@ class PlaybackMachine(RuleBasedStateMachine):
         return tuple(make_track(name, is_playlist_entry=True) for name in names)
 
     def _is_alive(self, source: SourceId | None) -> bool:
-        return source is not None and source not in self.untold
+        return source is not None and source not in self.unreported
 
-    def _is_sounding(self) -> bool:
-        return self.playback.sounding is not None and self.playback.sounding == self.started
+    def _has_started(self) -> bool:
+        return self.playback.current_source is not None and self.playback.current_source == self.started
 
     def _do(self, outcome: Outcome) -> None:
-        """Carries out and checks `outcome`. What the call itself does was done to the model before; the model tells
-        here the failures that had been kept and whose turn came with it."""
+        """Carries out and checks `outcome`. What the call itself does was done to the model before; failures that
+        had been kept, and whose turn came with the call, are done to it here."""
         self.log.do(outcome)
         for event in outcome.events:
             self._check(event)
-        self.untold &= {self.playback.sounding, self.playback.following}
+        self.unreported &= {self.playback.current_source, self.playback.next_source}
 
     def _check(self, event: Event) -> None:
-        match event.fields:
-            case {"error": {"code": FILE_MISSING.code}, "track": {"info": {"title": name}}}:
-                assert name == self.model.current
+        match event:
+            case TrackException(track, _, failure) if failure == FILE_MISSING:
+                assert track.info.title == self.model.current
                 assert self.playback.clock_started
                 assert not self.playback.paused
                 self.model.fail()
-            case {"reason": _, "track": {"info": {"title": name}}}:
-                assert self.open_start in (None, name)
+            case TrackEnd(track):
+                assert self.open_start in (None, track.info.title)
                 self.open_start = None
-            case {"uri": _, "track": {"info": {"title": str() as name}}}:
+            case TrackStart(track):
                 assert self.open_start is None
-                self.open_start = name
-            case {"state": str() as state}:
+                self.open_start = track.info.title
+            case PlayerUpdate(state):
                 self.last_state = state
-            case {"length": int() as length}:
+            case QueueUpdate(length):
                 self.last_length = length
 
 

@@ -1,14 +1,15 @@
-"""A track that turns out to be a playlist: its entries take its place, and nobody hears of the playlist itself."""
+"""A track that turns out to be a playlist: its entries take its place, and no event names the playlist itself."""
 
 from collections.abc import Callable
 
 import pytest
 
-from tests.support.playback_log import PlaybackLog, names_waiting, new_player, playing_player, sound
+from tests.support.playback_log import PlaybackLog, names_queued, new_player, playing_player, sound
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.errors import LimitReached
+from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
-from tonearm.core.playback import Outcome, Playback, PlayerState
+from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -28,7 +29,7 @@ def started_player(names: str, mode: LoopMode = NONE) -> PlaybackLog:
 
 @pytest.mark.parametrize("mode", LoopMode)
 @pytest.mark.parametrize(
-    ("names", "listed", "waiting", "told"),
+    ("names", "listed", "queued", "expected"),
     [
         ("p", "x", "", []),
         ("p", "xyz", "yz", ["QueueUpdate 2"]),
@@ -37,12 +38,12 @@ def started_player(names: str, mode: LoopMode = NONE) -> PlaybackLog:
     ],
 )
 def test_the_entries_take_the_place_of_the_track_that_is_being_opened(
-    mode: LoopMode, names: str, listed: str, waiting: str, told: list[str]
+    mode: LoopMode, names: str, listed: str, queued: str, expected: list[str]
 ) -> None:
     log = started_player(names, mode)
     player = log.playback
-    assert log.do(player.expanded(log.close(1), entries(listed))) == [*told, "open 2 x"]
-    assert (player.current.id, names_waiting(player), player.state) == ("x", waiting, PlayerState.LOADING)
+    assert log.do(player.expanded(log.close(1), entries(listed))) == [*expected, "open 2 x"]
+    assert (player.current.id, names_queued(player), player.state) == ("x", queued, PlayerState.LOADING)
     assert sound(log, 2) == ["TrackStart x", "PlayerUpdate playing"]
 
 
@@ -57,14 +58,14 @@ def test_the_entries_take_the_place_of_the_track_that_is_being_opened(
 def test_loops_go_over_the_entries(mode: LoopMode, then: list[str]) -> None:
     log = started_player("pa", mode)
     log.do(log.playback.expanded(log.close(1), entries("xy")))
-    heard = []
+    ends = []
     for _ in then:
-        source = log.playback.sounding
+        source = log.playback.current_source
         assert source is not None
         sound(log, source)
         lines = log.do(log.playback.ended(log.close(source)))
-        heard += [line.removeprefix("TrackEnd ") for line in lines if line.startswith("TrackEnd")]
-    assert heard == then
+        ends += [line.removeprefix("TrackEnd ") for line in lines if line.startswith("TrackEnd")]
+    assert ends == then
 
 
 def test_a_playlist_opened_ahead_gives_its_place_in_the_queue() -> None:
@@ -72,7 +73,7 @@ def test_a_playlist_opened_ahead_gives_its_place_in_the_queue() -> None:
     player = log.playback
     log.do(player.next_is_due())
     assert log.do(player.expanded(log.close(2), entries("xy"))) == ["QueueUpdate 3", "open 3 x"]
-    assert (player.current.id, names_waiting(player), player.following) == ("a", "xyb", 3)
+    assert (player.current.id, names_queued(player), player.next_source) == ("a", "xyb", 3)
     log.do(player.opened(3, SourceFacts()))
     assert log.do(player.ended(log.close(1))) == ["TrackEnd a finished", "QueueUpdate 2"]
     assert log.do(player.first_frame(3)) == ["TrackStart x"]
@@ -87,11 +88,11 @@ def test_a_playing_track_that_is_a_playlist_when_the_loop_opens_it_again(mode: L
     assert log.do(player.expanded(log.close(2), entries("xy"))) == []
     lines = log.do(player.ended(log.close(1)))
     assert lines[:3] == ["TrackEnd a finished", "PlayerUpdate loading", "TrackException a not_audio"]
-    assert player.sounding is not None
-    assert log.do(player.expanded(log.close(player.sounding), entries("xy")))[-1] == "open 4 x"
+    assert player.current_source is not None
+    assert log.do(player.expanded(log.close(player.current_source), entries("xy")))[-1] == "open 4 x"
 
 
-def test_a_track_that_sounds_already_breaks_off() -> None:
+def test_a_playing_track_that_expands_is_interrupted() -> None:
     log = playing_player("ab")
     assert log.do(log.playback.expanded(log.close(1), entries("xy"))) == [
         "TrackException a not_audio",
@@ -120,10 +121,10 @@ def test_before_the_clock_starts_and_while_paused(before: Callable[[Playback], O
     player = log.playback
     log.do(before(player))
     log.do(player.expanded(log.close(1), entries("xy")))
-    assert (player.current.id, names_waiting(player)) == ("x", "ya")
+    assert (player.current.id, names_queued(player)) == ("x", "ya")
     log.do(player.start_clock())
     log.do(player.play())
-    assert sound(log, player.sounding or 0) == ["TrackStart x", "PlayerUpdate playing"]
+    assert sound(log, player.current_source or 0) == ["TrackStart x", "PlayerUpdate playing"]
 
 
 def test_what_was_opened_ahead_is_opened_anew_behind_the_entries() -> None:
@@ -140,21 +141,21 @@ def test_an_answer_that_comes_too_late_changes_nothing(leave: Callable[[Playback
         log.close(1)
     log.do(leave(log.playback))
     assert log.do(log.playback.expanded(1, entries("xy"))) == []
-    assert "x" not in names_waiting(log.playback)
+    assert "x" not in names_queued(log.playback)
 
 
-def test_no_more_entries_wait_than_may() -> None:
+def test_entries_that_would_make_the_queue_too_long_are_left_out() -> None:
     log = PlaybackLog(make_track("p"), max_waiting_tracks=3)
     player = log.playback
     log.do(player.enqueue(make_track("a")))
     log.do(player.expanded(log.close(1), entries("uvwxyz")))
-    assert (player.current.id, names_waiting(player)) == ("u", "vwa")
+    assert (player.current.id, names_queued(player)) == ("u", "vwa")
     log = PlaybackLog(make_track("a"), max_waiting_tracks=3)
     player = log.playback
     log.do(player.enqueue(make_track("p"), make_track("b")))
     log.do(player.next_is_due())
     log.do(player.expanded(log.close(2), entries("uvwxyz")))
-    assert names_waiting(player) == "uvb"
+    assert names_queued(player) == "uvb"
 
 
 def test_several_tracks_are_enqueued_at_once_or_not_at_all() -> None:
@@ -163,7 +164,7 @@ def test_several_tracks_are_enqueued_at_once_or_not_at_all() -> None:
     assert log.do(player.enqueue(*entries("xy"))) == ["QueueUpdate 2"]
     with pytest.raises(LimitReached):
         player.enqueue(*entries("uv"))
-    assert names_waiting(player) == "xy"
+    assert names_queued(player) == "xy"
 
 
 def test_an_idle_player_plays_the_first_of_several() -> None:

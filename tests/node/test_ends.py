@@ -29,11 +29,11 @@ async def _playing(player: Listening) -> None:
 
 async def _paused(player: Listening) -> None:
     await player.listener.wait_frames(3)
-    player.node.pause(player.id)
+    player.node.player(player.id).pause()
 
 
 async def _idle(player: Listening) -> None:
-    player.node.skip(player.id)
+    player.node.player(player.id).skip()
 
 
 async def _decoder_killed(player: Listening) -> None:
@@ -44,7 +44,7 @@ async def _decoder_killed(player: Listening) -> None:
 
 async def _filters_changing(player: Listening) -> None:
     await player.listener.wait_frames(3)
-    player.node.change_filters(player.id, FilterChange(volume=0.3))
+    player.node.player(player.id).change_filters(FilterChange(volume=0.3))
 
 
 async def test_deleting_at_any_moment(node: Node, shelf: Shelf) -> None:
@@ -79,8 +79,8 @@ async def test_stopping_at_any_moment_leaves_nothing(
     async with running_node(NodeSettings(decoder_processes=2)) as node:
         players = [await listening(node, f"p{number}", song, half, never) for number in range(5)]
         others = [await listening(node, f"q{number}", uri) for number, uri in enumerate((never, half))]
-        node.pause("p1")
-        node.skip("p2")
+        node.player("p1").pause()
+        node.player("p2").skip()
         await moment(players[0])
     for player in (*players, *others):
         assert [code for code, _ in player.listener.closed] == [code for code, _ in player.events.closed] == [1001]

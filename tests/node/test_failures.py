@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.support.audio_files import flac, music, pcm_of, video_without_sound
 from tests.support.fetching import IMPATIENT
 from tests.support.media_server import MediaServer, in_turn, media, status
-from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node
@@ -45,11 +45,11 @@ async def test_a_bad_source_is_told_and_the_next_one_plays(
 
 async def test_a_failure_is_told_when_the_tracks_turn_comes(node: Node) -> None:
     await node.create_player("p", "/missing.mp3", {})
-    node.pause("p")
+    node.player("p").pause()
     player = Listening(node, "p")
     await asyncio.sleep(0.2)
     assert player.events.ops == []
-    node.play("p")
+    node.player("p").play()
     await player.wait_state("failed")
     assert player.failures == ["file_missing"]
     assert player.state["track"]["info"]["title"] == "missing"
@@ -60,8 +60,8 @@ async def test_five_failures_in_a_row_stop_and_play_goes_on(node: Node, shelf: S
     player = await listening(node, "p", *(f"/missing{number}.mp3" for number in range(6)), song)
     await player.wait_state("failed")
     assert player.failures == ["file_missing"] * 5
-    assert [track["uri"] for track in as_any(node.waiting("p"))] == ["/missing5.mp3", song]
-    node.play("p")
+    assert [track["uri"] for track in queue_of(node, "p")] == ["/missing5.mp3", song]
+    node.player("p").play()
     await player.wait_state("idle")
     assert player.failures == ["file_missing"] * 6
     assert player.listener.pcm == padded(pcm)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import Signal, pcm_of, tone, wav
-from tests.support.node_in_process import Listening, as_any, listening, padded
+from tests.support.node_in_process import Listening, listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.errors import BadRequest
 from tonearm.core.filters import FilterChange
@@ -40,7 +40,7 @@ async def test_a_filter_has_listeners_soon_without_a_click_and_goes_without_a_tr
     for change, at_frame in changes:
         await player.listener.wait_frames(at_frame)
         before = len(player.listener)
-        node.change_filters("p", change)
+        node.player("p").change_filters(change)
         assert len(player.listener) == before
         delays.append(before)
     await player.wait_state("idle")
@@ -63,7 +63,7 @@ async def test_a_filter_has_listeners_soon_without_a_click_and_goes_without_a_tr
 async def test_volume_zero_is_silence(node: Node, shelf: Shelf) -> None:
     signal, _ = original(0.4)
     await node.create_player("p", shelf.put("tone.wav", wav(signal)), {})
-    node.change_filters("p", FilterChange(volume=0.0))
+    node.player("p").change_filters(FilterChange(volume=0.0))
     player = Listening(node, "p")
     await player.wait_state("idle")
     assert len(player.listener) == 20
@@ -75,7 +75,7 @@ async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None
     player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
     await player.listener.wait_frames(5)
     for step in range(100):
-        node.change_filters("p", FilterChange(volume=1.0 - step / 100))
+        node.player("p").change_filters(FilterChange(volume=1.0 - step / 100))
         await asyncio.sleep(0.01)
     await player.wait_state("idle")
     assert len(player.listener.pcm) == len(padded(pcm))
@@ -90,7 +90,7 @@ async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None
 async def test_filters_carry_over_from_track_to_track(node: Node, shelf: Shelf) -> None:
     songs = [shelf.song(0.21), shelf.song(0.22)]
     await node.create_player("p", songs[0][0], {})
-    node.change_filters("p", FilterChange(volume=0.5))
+    node.player("p").change_filters(FilterChange(volume=0.5))
     await node.enqueue("p", songs[1][0], {})
     player = Listening(node, "p")
     await player.wait_state("idle")
@@ -102,6 +102,6 @@ async def test_filters_carry_over_from_track_to_track(node: Node, shelf: Shelf) 
 async def test_filters_out_of_range_change_nothing(node: Node, shelf: Shelf) -> None:
     player = await listening(node, "p", shelf.song(0.1)[0])
     with pytest.raises(BadRequest):
-        node.change_filters("p", FilterChange(volume=0.5, gains=((0, 3.0), (15, 1.0))))
-    assert as_any(node.filters("p"))["volume"] == 1.0
+        node.player("p").change_filters(FilterChange(volume=0.5, gains=((0, 3.0), (15, 1.0))))
+    assert node.player("p").filters.volume == 1.0
     assert "FiltersChange" not in player.events.ops

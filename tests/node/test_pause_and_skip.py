@@ -14,13 +14,13 @@ async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:
     player = await listening(node, "p", uri)
     for frames in (3, 9, 10, 22):
         await player.listener.wait_frames(frames)
-        node.pause("p")
-        node.pause("p")
+        node.player("p").pause()
+        node.player("p").pause()
         paused_at = len(player.listener)
         assert player.state["paused"]
         await asyncio.sleep(0.1)
         assert len(player.listener) == paused_at
-        node.play("p")
+        node.player("p").play()
     await player.wait_state("idle")
     assert player.listener.pcm == padded(pcm)
     assert len(player.events.named("PlayerPause")) == len(player.events.named("PlayerResume")) == 4
@@ -29,12 +29,12 @@ async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:
 async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.2)
     await node.create_player("p", uri, {})
-    node.pause("p")
+    node.player("p").pause()
     player = Listening(node, "p")
     await asyncio.sleep(0.2)
     assert len(player.listener) == 0
     assert player.events.ops == []
-    node.play("p")
+    node.player("p").play()
     await player.wait_state("idle")
     assert player.listener.pcm == padded(pcm)
 
@@ -46,7 +46,7 @@ async def test_a_skip_goes_to_the_first_sample_of_the_next_track(node: Node, she
     for number, wait in enumerate((7, 12, 15, 4)):
         await player.events.wait_for("TrackStart", number + 1)
         await player.listener.wait_frames(sum(heard_of) + wait)
-        node.skip("p")
+        node.player("p").skip()
         heard_of.append(len(player.listener) - sum(heard_of))
     await player.wait_state("idle")
     expected = [pcm[: frames * FRAME_BYTES] for (_, pcm), frames in zip(songs, heard_of, strict=False)]
@@ -58,18 +58,18 @@ async def test_skips_in_all_states(node: Node, shelf: Shelf, server: MediaServer
     loading = server.serve("/never.mp3", stall())
     song, pcm = shelf.song(0.2)
     player = await listening(node, "p", loading, loading, song)
-    node.skip("p")  # opening
+    node.player("p").skip()  # opening
     await server.requested(1)
-    node.pause("p")
-    node.skip("p")  # opening and paused
+    node.player("p").pause()
+    node.player("p").skip()  # opening and paused
     assert player.state["track"]["info"]["title"] == "song1"
-    node.play("p")
+    node.player("p").play()
     await player.wait_state("idle")
-    node.skip("p")  # nothing to skip
+    node.player("p").skip()  # nothing to skip
     assert player.ends == [("never", "skipped"), ("never", "skipped"), ("song1", "finished")]
     await player.enqueue("/missing.mp3")
     await player.wait_state("failed")
-    node.skip("p")
+    node.player("p").skip()
     assert player.state["state"] == "idle"
     assert player.ends[3:] == [("missing", "loadFailed"), ("missing", "skipped")]
     assert player.listener.pcm == padded(pcm)

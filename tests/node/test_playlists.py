@@ -7,7 +7,7 @@ import pytest
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media, stall, status
-from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.node_in_process import Listening, as_any, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
 from tonearm.core.play_queue import LoopMode
@@ -26,15 +26,15 @@ def serve_list(server: MediaServer, path: str, *lines: str) -> str:
     return server.serve(path, media("\n".join(["#EXTM3U", *lines]).encode(), content_type="audio/x-mpegurl"))
 
 
-def waiting(node: Node) -> list[str]:
-    return [str(as_any(track)["uri"]).rpartition("/")[2] for track in node.waiting("p")]
+def queued_names(node: Node) -> list[str]:
+    return [track.info.identifier.rpartition("/")[2] for track in node.player("p").queue]
 
 
 async def test_create_with_a_playlist(node: Node, server: MediaServer) -> None:
     pcm = serve_songs(server, "a", "b", "c")
     await node.create_player("p", serve_list(server, "/list.m3u", "#EXTINF:3,Song A", "a.wav", "b.wav", "c.wav"), {})
-    assert waiting(node) == ["b.wav", "c.wav"]
-    assert as_any(node.player_state("p"))["track"]["info"]["title"] == "Song A"
+    assert queued_names(node) == ["b.wav", "c.wav"]
+    assert state_of(node, "p")["track"]["info"]["title"] == "Song A"
     player = Listening(node, "p")
     await player.wait_state("idle")
     assert player.starts == ["Song A", "b", "c"]
@@ -45,7 +45,7 @@ async def test_a_playlist_into_the_queue(node: Node, server: MediaServer, shelf:
     serve_songs(server, "a", "b")
     await node.create_player("p", shelf.song(0.3)[0], {})
     track_ids = await node.enqueue("p", serve_list(server, "/list.m3u", "a.wav", "b.wav"), {"who": "me"})
-    listed = as_any(node.waiting("p"))
+    listed = queue_of(node, "p")
     assert [track["id"] for track in listed] == track_ids
     assert [track["metadata"] for track in listed] == [{"who": "me"}] * 2
 
@@ -66,7 +66,7 @@ async def test_a_first_track_that_is_found_to_be_a_playlist(node: Node, server: 
     pcm = serve_songs(server, "a", "b")
     await node.create_player("p", serve_list(server, "/tune-in", "a.wav", "b.wav"), {"room": 1})
     player = Listening(node, "p")
-    node.set_loop("p", LoopMode.QUEUE)
+    node.player("p").set_loop(LoopMode.QUEUE)
     await player.events.wait_for("TrackStart", 4)
     assert player.starts[:4] == ["a", "b", "a", "b"]
     assert (await player.listener.wait_frames(20))[: len(pcm)] == pcm[: 20 * 3840]
@@ -113,7 +113,7 @@ async def test_skip_while_a_playlist_is_being_opened(node: Node, server: MediaSe
     player = Listening(node, "p")
     await player.enqueue(server.url("/a.wav"))
     await server.requested(1)
-    node.skip("p")
+    node.player("p").skip()
     await player.wait_state("idle")
     assert player.ends == [("tune-in", "skipped"), ("a", "finished")]
 
@@ -125,7 +125,7 @@ async def test_an_id_is_taken_while_its_playlist_is_fetched(node: Node, server: 
     with pytest.raises(PlayerExists):
         await node.create_player("p", server.url("/other.wav"), {})
     with pytest.raises(PlayerNotFound):
-        node.player_state("p")
+        node.player("p")
     creating.cancel()
     await asyncio.wait([creating])
     await node.create_player("p", server.url("/other.wav"), {})
@@ -146,15 +146,15 @@ async def test_a_player_deleted_while_a_playlist_is_fetched_for_it(node: Node, s
     answers.set()
     with pytest.raises(PlayerNotFound):
         await enqueuing
-    assert node.waiting("p") == []
+    assert queue_of(node, "p") == []
 
 
-async def test_no_more_wait_than_may(server: MediaServer) -> None:
+async def test_a_playlist_fills_the_queue_to_its_longest_length(server: MediaServer) -> None:
     uri = serve_list(server, "/list.m3u", *(f"{number}.wav" for number in range(9)))
     hidden = serve_list(server, "/tune-in", *(f"{number}.wav" for number in range(9)))
     async with running_node(NodeSettings(decoder_processes=1, max_waiting_tracks=4)) as node:
         await node.create_player("p", uri, {})
-        assert len(node.waiting("p")) == 4
+        assert len(queue_of(node, "p")) == 4
         with pytest.raises(LimitReached):
             await node.enqueue("p", uri, {})
         await node.create_player("q", hidden, {})

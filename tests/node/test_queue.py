@@ -2,7 +2,7 @@
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import heard_whole, listening, padded
+from tests.support.node_in_process import heard_whole, listening, padded, queue_of
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
@@ -35,9 +35,9 @@ async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_oth
 async def test_a_track_in_a_loop_joins_itself(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.237)
     player = await listening(node, "p", uri)
-    node.set_loop("p", LoopMode.TRACK)
+    node.player("p").set_loop(LoopMode.TRACK)
     await player.events.wait_for("TrackStart", 4)
-    node.set_loop("p", LoopMode.NONE)
+    node.player("p").set_loop(LoopMode.NONE)
     await player.wait_state("idle")
     rounds = len(player.starts)
     assert rounds in (4, 5)
@@ -49,10 +49,10 @@ async def test_a_queue_in_a_loop_goes_round_with_ids_and_metadata(node: Node, sh
     (first, first_pcm), (second, second_pcm) = shelf.song(0.15), shelf.song(0.17)
     player = await listening(node, "p", first)
     [track_id] = await node.enqueue("p", second, {"mine": 2})
-    node.set_loop("p", LoopMode.QUEUE)
+    node.player("p").set_loop(LoopMode.QUEUE)
     await player.events.wait_for("TrackStart", 5)
     assert player.starts == ["song1", "song2", "song1", "song2", "song1"]
-    assert node.waiting("p") == [{"id": track_id, "uri": second, "metadata": {"mine": 2}}]
+    assert queue_of(node, "p") == [{"id": track_id, "uri": second, "metadata": {"mine": 2}}]
     expected = padded(first_pcm, second_pcm, first_pcm, second_pcm)
     whole = len(expected) // FRAME_BYTES - 1
     assert await player.listener.wait_frames(whole) == expected[: whole * FRAME_BYTES]
@@ -63,9 +63,9 @@ async def test_a_change_of_the_queue_in_the_last_moment_has_listeners(node: Node
     (first, first_pcm), (second, _) = shelf.song(0.5), shelf.song(0.3)
     player = await listening(node, "p", first, second)
     await player.listener.wait_frames(19)
-    node.set_loop("p", LoopMode.TRACK)
+    node.player("p").set_loop(LoopMode.TRACK)
     await player.events.wait_for("TrackStart", 2)
-    node.set_loop("p", LoopMode.NONE)
+    node.player("p").set_loop(LoopMode.NONE)
     assert player.starts == ["song1", "song1"]
     expected = padded(first_pcm, first_pcm)
     assert await player.listener.wait_frames(40) == expected[: 40 * FRAME_BYTES]
@@ -76,7 +76,7 @@ async def test_an_idle_player_plays_again_and_what_is_queued(node: Node, shelf: 
     player = await listening(node, "p", first)
     await player.wait_state("idle")
     assert player.state["track"]["info"]["title"] == "song1"
-    node.play("p")
+    node.player("p").play()
     await player.events.wait_for("TrackEnd", 2)
     await player.wait_state("idle")
     await player.enqueue(second)

@@ -148,11 +148,11 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
     async with running_node(NodeSettings(decoder_processes=1, live_pause_s=0.2)) as node:
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(20)
-        node.pause("p")
+        node.player("p").pause()
         await server.all_gone()
         position_ms = player.state["position"]
         assert server.connections == 1
-        node.play("p")
+        node.player("p").play()
         # Nothing of what was buffered before is heard.
         assert 860 < loudest_hz(samples_of(await frames_more(player, 40))) < 900
         assert server.connections == 2
@@ -165,9 +165,9 @@ async def test_a_short_pause_keeps_the_station(server: MediaServer) -> None:
     async with running_node() as node:
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(10)
-        node.pause("p")
+        node.player("p").pause()
         await asyncio.sleep(0.3)
-        node.play("p")
+        node.player("p").play()
         assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
         assert server.connections == 1
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
@@ -37,32 +37,32 @@ class Chaos:
         node, player_id = self._player.node, self._player.id
         match self._random.choice(("play", "play", "pause", "skip", "loop", "queue", "queue", "filters", "listen")):
             case "play":
-                node.play(player_id)
+                node.player(player_id).play()
             case "pause":
-                node.pause(player_id)
+                node.player(player_id).pause()
             case "skip":
-                node.skip(player_id)
+                node.player(player_id).skip()
             case "loop":
-                node.set_loop(player_id, self._random.choice(list(LoopMode)))
+                node.player(player_id).set_loop(self._random.choice(list(LoopMode)))
             case "queue":
                 await node.enqueue(player_id, self._random.choice(self._uris), {})
             case "filters":
                 gains = ((self._random.randrange(15), self._random.uniform(-24, 24)),)
-                node.change_filters(player_id, FilterChange(self._random.uniform(0, 2), gains))
+                node.player(player_id).change_filters(FilterChange(self._random.uniform(0, 2), gains))
             case "listen":
-                node.attach_listener(player_id, MemoryListener())()
+                node.player(player_id).attach(MemoryListener())()
 
     async def plays_as_ever(self, uri: str, pcm: bytes) -> None:
         """After all that: everything is taken away, and a song is heard to the sample."""
         node, player = self._player.node, self._player
-        node.set_loop(player.id, LoopMode.NONE)
-        node.change_filters(player.id, FilterChange(1.0, ()))
+        node.player(player.id).set_loop(LoopMode.NONE)
+        node.player(player.id).change_filters(FilterChange(1.0, ()))
         while player.state["queueLength"] or player.state["state"] != "idle":
-            node.skip(player.id)
+            node.player(player.id).skip()
             await asyncio.sleep(0)
         heard_before = len(player.listener)
-        node.play(player.id)
-        node.skip(player.id)
+        node.player(player.id).play()
+        node.player(player.id).skip()
         await node.enqueue(player.id, uri, {})
         await player.wait_state("idle")
         # In the first frame the sound still glides from the filters of before.
@@ -114,7 +114,7 @@ async def test_whatever_clients_do_while_decoders_die(shelf: Shelf, server: Medi
         async def kill_now_and_then() -> None:
             for _ in range(4):
                 await asyncio.sleep(0.4)
-                process_id = as_any(next(iter(node.list_players())))["quality"]["decoderProcess"]
+                process_id = next(node.players()).status().quality.decoder_process_id
                 if process_id is not None:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process_id, signal.SIGKILL)

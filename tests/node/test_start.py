@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.support.node_in_process import Listening, as_any, listening, padded, running_node
+from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.audio.broadcast import in_framing, websocket_messages
@@ -15,7 +15,7 @@ async def test_a_client_that_comes_a_little_later_hears_the_first_sample(node: N
     uri, pcm = shelf.song(0.33)
     await node.create_player("p", uri, {})
     await asyncio.sleep(0.3)
-    assert as_any(node.player_state("p"))["position"] == 0
+    assert state_of(node, "p")["position"] == 0
     player = Listening(node, "p")
     await player.events.wait_for("TrackEnd")
     assert player.listener.pcm == padded(pcm)
@@ -27,7 +27,7 @@ async def test_every_kind_of_connection_gets_the_same_sound(node: Node, shelf: S
     player = await listening(node, "p", uri)
     others = {framing: MemoryListener(framing) for framing in Framing}
     for listener in others.values():
-        node.attach_listener("p", listener)
+        node.player("p").attach(listener)
     await player.events.wait_for("TrackEnd")
     frames = [padded(pcm)[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
     for framing, listener in others.items():
@@ -39,7 +39,7 @@ async def test_a_player_without_listeners_starts_after_a_while(shelf: Shelf) -> 
     async with running_node(NodeSettings(decoder_processes=1, first_listener_wait_ms=100)) as node:
         await node.create_player("p", uri, {})
         events = MemoryEventClient()
-        node.subscribe("p", events, since=None, snapshot=False)
+        node.player("p").subscribe(events, since=None, wants_snapshot=False)
         await events.wait_for("TrackEnd", reason="finished")
         assert events.ops[0] == "TrackStart"
 
@@ -49,11 +49,11 @@ async def test_before_the_clock_starts_only_skip_takes_from_the_queue(node: Node
     await node.create_player("p", uris[0], {})
     for uri in uris[1:]:
         await node.enqueue("p", uri, {})
-    node.play("p")
+    node.player("p").play()
     await asyncio.sleep(0.2)
-    assert len(node.waiting("p")) == 2
-    node.skip("p")
-    assert len(node.waiting("p")) == 1
+    assert len(queue_of(node, "p")) == 2
+    node.player("p").skip()
+    assert len(queue_of(node, "p")) == 1
 
 
 async def test_track_start_is_told_before_the_first_frame_and_track_end_after_the_last(
@@ -65,9 +65,9 @@ async def test_track_start_is_told_before_the_first_frame_and_track_end_after_th
     events, listener = MemoryEventClient(), MemoryListener()
     events.on_send = lambda: told.append(events.ops[-1])
     listener.on_write = lambda: told.append("frame")
-    node.subscribe("p", events, since=None, snapshot=False)
+    node.player("p").subscribe(events, since=None, wants_snapshot=False)
     await node.enqueue("p", second[0], {})
-    node.attach_listener("p", listener)
+    node.player("p").attach(listener)
     await events.wait_for("TrackEnd", 2)
     kept = [what for what in told if what in ("TrackStart", "TrackEnd", "frame")]
     assert kept == ["TrackStart", *["frame"] * 5, "TrackEnd"] * 2

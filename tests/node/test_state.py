@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.audio_files import mp3, music
 from tests.support.media_server import MediaServer, in_turn, media, stall
-from tests.support.node_in_process import Listening, as_any, listening, running_node
+from tests.support.node_in_process import Listening, listening, queue_of, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
@@ -53,7 +53,7 @@ async def test_the_whole_state(node: Node, shelf: Shelf) -> None:
     assert track["userData"] == {"guild": 1}
     assert (track["info"]["length"], track["info"]["isSeekable"], track["info"]["isStream"]) == (500, True, False)
     assert track["info"]["sourceName"] == "file"
-    assert [entry["id"] for entry in as_any(list(node.list_players()))] == ["p"]
+    assert [player.status().player_id for player in node.players()] == ["p"]
 
 
 async def test_a_track_before_and_after_it_was_opened(node: Node, shelf: Shelf, server: MediaServer) -> None:
@@ -62,7 +62,7 @@ async def test_a_track_before_and_after_it_was_opened(node: Node, shelf: Shelf, 
     info = player.state["track"]["info"]
     assert (info["title"], info["length"], info["isSeekable"], info["isStream"]) == ("song", 0, False, False)
     await server.requested(1)
-    node.skip("p")
+    node.player("p").skip()
     await player.enqueue(uri)
     start = await player.events.wait_for("TrackStart")
     assert start["uri"] == uri
@@ -78,9 +78,9 @@ async def test_queue_and_metadata(node: Node, shelf: Shelf) -> None:
     player = Listening(node, "p")
     [track_id] = await node.enqueue("p", uri, {"a": [1]})
     assert str(uuid.UUID(track_id)) == track_id
-    assert node.waiting("p") == [{"id": track_id, "uri": uri, "metadata": {"a": [1]}}]
-    node.change_metadata("p", True, {"a": 1, "b": 2})
-    node.change_metadata("p", True, {"a": None, "c": "\ud800"})
+    assert queue_of(node, "p") == [{"id": track_id, "uri": uri, "metadata": {"a": [1]}}]
+    node.player("p").change_metadata(True, {"a": 1, "b": 2})
+    node.player("p").change_metadata(True, {"a": None, "c": "\ud800"})
     assert player.state["metadata"] == {"b": 2, "c": "\ud800"}
     assert player.state["track"]["userData"] == {"b": 2, "c": "\ud800"}
     assert [event["metadata"] for event in player.events.named("MetadataChange")] == [
@@ -91,15 +91,15 @@ async def test_queue_and_metadata(node: Node, shelf: Shelf) -> None:
 
 async def test_unknown_players(node: Node) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: node.play("x"),
-        lambda: node.pause("x"),
-        lambda: node.skip("x"),
-        lambda: node.waiting("x"),
-        lambda: node.filters("x"),
-        lambda: node.player_state("x"),
-        lambda: node.set_loop("x", LoopMode.NONE),
-        lambda: node.attach_listener("x", MemoryListener()),
-        lambda: node.subscribe("x", MemoryEventClient(), since=None, snapshot=False),
+        lambda: node.player("x").play(),
+        lambda: node.player("x").pause(),
+        lambda: node.player("x").skip(),
+        lambda: node.player("x").queue,
+        lambda: node.player("x").filters,
+        lambda: node.player("x").status(),
+        lambda: node.player("x").set_loop(LoopMode.NONE),
+        lambda: node.player("x").attach(MemoryListener()),
+        lambda: node.player("x").subscribe(MemoryEventClient(), since=None, wants_snapshot=False),
     ]
     for call in calls:
         with pytest.raises(PlayerNotFound):
@@ -144,11 +144,11 @@ async def test_limits(shelf: Shelf) -> None:
         player = await listening(node, "a", uri, uri, uri)
         with pytest.raises(LimitReached):
             await node.enqueue("a", uri, {})
-        detach = node.attach_listener("a", MemoryListener())
+        detach = node.player("a").attach(MemoryListener())
         with pytest.raises(LimitReached):
-            node.attach_listener("a", MemoryListener())
+            node.player("a").attach(MemoryListener())
         detach()
-        node.attach_listener("a", MemoryListener())
+        node.player("a").attach(MemoryListener())
         await node.create_player("b", uri, {})
         with pytest.raises(LimitReached):
             await node.create_player("c", uri, {})

@@ -29,7 +29,7 @@ MESSAGE = b"\x82\x7e" + FRAME_BYTES.to_bytes(2) + PCM
 
 
 def only_listener(node: FakeNode) -> FrameSink:
-    (sink,) = node.players["p"].listeners
+    (sink,) = node.fakes["p"].listeners
     return sink
 
 
@@ -42,7 +42,7 @@ async def fill(sink: FrameSink) -> None:
 
 async def gone(node: FakeNode) -> None:
     """Waits until nobody listens."""
-    await until(lambda: not node.players["p"].sinks)
+    await until(lambda: not node.fakes["p"].sinks)
 
 
 async def test_frames_come_byte_for_byte(node: FakeNode, port: int) -> None:
@@ -104,7 +104,7 @@ async def test_a_client_that_floods_with_pings_and_reads_nothing_costs_no_memory
 @pytest.mark.parametrize(("code", "reason"), [(1000, "deleted"), (1001, ""), (1013, "too slow " + "ä" * 100)])
 async def test_a_close_is_the_last_frame(node: FakeNode, port: int, path: str, code: int, reason: str) -> None:
     async with websocket(port, path) as client:
-        (sink,) = node.players["p"].sinks
+        (sink,) = node.fakes["p"].sinks
         sink.close(code, reason)
         sink.close(1011, "a second time")
         if path == WS:
@@ -134,7 +134,7 @@ async def test_a_client_that_breaks_off_is_forgotten(
     node: FakeNode, port: int, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with websocket(port, path):
-        (sink,) = node.players["p"].sinks
+        (sink,) = node.fakes["p"].sinks
     await gone(node)
     sink.close(1000, "too late")
     sink.abort()
@@ -179,13 +179,13 @@ async def test_a_full_player_refuses_with_429(node: FakeNode, port: int, path: s
 
 async def test_a_listener_that_takes_nothing_delays_nobody(node: FakeNode, port: int) -> None:
     async with websocket(port, WS, receive_buffer_bytes=4096), websocket(port, WS) as client:
-        stuck, healthy = node.players["p"].listeners
+        stuck, healthy = node.fakes["p"].listeners
         await fill(stuck)
         healthy.write(MESSAGE)
         assert (await client.read_frame()).payload == PCM
         assert (await request(port, "GET", "/info")).status == 200
         stuck.close(1013, "too slow")
-        await until(lambda: stuck not in node.players["p"].listeners)  # cut, though it reads no close frame
+        await until(lambda: stuck not in node.fakes["p"].listeners)  # cut, though it reads no close frame
         healthy.write(MESSAGE)
         assert (await client.read_frame()).payload == PCM
 

@@ -52,18 +52,18 @@ async def test_what_is_not_json_is_refused(port: int, body: bytes) -> None:
 )
 async def test_any_content_type_is_read_as_json(node: FakeNode, port: int, content_type: str) -> None:
     assert await patch(port, b'{"value": "\\ud83d\\ude00"}', (("Content-Type", content_type),)) == (204, "")
-    assert node.players["p"].done == [(True, "😀")]
+    assert node.fakes["p"].done == [("change_metadata", True, "😀")]
 
 
 async def test_values_come_through_unchanged(node: FakeNode, port: int) -> None:
     value = {"big": 2**70, "float": 0.1, "small": -1e-300, "": {"a": [None, True, "\u0000"]}}
     assert await patch(port, json.dumps({"value": value}).encode()) == (204, "")
-    assert node.players["p"].done == [(True, value)]
+    assert node.fakes["p"].done == [("change_metadata", True, value)]
 
 
 async def test_of_a_field_that_is_there_twice_the_last_counts(node: FakeNode, port: int) -> None:
     assert await patch(port, b'{"value": 1, "value": 2}') == (204, "")
-    assert node.players["p"].done == [(True, 2)]
+    assert node.fakes["p"].done == [("change_metadata", True, 2)]
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ async def test_a_client_that_leaves_in_mid_body_is_no_failure(
     async with connected(port) as connection:
         connection.send_request("PATCH", PATH, (("Content-Length", "100"),), b'{"value"')
     assert (await request(port, "GET", "/info")).status == 200
-    assert node.players["p"].done == []
+    assert node.fakes["p"].done == []
     assert "ERROR" not in caplog.text

@@ -79,7 +79,7 @@ async def test_half_a_body_is_refused_and_the_connection_closed(node: FakeNode, 
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
         assert await cut(connection) == b""
-    assert node.players["p"].waiting == []
+    assert node.fakes["p"].waiting == []
 
 
 async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(
@@ -99,7 +99,7 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
         connection.send(b"GET /v0/players/p/stream.wav HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
         await connection.read_head()
         await asyncio.sleep(2 * REQUEST_S)
-        (listener,) = node.players["p"].listeners
+        (listener,) = node.fakes["p"].listeners
         listener.write(b"4\r\nabcd\r\n")
         chunks = connection.chunks()
         assert len(await anext(chunks)) == 44
@@ -138,7 +138,7 @@ async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alo
         asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
         await asyncio.sleep(3 * KEEPALIVE_S)
         assert not asking.reader.at_eof()
-        (listener,) = node.players["p"].listeners
+        (listener,) = node.fakes["p"].listeners
         listener.write(b"\x82\x01a")
         assert (await socket.read_frame()).payload == b"a"
 

@@ -10,7 +10,7 @@ EVENTS = "/v0/players/p/events"
 @pytest.mark.parametrize("size", [0, 125, 126, 65535, 65536, 200_000])
 async def test_events_come_as_text_in_order(node: FakeNode, port: int, size: int) -> None:
     async with websocket(port, EVENTS) as client:
-        (sink,) = node.players["p"].followers
+        (sink,) = node.fakes["p"].followers
         for text in ("ä" + "x" * size, "second"):
             sink.send(text)
         for text in ("ä" + "x" * size, "second"):
@@ -38,7 +38,7 @@ async def test_the_query_reaches_the_node(
     node: FakeNode, port: int, query: str, subscription: tuple[int | None, bool]
 ) -> None:
     async with websocket(port, EVENTS + query):
-        assert node.subscriptions == [subscription]
+        assert node.fakes["p"].subscriptions == [subscription]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ async def test_the_query_reaches_the_node(
 async def test_a_query_that_makes_no_sense_is_refused(node: FakeNode, port: int, query: str) -> None:
     answer = await request(port, "GET", f"{EVENTS}?{query}", headers=WEBSOCKET_HEADERS)
     assert (answer.status, answer.json()["code"]) == (400, "bad_request")
-    assert node.subscriptions == []
+    assert node.fakes["p"].subscriptions == []
 
 
 async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int) -> None:
     async with websocket(port, EVENTS, receive_buffer_bytes=4096) as client:
-        (sink,) = node.players["p"].followers
+        (sink,) = node.fakes["p"].followers
         sent = 0
         while sink.pending_messages() == 0:  # until the kernel is full
             sink.send(f"{sent:>8}" + "x" * 2000)
@@ -83,9 +83,9 @@ async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int
 
 async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: FakeNode, port: int) -> None:
     async with websocket(port, EVENTS, receive_buffer_bytes=4096):
-        (sink,) = node.players["p"].followers
+        (sink,) = node.fakes["p"].followers
         while sink.pending_messages() < 256:
             sink.send("x" * 2000)
         sink.close(1013, "256 events behind")
         sink.send("never sent")
-        await until(lambda: not node.players["p"].followers)
+        await until(lambda: not node.fakes["p"].followers)

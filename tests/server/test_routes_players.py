@@ -21,7 +21,7 @@ async def test_every_accepted_id_is_reachable_raw_and_escaped(node: FakeNode, po
         assert (state.status, state.json()["id"]) == (200, player_id)
         assert (await request(port, "POST", f"/v0/players/{form}/play?x=1")).status == 204
     assert (await request(port, "DELETE", f"/v0/players/{escaped}")).status == 204
-    assert player_id not in node.players
+    assert player_id not in node.fakes
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ async def test_a_long_list_is_whole(node: FakeNode, port: int) -> None:
     for number in range(1000):
         node.add_player(f"n{number}")
     listed = (await request(port, "GET", "/v0/players")).json()
-    assert [player["id"] for player in listed] == list(node.players)
+    assert [player["id"] for player in listed] == list(node.fakes)
 
 
 async def test_an_empty_list_is_an_array(node: FakeNode, port: int) -> None:
-    node.players.clear()
+    node.fakes.clear()
     assert (await request(port, "GET", "/v0/players")).json() == []
 
 
@@ -79,29 +79,29 @@ async def test_controls_answer_with_nothing(node: FakeNode, port: int) -> None:
     for action in ("play", "pause", "skip"):
         answer = await request(port, "POST", f"/v0/players/p/{action}", body=b"not looked at")
         assert (answer.status, answer.body) == (204, b"")
-    assert node.players["p"].done == ["play", "pause", "skip"]
+    assert node.fakes["p"].done == [("play",), ("pause",), ("skip",)]
 
 
 @pytest.mark.parametrize(
     ("path", "body", "done"),
     [
-        ("loop", {"mode": "queue"}, "queue"),
-        ("metadata", {"value": None}, (True, None)),
-        ("metadata", {"value": {"a": 1}, "merge": False}, (False, {"a": 1})),
-        ("filters", {}, FilterChange()),
-        ("filters", {"volume": 2}, FilterChange(volume=2.0)),
-        ("filters", {"eq": []}, FilterChange(gains=())),
+        ("loop", {"mode": "queue"}, ("set_loop", "queue")),
+        ("metadata", {"value": None}, ("change_metadata", True, None)),
+        ("metadata", {"value": {"a": 1}, "merge": False}, ("change_metadata", False, {"a": 1})),
+        ("filters", {}, ("change_filters", FilterChange())),
+        ("filters", {"volume": 2}, ("change_filters", FilterChange(volume=2.0))),
+        ("filters", {"eq": []}, ("change_filters", FilterChange(gains=()))),
         (
             "filters",
             {"volume": 0.5, "eq": [{"band": 3, "gain_db": -1}, {"band": 14, "gain_db": 2.5, "q": 1}]},
-            FilterChange(volume=0.5, gains=((3, -1.0), (14, 2.5))),
+            ("change_filters", FilterChange(volume=0.5, gains=((3, -1.0), (14, 2.5)))),
         ),
     ],
 )
-async def test_a_patch_reaches_the_node(node: FakeNode, port: int, path: str, body: object, done: object) -> None:
+async def test_a_patch_reaches_the_player(node: FakeNode, port: int, path: str, body: object, done: object) -> None:
     answer = await send_json(port, "PATCH", f"/v0/players/p/{path}", body)
     assert answer.status == 204
-    assert node.players["p"].done == [done]
+    assert node.fakes["p"].done == [done]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_a_wrong_field_is_named(node: FakeNode, port: int, route: str, bod
     answer = await send_json(port, method, path, body)
     assert (answer.status, answer.json()["code"]) == (400, "bad_request")
     assert named in answer.json()["message"]
-    assert node.players["p"].done == []
+    assert node.fakes["p"].done == []
 
 
 async def test_head_answers_as_get_without_the_body(port: int) -> None:

@@ -7,13 +7,14 @@ from urllib.parse import quote
 import pytest
 from lavalink.utils import decode_track as decode_as_client
 
-from tests.core.test_track_codec import VERSION_2, VERSION_3
+from tests.interop.test_track_codec import VERSION_2, VERSION_3
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
 from tests.support.waiting import until
 from tonearm.core.errors import SourceBlocked, SourceRefused
-from tonearm.core.track_codec import encode_track
 from tonearm.core.track_info import TrackInfo
+from tonearm.interop.track_codec import encode_track
+from tonearm.protocol.rendering import track_out
 
 RICK = {
     "encoded": VERSION_2,
@@ -70,10 +71,10 @@ def hostile_identifier(text_bytes: int) -> str:
 
 
 async def test_a_track_that_loads(node: FakeNode, port: int) -> None:
-    node.loadable["http://radio.example/ä b"] = {"encoded": "x"}
+    node.loadable["http://radio.example/ä b"] = song(1)
     answer = await request(port, "GET", "/v0/loadtracks?identifier=http%3A%2F%2Fradio.example%2F%C3%A4+b")
     assert answer.status == 200
-    assert answer.json() == {"loadType": "track", "data": {"encoded": "x"}}
+    assert answer.json() == {"loadType": "track", "data": track_out(song(1), {})}
 
 
 @pytest.mark.parametrize("identifier", ["", "%20", "ytsearch:x", "/nothing.mp3"])

@@ -17,8 +17,8 @@ LONGEST_STOP_S = 10
 
 
 async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
-    player = node.players["p"]
+    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
+    player = node.fakes["p"]
     async with (
         websocket(server.port, WS, receive_buffer_bytes=4096),
         connected(server.port, receive_buffer_bytes=4096) as wav,
@@ -48,7 +48,7 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
 
 
 async def test_a_polite_client_ends_with_its_close_frame_answered(node: FakeNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
     async with websocket(server.port, WS) as client:
         await server.stop_accepting()
         with pytest.raises(ConnectionRefusedError):
@@ -63,6 +63,6 @@ async def test_a_polite_client_ends_with_its_close_frame_answered(node: FakeNode
 
 
 async def test_closing_twice_is_fine(node: FakeNode) -> None:
-    server = await serve(build_app(node, EdgeSettings()), "127.0.0.1", 0)
+    server = await serve(build_app(node.as_node(), EdgeSettings()), "127.0.0.1", 0)
     await server.close()
     await server.close()

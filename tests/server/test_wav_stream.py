@@ -18,13 +18,13 @@ CHUNK = b"%x\r\n%s\r\n" % (FRAME_BYTES, PCM)
 
 
 async def only_listener(node: FakeNode) -> FrameSink:
-    await until(lambda: node.players["p"].listeners)
-    (sink,) = node.players["p"].listeners
+    await until(lambda: node.fakes["p"].listeners)
+    (sink,) = node.fakes["p"].listeners
     return sink
 
 
 async def nobody_listens(node: FakeNode) -> None:
-    await until(lambda: not node.players["p"].listeners)
+    await until(lambda: not node.fakes["p"].listeners)
 
 
 async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
@@ -70,7 +70,7 @@ async def test_an_older_client_gets_the_bare_bytes(node: FakeNode, port: int) ->
 async def test_head_answers_the_headers_only(node: FakeNode, port: int) -> None:
     answer = await request(port, "HEAD", STREAM)
     assert (answer.status, answer.header("Content-Type")) == (200, "audio/wav")
-    assert node.players["p"].listeners == []
+    assert node.fakes["p"].listeners == []
 
 
 async def test_a_client_that_leaves_is_detached(node: FakeNode, port: int, caplog: pytest.LogCaptureFixture) -> None:

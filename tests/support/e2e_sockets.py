@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import aiohttp
 
 from tests.support.running_node import RunningNode
+from tests.support.wire_check import check_event
 
 PATIENCE_S = 60.0
 
@@ -109,6 +110,7 @@ class Tape(_SocketReader):
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         assert message.type is aiohttp.WSMsgType.TEXT, message
+        check_event(message.data)
         self.events.append(json.loads(message.data))
 
 

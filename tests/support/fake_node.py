@@ -1,137 +1,150 @@
-"""A node that keeps players in memory and plays nothing: what the edge is tested against."""
+"""A node for tests of the edge: its players play nothing and write down what is asked of them."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from typing import cast
 
+from tests.support.tracks import make_status
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
-from tonearm.core.filters import FilterChange
-from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json
+from tonearm.core.player_status import PlayerStatus
+from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.track import Track
+from tonearm.core.track_info import TrackInfo
+from tonearm.node import Node
 
 
-@dataclass
 class FakePlayer:
-    uri: str
-    metadata: Json
-    waiting: list[JsonObject] = field(default_factory=list)
-    done: list[object] = field(default_factory=list)  # what was asked of it, in order
-    listeners: list[FrameSink] = field(default_factory=list)
-    followers: list[EventSink] = field(default_factory=list)
+    """`done` holds every order, such as `("set_loop", LoopMode.QUEUE)`; any method's name is one."""
+
+    def __init__(self, node: "FakeNode", player_id: str, uri: str, metadata: Json) -> None:
+        self._node = node
+        self._id = player_id
+        self._track = fake_track("track-0", uri, {})
+        self._metadata = metadata
+        self.done: list[tuple[object, ...]] = []
+        self.queue: list[Track] = []
+        self.filters = Filters()
+        self.listeners: list[FrameSink] = []
+        self.followers: list[EventSink] = []
+        self.subscriptions: list[tuple[int | None, bool]] = []
+
+    def __getattr__(self, order: str) -> Callable[..., None]:
+        def note(*arguments: object) -> None:
+            self._node.refuse()
+            self.done.append((order, *arguments))
+
+        return note
 
     @property
     def sinks(self) -> tuple[FrameSink | EventSink, ...]:
         return (*self.listeners, *self.followers)
 
+    def status(self) -> PlayerStatus:
+        return make_status(self._id, self._track, self._metadata)
+
+    def attach(self, sink: FrameSink) -> Callable[[], None]:
+        self._node.refuse()
+        self.listeners.append(sink)
+        if self._node.first_message is not None:
+            sink.write(self._node.first_message)
+        return lambda: self.listeners.remove(sink)
+
+    def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
+        self._node.refuse()
+        self.followers.append(sink)
+        self.subscriptions.append((since, wants_snapshot))
+        for text in self._node.backlog:
+            sink.send(text)
+        return lambda: self.followers.remove(sink)
+
 
 class FakeNode:
-    """Set `refusal` to have every change of a player, and every attach, refused with it."""
+    """Set a refusal with `refusing` to have every order, attach, create and load refused with it."""
 
     def __init__(self) -> None:
-        self.players: dict[str, FakePlayer] = {}
-        self.refusal: Exception | None = None
+        self.fakes: dict[str, FakePlayer] = {}
         self.answers_enqueue = True
         self.more_tracks: list[str] = []  # what a playlist adds
         self.unanswered = 0  # requests to enqueue that will never get an answer
         self.resolved: str | None = None
-        self.loadable: dict[str, JsonObject] = {}
+        self.loadable: dict[str, TrackInfo] = {}
         self.answers_load = True
         self.loads_running = 0
-        self.subscriptions: list[tuple[int | None, bool]] = []
         self.first_message: bytes | None = None  # written to each new listener at once
         self.backlog: list[str] = []  # sent to each new follower at once
+        self._refusal: Exception | None = None
+
+    def as_node(self) -> Node:
+        """For the edge, which asks a node for no more than what stands here."""
+        return cast(Node, self)
 
     def add_player(self, player_id: str = "p") -> FakePlayer:
-        player = self.players[player_id] = FakePlayer("clip.mp3", {})
+        player = self.fakes[player_id] = FakePlayer(self, player_id, "clip.mp3", {})
         return player
 
     def close_sinks(self, code: int, reason: str) -> None:
-        for player in self.players.values():
+        for player in self.fakes.values():
             for sink in player.sinks:
                 sink.close(code, reason)
+
+    @contextmanager
+    def refusing(self, refusal: Exception) -> Iterator[None]:
+        """Everything is refused with `refusal` while this lasts."""
+        self._refusal = refusal
+        try:
+            yield
+        finally:
+            self._refusal = None
+
+    def refuse(self) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+
+    # What the edge asks of a node
 
     async def create_player(
         self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
     ) -> None:
         if "!" in player_id:
             raise BadRequest("The id holds a character that is not allowed.")
-        if player_id in self.players:
+        if player_id in self.fakes:
             raise PlayerExists("There is a player with this id.")
-        self._refuse()
-        self.players[player_id] = FakePlayer(uri, metadata)
+        self.refuse()
+        self.fakes[player_id] = FakePlayer(self, player_id, uri, metadata)
 
     async def delete_player(self, player_id: str) -> None:
-        del self.players[player_id]
-
-    def list_players(self) -> Iterator[JsonObject]:
-        return map(self.player_state, self.players)
-
-    def player_state(self, player_id: str) -> JsonObject:
-        player = self._player(player_id)
-        return {"id": player_id, "track": {"info": {"uri": player.uri}}, "metadata": player.metadata}
+        del self.fakes[player_id]
 
     def has_player(self, player_id: str) -> bool:
-        return player_id in self.players
+        return player_id in self.fakes
 
-    def play(self, player_id: str) -> None:
-        self._change(player_id, "play")
+    def player(self, player_id: str) -> FakePlayer:
+        if player_id not in self.fakes:
+            raise PlayerNotFound("There is no such player.")
+        return self.fakes[player_id]
 
-    def pause(self, player_id: str) -> None:
-        self._change(player_id, "pause")
-
-    def skip(self, player_id: str) -> None:
-        self._change(player_id, "skip")
+    def players(self) -> Iterator[FakePlayer]:
+        return iter(self.fakes.values())
 
     async def enqueue(self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False) -> list[str]:
-        self._refuse()
+        self.refuse()
         if not self.answers_enqueue:
             self.unanswered += 1
             await asyncio.Event().wait()
-        self._player(player_id).waiting.append({"id": "track-1", "uri": uri, "metadata": metadata})
+        self.player(player_id).queue.append(fake_track("track-1", uri, metadata))
         return ["track-1", *self.more_tracks]
-
-    def waiting(self, player_id: str) -> list[JsonObject]:
-        return self._player(player_id).waiting
-
-    def set_loop(self, player_id: str, mode: LoopMode) -> None:
-        self._change(player_id, mode)
-
-    def filters(self, player_id: str) -> JsonObject:
-        self._player(player_id)
-        return {"volume": 1.0}
-
-    def change_filters(self, player_id: str, change: FilterChange) -> None:
-        self._change(player_id, change)
-
-    def change_metadata(self, player_id: str, merge: bool, value: Json) -> None:
-        self._change(player_id, (merge, value))
-
-    def attach_listener(self, player_id: str, sink: FrameSink) -> Callable[[], None]:
-        self._refuse()
-        listeners = self._player(player_id).listeners
-        listeners.append(sink)
-        if self.first_message is not None:
-            sink.write(self.first_message)
-        return lambda: listeners.remove(sink)
-
-    def subscribe(self, player_id: str, sink: EventSink, *, since: int | None, snapshot: bool) -> Callable[[], None]:
-        self._refuse()
-        followers = self._player(player_id).followers
-        followers.append(sink)
-        self.subscriptions.append((since, snapshot))
-        for text in self.backlog:
-            sink.send(text)
-        return lambda: followers.remove(sink)
 
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         if self.resolved is None:
             raise ResolverDisabled("The resolver is off. Set resolver.enabled.")
         return f"{self.resolved}?of={url}"
 
-    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> JsonObject | None:
-        self._refuse()
+    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
+        self.refuse()
         self.loads_running += 1
         try:
             if not self.answers_load:
@@ -140,24 +153,7 @@ class FakeNode:
         finally:
             self.loads_running -= 1
 
-    @contextmanager
-    def refusing(self, refusal: Exception) -> Iterator[None]:
-        """Everything is refused with `refusal` while this lasts."""
-        self.refusal = refusal
-        try:
-            yield
-        finally:
-            self.refusal = None
 
-    def _change(self, player_id: str, what: object) -> None:
-        self._refuse()
-        self._player(player_id).done.append(what)
-
-    def _player(self, player_id: str) -> FakePlayer:
-        if player_id not in self.players:
-            raise PlayerNotFound("There is no such player.")
-        return self.players[player_id]
-
-    def _refuse(self) -> None:
-        if self.refusal is not None:
-            raise self.refusal
+def fake_track(track_id: str, uri: str, metadata: Json) -> Track:
+    """A track whose `identifier` and `uri` are the same."""
+    return Track(track_id, parse_source_uri("clip.mp3"), TrackInfo(uri, uri, "clip"), metadata)

@@ -7,10 +7,13 @@ import asyncio
 import json
 import os
 import socket
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from tests.support.wire_check import check_reply
 
 Headers: TypeAlias = Sequence[tuple[str, str | bytes]]
 
@@ -55,6 +58,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
+        self._asked: deque[tuple[str, str]] = deque()  # the requests that were not answered yet
 
     def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -62,6 +66,7 @@ class Connection:
     def send_request(self, method: str, target: str | bytes, headers: Headers = (), body: bytes | None = None) -> None:
         """Adds Host, when `headers` have none, and Content-Length for a body."""
         raw_target = target.encode() if isinstance(target, str) else target
+        self._asked.append((method, raw_target.decode("latin-1")))
         lines = [b"%s %s HTTP/1.1" % (method.encode(), raw_target)]
         names = {name.lower() for name, _ in headers}
         if "host" not in names:
@@ -82,11 +87,15 @@ class Connection:
     async def read_answer(self, method: str = "GET") -> Answer:
         head = await self.read_head()
         if method == "HEAD" or head.status == 204:
+            if self._asked:
+                self._asked.popleft()
             return head
         if head.header("Transfer-Encoding") == "chunked":
             body = b"".join([chunk async for chunk in self.chunks()])
         else:
             body = await self.reader.readexactly(int(head.header("Content-Length") or 0))
+        if self._asked:
+            check_reply(*self._asked.popleft(), head.status, head.header("Content-Type"), body)
         return Answer(head.status, head.headers, body)
 
     async def chunks(self) -> AsyncIterator[bytes]:

@@ -11,8 +11,10 @@ from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opener
 from tests.support.processes import exists, open_descriptors
 from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.wire_check import check_player
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node, NodeSettings
+from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sources.fetch_settings import FetchSettings
 
 
@@ -45,13 +47,25 @@ async def spare_ready(node: Node) -> None:
 
 def decoder_processes(node: Node) -> list[int]:
     """The process of each player."""
-    found = {state["quality"]["decoderProcess"] for state in map(as_any, node.list_players())}
+    found = {player.status().quality.decoder_process_id for player in node.players()}
     return [process_id for process_id in found if process_id is not None]
 
 
 def as_any(value: object) -> Any:
     """JSON to look into."""
     return value
+
+
+def state_of(node: Node, player_id: str) -> Any:
+    """A player's whole state, as clients get it."""
+    state = player_out(node.player(player_id).status())
+    check_player(state)
+    return state
+
+
+def queue_of(node: Node, player_id: str) -> Any:
+    """A player's queue, as clients get it."""
+    return [queued_track_out(track) for track in node.player(player_id).queue]
 
 
 class Listening:
@@ -62,12 +76,12 @@ class Listening:
         self.id = player_id
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
-        node.subscribe(player_id, self.events, since=None, snapshot=False)
-        node.attach_listener(player_id, self.listener)
+        node.player(player_id).subscribe(self.events, since=None, wants_snapshot=False)
+        node.player(player_id).attach(self.listener)
 
     @property
     def state(self) -> Any:
-        return as_any(self.node.player_state(self.id))
+        return state_of(self.node, self.id)
 
     @property
     def quality(self) -> Any:

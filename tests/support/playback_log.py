@@ -1,21 +1,28 @@
-"""A player's rules with an obedient shell: does what outcomes ask for and writes down what was told."""
+"""A player's rules with an obedient shell: does what outcomes ask for and writes everything down."""
 
 from tests.support.tracks import make_track
-from tonearm.core.events import Event
+from tonearm.core.events import (
+    Event,
+    LoopModeChange,
+    PlayerUpdate,
+    QueueUpdate,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+    TrackStuck,
+)
 from tonearm.core.play_queue import Drop, LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
-_DETAILS = ("reason", "length", "state", "mode")
-
 
 class PlaybackLog:
-    """`told` is everything that was told and asked for, in short lines: `TrackEnd a finished`, `open 2 b`, `drop 1`."""
+    """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`, `drop 1`."""
 
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
         self.playback = Playback("player", first, {}, max_waiting_tracks=max_waiting_tracks)
-        self.told: list[str] = []
+        self.lines: list[str] = []
         self.events: list[Event] = []
         self.open_sources: dict[SourceId, str] = {}
         self.do(self.playback.begin())
@@ -32,7 +39,7 @@ class PlaybackLog:
                 delay = f" after {action.delay_s:g} s" if action.delay_s else ""
                 lines.append(f"open {action.source} {action.track.id}{delay}")
         self.events.extend(outcome.events)
-        self.told.extend(lines)
+        self.lines.extend(lines)
         return lines
 
     def close(self, source: SourceId) -> SourceId:
@@ -46,7 +53,7 @@ class PlaybackLog:
 
 
 def new_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
-    """A player whose clock has not started: the first of `names` (a letter each) is selected, the others wait."""
+    """A player whose clock has not started: the first of `names` (a letter each) is selected, the others are queued."""
     log = PlaybackLog(make_track(names[0]))
     for name in names[1:]:
         log.do(log.playback.enqueue(make_track(name)))
@@ -68,17 +75,19 @@ def sound(log: PlaybackLog, source: SourceId) -> list[str]:
     return log.do(log.playback.first_frame(source))
 
 
-def names_waiting(playback: Playback) -> str:
-    return "".join(track.id for track in playback.waiting)
+def names_queued(playback: Playback) -> str:
+    return "".join(track.id for track in playback.queue)
 
 
 def _line(event: Event) -> str:
-    words = [event.op]
-    track = event.fields.get("track")
-    if isinstance(track, dict) and isinstance(track["info"], dict):
-        words.append(str(track["info"]["title"]))
-    error = event.fields.get("error")
-    if isinstance(error, dict):
-        words.append(str(error["code"]))
-    words.extend(str(event.fields[name]) for name in _DETAILS if name in event.fields)
-    return " ".join(words)
+    kind = type(event).__name__
+    match event:
+        case TrackStart(track) | TrackStuck(track):
+            return f"{kind} {track.info.title}"
+        case TrackEnd(track, _, reason):
+            return f"{kind} {track.info.title} {reason}"
+        case TrackException(track, _, failure):
+            return f"{kind} {track.info.title} {failure.code}"
+        case PlayerUpdate(detail) | QueueUpdate(detail) | LoopModeChange(detail):
+            return f"{kind} {detail}"
+    return kind

@@ -30,6 +30,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
+from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 
@@ -127,6 +128,7 @@ class PlayerBench:
             suspects=self.suspects,
             clock=self.clock,
             wall_ms=lambda: 0,
+            event_text=event_text,
             call_later=self.time.call_later,
             first_listener_wait_ms=wait_ms,
             max_waiting_tracks=100_000,

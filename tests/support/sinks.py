@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.wire_check import check_event
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES
 
@@ -93,6 +94,7 @@ class MemoryEventClient:
     def send(self, text: str) -> None:
         assert not self.closed, "an event after the close began"
         text.encode("utf-8")  # as a WebSocket would
+        check_event(text)
         self.texts.append(text)
         self.events.append(json.loads(text))
         self._changed.set()

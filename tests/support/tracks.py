@@ -1,7 +1,11 @@
-"""Tracks and failures for tests of the rules."""
+"""Tracks, failures and states of players for tests."""
 
+from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track import Track
 
@@ -13,3 +17,23 @@ def make_track(name: str, metadata: Json | None = None, *, is_playlist_entry: bo
     """A track with the id `name`, as it is before its source was opened."""
     uri = parse_source_uri(f"http://radio.example/{name}.mp3")
     return Track.create(name, uri, {} if metadata is None else metadata, is_playlist_entry=is_playlist_entry)
+
+
+def make_status(
+    player_id: str, track: Track | None = None, metadata: Json | None = None, *, last_seq: int = 0
+) -> PlayerStatus:
+    """The state of a player that was just created."""
+    return PlayerStatus(
+        player_id=player_id,
+        track=track or make_track("a"),
+        state=PlayerState.LOADING,
+        paused=False,
+        position_ms=0,
+        filters=Filters(),
+        loop_mode=LoopMode.NONE,
+        queue_length=0,
+        metadata={} if metadata is None else metadata,
+        listeners=0,
+        last_seq=last_seq,
+        quality=PlayerQuality(frames_sent=0, frames_lost=0, underruns=0, late_plans=0, decoder_process_id=None),
+    )

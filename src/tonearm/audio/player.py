@@ -13,18 +13,19 @@ from typing import Final, Protocol
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
-from tonearm.audio.event_log import EventLog
+from tonearm.audio.event_log import EventLog, EventText
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.errors import LimitReached
-from tonearm.core.events import Event, PlayerState
+from tonearm.core.events import Event, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
-from tonearm.core.filters import FilterChange
+from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
+from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
@@ -50,6 +51,7 @@ class PlayerServices:
     suspects: Suspects
     clock: Clock
     wall_ms: Callable[[], int]
+    event_text: EventText
     call_later: CallLater
     first_listener_wait_ms: int
     max_waiting_tracks: int
@@ -58,24 +60,20 @@ class PlayerServices:
 
 
 def log_event(player_id: str, event: Event) -> None:
-    """A line for an event that an operator wants to know of; none for the others."""
-    match event.op:
-        case "TrackStart":
-            log.info("player %s: track started: %s", player_id, _uri(event))
-        case "TrackEnd":
-            log.info("player %s: track ended (%s): %s", player_id, event.fields["reason"], _uri(event))
-        case "TrackException":
-            error = event.fields["error"]
-            message = text_for_logs(str(_field(error, "message")))
-            log.warning("player %s: track failed (%s): %s %s", player_id, _field(error, "code"), message, _uri(event))
+    """Logs a line for an event that an operator wants to know of; none for the others."""
+    match event:
+        case TrackStart():
+            log.info("player %s: track started: %s", player_id, _uri(event.track))
+        case TrackEnd():
+            log.info("player %s: track ended (%s): %s", player_id, event.reason, _uri(event.track))
+        case TrackException():
+            failure = event.failure
+            message = text_for_logs(failure.message)
+            log.warning("player %s: track failed (%s): %s %s", player_id, failure.code, message, _uri(event.track))
 
 
-def _uri(event: Event) -> str:
-    return text_for_logs(str(_field(_field(event.fields["track"], "info"), "identifier")))
-
-
-def _field(value: Json, name: str) -> Json:
-    return value[name] if isinstance(value, dict) else None
+def _uri(track: Track) -> str:
+    return text_for_logs(track.info.identifier)
 
 
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
@@ -97,7 +95,7 @@ class Player:
         self._services = services
         self._clock = services.clock
         self._playback = Playback(player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks)
-        self._events = EventLog(player_id, services.wall_ms)
+        self._events = EventLog(player_id, services.wall_ms, services.event_text)
         self._broadcast = Broadcast(self._count_lost_frames)
         self._uris: dict[SourceId, SourceUri] = {}
         self._is_dry = True
@@ -151,7 +149,7 @@ class Player:
         self._stalls.follow(None, is_paused=False)
         self._live_pause.follow(None)
         self._clock.leave(self)
-        self._tell_events(self._playback.delete().events)
+        self._emit(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._sound.close()
 
@@ -173,7 +171,9 @@ class Player:
         return leave
 
     def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
-        return self._events.subscribe(sink, since, wants_snapshot, self.state)
+        """Sends events to `sink` from now on; first those after number `since`, or the whole state. Returns how to
+        stop."""
+        return self._events.subscribe(sink, since, wants_snapshot, self.status)
 
     def close_connections(self, code: int, reason: str) -> None:
         self._broadcast.close(code, reason)
@@ -181,36 +181,38 @@ class Player:
 
     # What the player is
 
-    def waiting(self) -> tuple[Track, ...]:
-        return self._playback.waiting
+    @property
+    def queue(self) -> tuple[Track, ...]:
+        """The tracks that wait behind the current one."""
+        return self._playback.queue
 
-    def filters(self) -> JsonObject:
-        return self._playback.filters.as_json()
+    @property
+    def filters(self) -> Filters:
+        return self._playback.filters
 
-    def state(self) -> JsonObject:
+    def status(self) -> PlayerStatus:
         """The whole state."""
         playback = self._playback
-        position_ms = playback.position_ms
-        return {
-            "id": playback.player_id,
-            "track": playback.current.as_json(playback.metadata, position_ms),
-            "state": playback.state.value,
-            "paused": playback.paused,
-            "position": position_ms,
-            **playback.filters.as_json(),
-            "loop": playback.loop_mode.value,
-            "queueLength": playback.queue_length,
-            "metadata": playback.metadata,
-            "listeners": len(self._broadcast),
-            "seq": self._events.last_seq,
-            "quality": {
-                "framesSent": self._frames_sent,
-                "framesLostByListeners": self._frames_lost,
-                "timesRunDry": self._times_dry,
-                "latePlans": self._sound.late_plans_total,
-                "decoderProcess": self._sound.decoder_process_id,
-            },
-        }
+        return PlayerStatus(
+            player_id=playback.player_id,
+            track=playback.current,
+            state=playback.state,
+            paused=playback.paused,
+            position_ms=playback.position_ms,
+            filters=playback.filters,
+            loop_mode=playback.loop_mode,
+            queue_length=playback.queue_length,
+            metadata=playback.metadata,
+            listeners=len(self._broadcast),
+            last_seq=self._events.last_seq,
+            quality=PlayerQuality(
+                frames_sent=self._frames_sent,
+                frames_lost=self._frames_lost,
+                underruns=self._times_dry,
+                late_plans=self._sound.late_plans_total,
+                decoder_process_id=self._sound.decoder_process_id,
+            ),
+        )
 
     # The clock
 
@@ -232,7 +234,7 @@ class Player:
         if self._playback.wants_frames:
             if self._is_dry and self._sound.can_flow:
                 self._is_dry = False
-                self._perform(self._playback.flowing())
+                self._perform(self._playback.recovered())
             if not self._is_dry and self._send_frame():
                 return
         if self._broadcast.wants_silence:
@@ -250,7 +252,7 @@ class Player:
             return False
         frame = buffer.pop()
         self._send(frame.message)
-        if frame.source == self._playback.sounding:
+        if frame.source == self._playback.current_source:
             self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
         self._tell_complete_ends()
         title = self._sound.titles.due(frame.source, frame.position_samples + FRAME_SAMPLES)
@@ -259,7 +261,7 @@ class Player:
         self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(self._playback.update())
-        if frame.source == self._playback.sounding and not self._sound.titles.has_some(frame.source):
+        if frame.source == self._playback.current_source and not self._sound.titles.has_some(frame.source):
             buffer.look_ahead(self._frames_without_a_look())
         return True
 
@@ -267,7 +269,7 @@ class Player:
         """How many frames may follow until something is due by their number, whatever is in them."""
         frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
         info = self._playback.current.info
-        if self._next_ordered_for == self._playback.sounding or info.is_stream or not info.length_ms:
+        if self._next_ordered_for == self._playback.current_source or info.is_stream or not info.length_ms:
             return frames
         until_order_ms = info.length_ms - OPEN_NEXT_BEFORE_END_MS - self._playback.position_ms
         return min(frames, max(0, until_order_ms // FRAME_MS))
@@ -286,14 +288,14 @@ class Player:
         if mark.kind is MarkKind.BEGIN:
             self._perform(self._playback.first_frame(source))
             return
-        if source != self._playback.sounding:
+        if source != self._playback.current_source:
             return  # a plan that begins where it ended tells the end again
         self._sound.source_ended(self._sound.buffer.begins_now())
         failure = self._sound.take_break_off(source)
         if mark.kind is MarkKind.END or failure is None:
             outcome = self._playback.ended(source)
         else:
-            outcome = self._playback.broke_off(source, failure)
+            outcome = self._playback.interrupted(source, failure)
         self._drop(source)
         self._perform(outcome)
 
@@ -306,7 +308,7 @@ class Player:
         if self._playback.state is PlayerState.PLAYING:
             self._times_dry += 1
         self._sound.run_dry()
-        self._perform(self._playback.ran_dry())
+        self._perform(self._playback.underrun())
         if self._late_failure is not None:
             source, failure = self._late_failure
             self._late_failure = None
@@ -319,7 +321,7 @@ class Player:
         self._open_next_in_time()
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        if source == self._playback.sounding and not self._is_dry and self._sound.buffer.frames_ahead:
+        if source == self._playback.current_source and not self._is_dry and self._sound.buffer.frames_ahead:
             # A source that was opened again has failed: what is still here of it is sent first.
             self._late_failure = (source, failure)
             return
@@ -355,7 +357,7 @@ class Player:
     def went_wrong(self) -> None:
         """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
         try:
-            source = self._playback.sounding
+            source = self._playback.current_source
             if source is not None:
                 outcome = self._playback.failed(source, _NODE_ERROR)
                 self._drop(source)
@@ -370,7 +372,7 @@ class Player:
 
     def _perform(self, outcome: Outcome) -> None:
         self._buffer.plain_until = 0
-        self._tell_events(outcome.events)
+        self._emit(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):
                 uri = self._uris[action.source] = action.track.uri
@@ -380,13 +382,13 @@ class Player:
         playback = self._playback
         if not playback.paused:
             self._sound.wake()
-        self._sound.play(playback.sounding, playback.following, playback.filters)
+        self._sound.play(playback.current_source, playback.next_source, playback.filters)
         self._stalls.follow(playback.stalled, is_paused=playback.paused)
         is_held_live = playback.paused and playback.current.info.is_stream
-        self._live_pause.follow(playback.sounding if is_held_live else None)
+        self._live_pause.follow(playback.current_source if is_held_live else None)
         self._update_ticking()
 
-    def _tell_events(self, events: tuple[Event, ...]) -> None:
+    def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
             log_event(self._playback.player_id, event)
             self._events.add(event)
@@ -401,7 +403,7 @@ class Player:
     def _open_next_in_time(self) -> None:
         """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""
         playback = self._playback
-        source = playback.sounding
+        source = playback.current_source
         info = playback.current.info
         if source is None or source == self._next_ordered_for or info.is_stream:
             return

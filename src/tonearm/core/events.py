@@ -1,24 +1,17 @@
-"""The events that the rules of a player tell, with their fields.
+"""What happens to a player, as values. How they are written for clients is `protocol`'s matter.
 
-The events that a player tells, each as an operation name and its own fields.
+`user_data` of a track's event is the metadata that the track showed at that moment: its own, else the player's.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.json_value import Json
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.core.track import Track
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """`op` and the fields of that kind; `id`, `seq` and `time` are added where events are logged."""
-
-    op: str
-    fields: JsonObject = field(default_factory=dict)
 
 
 class PlayerState(StrEnum):
@@ -30,54 +23,111 @@ class PlayerState(StrEnum):
     FAILED = "failed"
 
 
-def track_start(track: Track, player_metadata: Json) -> Event:
-    return Event("TrackStart", {"track": track.as_json(player_metadata), "uri": track.info.uri})
+@dataclass(frozen=True, slots=True)
+class TrackStart:
+    """The track's first frame is about to be sent."""
+
+    track: Track
+    user_data: Json
 
 
-def track_end(track: Track, player_metadata: Json, reason: EndReason) -> Event:
-    return Event("TrackEnd", {"track": track.as_json(player_metadata), "reason": reason.value})
+@dataclass(frozen=True, slots=True)
+class TrackEnd:
+    """The track is over, for `reason`."""
+
+    track: Track
+    user_data: Json
+    reason: EndReason
 
 
-def track_exception(track: Track, player_metadata: Json, failure: PlayFailure) -> Event:
-    return Event("TrackException", {"track": track.as_json(player_metadata), "error": failure.as_json()})
+@dataclass(frozen=True, slots=True)
+class TrackException:
+    """The track cannot be played, or not to its end. Its `TrackEnd` follows."""
+
+    track: Track
+    user_data: Json
+    failure: PlayFailure
 
 
-def track_stuck(track: Track, player_metadata: Json, threshold_ms: int, cause: str) -> Event:
-    fields: JsonObject = {"track": track.as_json(player_metadata), "thresholdMs": threshold_ms, "cause": cause}
-    return Event("TrackStuck", fields)
+@dataclass(frozen=True, slots=True)
+class TrackStuck:
+    """In mid-track nothing could be sent for `threshold_ms`. `cause` says in a few words what is missing."""
+
+    track: Track
+    user_data: Json
+    threshold_ms: int
+    cause: str
 
 
-def stream_title(title: str) -> Event:
-    return Event("StreamTitle", {"title": title})
+@dataclass(frozen=True, slots=True)
+class StreamTitle:
+    """A stream sends something else from now on."""
+
+    title: str
 
 
-def player_update(state: PlayerState, paused: bool, position_ms: int) -> Event:
-    return Event("PlayerUpdate", {"state": state.value, "paused": paused, "position": position_ms})
+@dataclass(frozen=True, slots=True)
+class PlayerUpdate:
+    """Where the player stands: after each change of its state, and every few seconds while it plays."""
+
+    state: PlayerState
+    paused: bool
+    position_ms: int
 
 
-def player_pause() -> Event:
-    return Event("PlayerPause")
+@dataclass(frozen=True, slots=True)
+class PlayerPause:
+    """The player was paused."""
 
 
-def player_resume() -> Event:
-    return Event("PlayerResume")
+@dataclass(frozen=True, slots=True)
+class PlayerResume:
+    """The pause was cleared."""
 
 
-def queue_update(length: int) -> Event:
-    return Event("QueueUpdate", {"length": length})
+@dataclass(frozen=True, slots=True)
+class QueueUpdate:
+    """The queue has changed and has this many tracks now."""
+
+    length: int
 
 
-def loop_mode_change(mode: LoopMode) -> Event:
-    return Event("LoopModeChange", {"mode": mode.value})
+@dataclass(frozen=True, slots=True)
+class LoopModeChange:
+    mode: LoopMode
 
 
-def filters_change(filters: Filters) -> Event:
-    return Event("FiltersChange", {"filters": filters.as_json()})
+@dataclass(frozen=True, slots=True)
+class FiltersChange:
+    """All filters as they are now."""
+
+    filters: Filters
 
 
-def metadata_change(metadata: Json) -> Event:
-    return Event("MetadataChange", {"metadata": metadata})
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """The player's metadata as it is now."""
+
+    metadata: Json
 
 
-def player_delete() -> Event:
-    return Event("PlayerDelete")
+@dataclass(frozen=True, slots=True)
+class PlayerDelete:
+    """The player is gone; its last event."""
+
+
+Event: TypeAlias = (
+    TrackStart
+    | TrackEnd
+    | TrackException
+    | TrackStuck
+    | StreamTitle
+    | PlayerUpdate
+    | PlayerPause
+    | PlayerResume
+    | QueueUpdate
+    | LoopModeChange
+    | FiltersChange
+    | MetadataChange
+    | PlayerDelete
+)

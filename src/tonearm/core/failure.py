@@ -1,13 +1,8 @@
-"""What can go wrong with a track beside its source and its decoder.
-
-Why a track cannot be played: the value behind `TrackException.error`.
-"""
+"""Why a track cannot be played: the value behind a `TrackException`, and failures that the rules themselves find."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
-
-from tonearm.core.json_value import JsonObject
 
 
 class Stage(StrEnum):
@@ -57,18 +52,6 @@ class PlayFailure:
     message: str
     hint: str
     http_status: int | None = None
-
-    def as_json(self) -> JsonObject:
-        """The object clients get: `httpStatus` only when there is one."""
-        body: JsonObject = {
-            "code": self.code.value,
-            "stage": self.stage.value,
-            "message": self.message,
-            "hint": self.hint,
-        }
-        if self.http_status is not None:
-            body["httpStatus"] = self.http_status
-        return body
 
 
 class PlayError(Exception):

@@ -5,7 +5,6 @@ from typing import Final
 
 from tonearm.core.effects import NO_EFFECTS, Effects
 from tonearm.core.errors import BadRequest
-from tonearm.core.json_value import Json, JsonObject
 
 BAND_FREQUENCIES_HZ: Final = (25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, 16000)
 BAND_Q: Final = 2.145
@@ -31,14 +30,6 @@ class Filters:
     def changes_nothing(self) -> bool:
         """True when samples pass bit for bit."""
         return self.volume == 1.0 and self.is_flat_equalizer and self.effects == NO_EFFECTS
-
-    def as_json(self) -> JsonObject:
-        """Volume and every band with its centre frequency."""
-        bands: list[Json] = [
-            {"band": band, "frequency_hz": frequency_hz, "gain_db": gain_db}
-            for band, (frequency_hz, gain_db) in enumerate(zip(BAND_FREQUENCIES_HZ, self.gains_db, strict=True))
-        ]
-        return {"volume": self.volume, "eq": bands}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The type of any JSON value."""
+"""The types of JSON values as Python's parsers give them: any value, and an object."""
 
 from typing import TypeAlias, Union
 

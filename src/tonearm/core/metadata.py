@@ -1,4 +1,4 @@
-"""A player's metadata: replaced, or merged by JSON Merge Patch (RFC 7396). Nothing here changes its arguments."""
+"""A player's metadata: replaced, or merged by JSON Merge Patch (RFC 7396). No function changes its arguments."""
 
 from tonearm.core.json_value import Json, JsonObject
 
@@ -26,7 +26,7 @@ def apply_metadata(existing: Json, merge: bool, value: Json) -> Json:
 
 
 def is_same_json(left: Json, right: Json) -> bool:
-    """True when both are written alike as JSON: `true` is not 1, and 1 is not 1.0."""
+    """True when both have the same JSON text, but for the order of fields: `true` is not 1, and 1 is not 1.0."""
     pending: list[tuple[Json, Json]] = [(left, right)]
     while pending:
         one, other = pending.pop()

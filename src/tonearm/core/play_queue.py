@@ -1,8 +1,7 @@
-"""What plays, what waits, and which sources are open for it. Knows nothing of events, pause or clock.
+"""A player's tracks: the current one, the queue behind it, and the sources that are open for them.
 
-A list of sources that stands where one source was expected.
-
-Which track comes next: the one place where loop mode and the reason of an end are weighed.
+`select_next` is the one place where loop mode and the reason of an end are weighed. Nothing in this module knows of
+events, of pause or of time.
 """
 
 from dataclasses import dataclass, field
@@ -13,44 +12,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 
-SourceId: TypeAlias = int  # 1, 2, 3 … in one player; every try to open a track has its own
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """Open the track's URI after `delay_s` seconds and report about it under `source`."""
-
-    source: SourceId
-    track: Track
-    delay_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Nothing of `source` is wanted any more, however far it came."""
-
-    source: SourceId
-
-
-Action: TypeAlias = Open | Drop
-
-
-@dataclass(frozen=True, slots=True)
-class PlaylistEntry:
-    """`title` is what the playlist calls the track, clean; None when it does not."""
-
-    uri: SourceUri
-    title: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Playlist:
-    """At least one entry, in order; each passed the form check and the policy."""
-
-    entries: tuple[PlaylistEntry, ...]
-
-
-TrackT = TypeVar("TrackT")
+# What follows a track
 
 
 class LoopMode(StrEnum):
@@ -71,19 +33,22 @@ class EndReason(StrEnum):
     REPLACED = "replaced"
 
 
+TrackT = TypeVar("TrackT")
+
+
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[TrackT]):
-    """What plays next (None: nothing, the player is idle) and what waits after it was taken."""
+    """The track that plays next (None: nothing does, the player is idle) and the queue after it was taken out."""
 
     track: TrackT | None
-    waiting: tuple[TrackT, ...]
+    queue: tuple[TrackT, ...]
 
 
 def select_next(
     mode: LoopMode,
     reason: EndReason,
     current: TrackT,
-    waiting: tuple[TrackT, ...],
+    queue: tuple[TrackT, ...],
     *,
     drops_current: bool = False,
 ) -> Selection[TrackT]:
@@ -92,14 +57,58 @@ def select_next(
     `drops_current` is for a track that never gave audio: no loop brings it back. A deleted player selects nothing.
     """
     if reason is EndReason.STOPPED:
-        return Selection(None, waiting)
+        return Selection(None, queue)
     repeats = mode is LoopMode.TRACK and reason in (EndReason.FINISHED, EndReason.LOAD_FAILED)
     if repeats and not drops_current:
-        return Selection(current, waiting)
+        return Selection(current, queue)
     goes_back = mode is LoopMode.QUEUE and not drops_current
-    line = (*waiting, current) if goes_back else waiting
-    return Selection(line[0], line[1:]) if line else Selection(None, ())
+    candidates = (*queue, current) if goes_back else queue
+    return Selection(candidates[0], candidates[1:]) if candidates else Selection(None, ())
 
+
+# What a source may turn out to be instead of a track
+
+
+@dataclass(frozen=True, slots=True)
+class PlaylistEntry:
+    """`title` is what the playlist calls the track, clean; None when it has none."""
+
+    uri: SourceUri
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Playlist:
+    """At least one entry, in order; each passed the form check and the policy."""
+
+    entries: tuple[PlaylistEntry, ...]
+
+
+# What the shell is asked to do
+
+SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has its own
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open the track's URI after `delay_s` seconds and report about it under `source`."""
+
+    source: SourceId
+    track: Track
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Give back everything of `source`, however far it came."""
+
+    source: SourceId
+
+
+Action: TypeAlias = Open | Drop
+
+
+# The queue itself
 
 _LONGEST_DELAY_S: Final = 30.0
 _DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
@@ -107,9 +116,9 @@ _DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
 
 @dataclass(slots=True, eq=False)
 class QueuedTrack:
-    """A track in a player, the same object wherever a loop moves it.
+    """A track in a player: one object for its whole stay, wherever a loop moves it.
 
-    `gave_audio`: it has sounded in this player at least once. `failures`: its failed tries since it last gave audio.
+    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed loads since then.
     """
 
     track: Track
@@ -118,7 +127,7 @@ class QueuedTrack:
 
     @property
     def retry_delay_s(self) -> float:
-        """How long to wait before the next try: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
+        """The delay before the next load: 0 without failures, then 1, 2, 4, 8, 16, 30, 30 … seconds."""
         if not self.gave_audio or self.failures == 0:
             return 0.0
         doublings = self.failures - 1
@@ -127,127 +136,133 @@ class QueuedTrack:
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """One try to open a track. `failure` is kept until it is told; a failed source is gone."""
+    """One attempt to open and play a track. A `failure` is kept until it is due; the failed source is gone."""
 
     source: SourceId
-    entry: QueuedTrack
+    queued_track: QueuedTrack
     delay_s: float
     is_opened: bool = False
-    has_started: bool = False  # its TrackStart was told
+    has_started: bool = False  # its TrackStart was emitted
     failure: PlayFailure | None = None
-    stream_title: str | None = None  # what was heard last; opening the source again does not know it
+    stream_title: str | None = None  # the last one; a stream that is opened again does not repeat it
 
     @property
-    def may_still_wait(self) -> bool:
+    def may_be_delayed(self) -> bool:
         """True when the shell may still be waiting out the delay."""
         return self.delay_s > 0 and not self.is_opened and self.failure is None
 
 
 @dataclass(slots=True)
 class PlayQueue:
-    """The selected track, the waiting ones, and the two sources that can be open.
+    """`current` is the selected track, `tracks` the queue behind it, front first.
 
-    `sounding` plays the selected track, `following` is opened ahead for the one that comes after it. What is to be
-    opened and dropped is gathered until `take_actions`.
+    Two sources can be open: `current_load` plays the current track, `next_load` is opened ahead for the track that
+    comes after it. What is to be opened and dropped is gathered until `take_actions`.
     """
 
     current: QueuedTrack
-    waiting: tuple[QueuedTrack, ...] = ()
+    tracks: tuple[QueuedTrack, ...] = ()
     loop_mode: LoopMode = LoopMode.NONE
-    sounding: Load | None = None
-    following: Load | None = None
+    current_load: Load | None = None
+    next_load: Load | None = None
     _is_next_due: bool = False
     _last_source: SourceId = 0
     _actions: list[Action] = field(default_factory=list)
 
-    def attempt(self, source: SourceId) -> Load | None:
-        """The sounding or following source with this number."""
-        if self.following is not None and self.following.source == source:
-            return self.following
-        return self.sounding_attempt(source)
+    def load(self, source: SourceId) -> Load | None:
+        """The current or the next load, when it has this number."""
+        if self.next_load is not None and self.next_load.source == source:
+            return self.next_load
+        return self.load_of_current(source)
 
-    def sounding_attempt(self, source: SourceId) -> Load | None:
-        return self.sounding if self.sounding is not None and self.sounding.source == source else None
+    def load_of_current(self, source: SourceId) -> Load | None:
+        """The current load, when it has this number."""
+        return self.current_load if self.current_load is not None and self.current_load.source == source else None
 
-    def after_current(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
-        return select_next(self.loop_mode, reason, self.current, self.waiting, drops_current=drops_current)
+    def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
+        """What `select_next` says for the current track."""
+        return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
 
-    def put_forward(self, entry: QueuedTrack) -> Load:
-        """Makes `entry` the current track. A source opened ahead for it is taken over, whatever came of it."""
-        self.current = entry
-        self.drop_sounding()
-        if self.following is None or self.following.entry is not entry:
-            return self.open_current(entry.retry_delay_s)
-        self.sounding, self.following = self.following, None
+    def make_current(self, queued_track: QueuedTrack) -> Load:
+        """Makes a track the current one. A load that was begun ahead for it is taken over, failed or not."""
+        self.current = queued_track
+        self.drop_current_load()
+        if self.next_load is None or self.next_load.queued_track is not queued_track:
+            return self.open_current(queued_track.retry_delay_s)
+        self.current_load, self.next_load = self.next_load, None
         self._is_next_due = False
-        return self.sounding
+        return self.current_load
 
     def open_current(self, delay_s: float = 0.0) -> Load:
-        """Opens the current track anew."""
+        """Loads the current track anew."""
         self.drop_all()
-        self.sounding = self._open(self.current, delay_s)
-        return self.sounding
+        self.current_load = self._open(self.current, delay_s)
+        return self.current_load
 
     def replace_current(self, entries: tuple[QueuedTrack, ...]) -> None:
-        """The sounding source is gone and was a playlist: its first entry is opened in its place, the others wait."""
+        """The current source is gone and was a playlist: its first entry is loaded instead, the others are queued."""
         self.current, *others = entries
-        self.waiting = (*others, *self.waiting)
-        self.sounding = self._open(self.current, 0.0)
-        self.revise_following()
+        self.tracks = (*others, *self.tracks)
+        self.current_load = self._open(self.current, 0.0)
+        self.revise_next()
 
-    def replace_following(self, entries: tuple[QueuedTrack, ...]) -> bool:
-        """The following source is gone and was a playlist: its entries wait in its place. False when it does not wait:
-        a loop would have brought the current track again."""
-        container = None if self.following is None else self.following.entry
-        if container is None or container not in self.waiting:
+    def replace_next(self, entries: tuple[QueuedTrack, ...]) -> bool:
+        """The next source is gone and was a playlist: its entries take its place in the queue.
+
+        Returns False when it has none there, because a loop would have repeated the current track.
+        """
+        playlist = None if self.next_load is None else self.next_load.queued_track
+        if playlist is None or playlist not in self.tracks:
             return False
-        place = self.waiting.index(container)
-        self.waiting = (*self.waiting[:place], *entries, *self.waiting[place + 1 :])
-        self.following = None
-        self.revise_following()
+        place = self.tracks.index(playlist)
+        self.tracks = (*self.tracks[:place], *entries, *self.tracks[place + 1 :])
+        self.next_load = None
+        self.revise_next()
         return True
 
     def make_next_due(self) -> None:
-        """From now on what comes next is kept opened, until another track is put forward."""
-        self._is_next_due = self.sounding is not None
-        self.revise_following()
+        """From now on the next track is kept open, until another track becomes the current one."""
+        self._is_next_due = self.current_load is not None
+        self.revise_next()
 
-    def revise_following(self) -> None:
-        """Opens what comes next when that is due, and drops what no longer comes next."""
-        wanted = self.after_current(EndReason.FINISHED).track if self._is_next_due else None
-        if self.following is not None and self.following.entry is not wanted:
-            self._drop_following()
-        # A track that has to wait for its next try is opened when its turn comes.
-        if wanted is not None and self.following is None and wanted.retry_delay_s == 0:
-            self.following = self._open(wanted, 0.0)
+    def revise_next(self) -> None:
+        """Loads the next track when that is due, and drops a load of one that is not the next any more."""
+        wanted = self.selection_after(EndReason.FINISHED).track if self._is_next_due else None
+        if self.next_load is not None and self.next_load.queued_track is not wanted:
+            self._drop_next_load()
+        # A track with a delay before its retry is opened when it has become the current one.
+        if wanted is not None and self.next_load is None and wanted.retry_delay_s == 0:
+            self.next_load = self._open(wanted, 0.0)
 
-    def forget_sounding(self) -> None:
-        """The sounding source is gone by itself."""
-        self.sounding = None
+    def forget_current_load(self) -> None:
+        """The current source is gone by itself: nothing is left to be dropped."""
+        self.current_load = None
 
-    def drop_sounding(self) -> None:
-        self._drop(self.sounding)
-        self.sounding = None
+    def drop_current_load(self) -> None:
+        self._drop(self.current_load)
+        self.current_load = None
 
     def drop_all(self) -> None:
-        self.drop_sounding()
-        self._drop_following()
+        """Drops both loads; the next track is not due any more."""
+        self.drop_current_load()
+        self._drop_next_load()
         self._is_next_due = False
 
     def take_actions(self) -> tuple[Action, ...]:
+        """What is to be done since the last call, in order."""
         actions = tuple(self._actions)
         self._actions.clear()
         return actions
 
-    def _drop_following(self) -> None:
-        self._drop(self.following)
-        self.following = None
+    def _drop_next_load(self) -> None:
+        self._drop(self.next_load)
+        self.next_load = None
 
-    def _open(self, entry: QueuedTrack, delay_s: float) -> Load:
+    def _open(self, queued_track: QueuedTrack, delay_s: float) -> Load:
         self._last_source += 1
-        self._actions.append(Open(self._last_source, entry.track, delay_s))
-        return Load(self._last_source, entry, delay_s)
+        self._actions.append(Open(self._last_source, queued_track.track, delay_s))
+        return Load(self._last_source, queued_track, delay_s)
 
-    def _drop(self, attempt: Load | None) -> None:
-        if attempt is not None and attempt.failure is None:
-            self._actions.append(Drop(attempt.source))
+    def _drop(self, load: Load | None) -> None:
+        if load is not None and load.failure is None:
+            self._actions.append(Drop(load.source))

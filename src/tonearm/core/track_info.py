@@ -1,8 +1,6 @@
-"""The facts about a source that a track shows."""
+"""The facts about a source: what opening it found out, and what a track shows of it."""
 
 from dataclasses import dataclass, replace
-
-from tonearm.core.json_value import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +53,9 @@ class PageFacts:
     is_live: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class TrackInfo:
-    """The `info` of a TrackOut. `identifier` is the URI as given, `uri` what is really opened."""
+    """What a track shows of its source. `identifier` is the URI as given, `uri` what is really opened."""
 
     identifier: str
     uri: str
@@ -85,18 +83,3 @@ class TrackInfo:
             isrc=facts.isrc or self.isrc,
             probe_name=facts.probe_name or self.probe_name,
         )
-
-    def as_json(self, position_ms: int = 0) -> JsonObject:
-        return {
-            "identifier": self.identifier,
-            "isSeekable": self.is_seekable,
-            "author": self.author,
-            "length": self.length_ms,
-            "isStream": self.is_stream,
-            "position": position_ms,
-            "title": self.title,
-            "uri": self.uri,
-            "artworkUrl": self.artwork_url,
-            "isrc": self.isrc,
-            "sourceName": self.source_name,
-        }

@@ -11,9 +11,9 @@ from typing import Final
 
 from aiohttp import web
 
+from tonearm.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
-from tonearm.server.node_api import NodeApi
 from tonearm.server.routes_players import InfoRoutes, PlayerRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, Route, RouteTable
@@ -59,7 +59,7 @@ class App:
         self.routes = routes
 
 
-def build_app(node: NodeApi, settings: EdgeSettings) -> App:
+def build_app(node: Node, settings: EdgeSettings) -> App:
     """Puts the edge together."""
     streams = OpenStreams()
     ping_interval_s = settings.ping_interval_s

@@ -1,114 +1,36 @@
-"""Reading a request's JSON body within limits.
-
-The shape of each request body, and the sentence for a body that does not fit.
-"""
+"""Reading a request's JSON body within limits, as one of the models of `protocol.requests`."""
 
 import asyncio
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.filters import FilterChange
 from tonearm.core.json_value import Json
-from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.wire_model import RequestModel
 from tonearm.server.errors import BodyTooLarge
-
-
-class Body(BaseModel):
-    """Strict: a string is no number, `true` is no number, null is not absence. Unknown fields are ignored."""
-
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
-
-
-class NewPlayer(Body):
-    id: str
-    uri: str
-    metadata: Any = Field(default_factory=dict)
-
-
-class NewTrack(Body):
-    uri: str
-    metadata: Any = Field(default_factory=dict)
-
-
-class LoopPatch(Body):
-    # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
-    mode: Annotated[LoopMode, Field(strict=False)]
-
-
-class MetadataPatch(Body):
-    value: Any
-    merge: bool = True
-
-
-class BandGain(Body):
-    band: int
-    gain_db: float
-
-
-class FiltersPatch(Body):
-    # The defaults are never read: what is absent stays as it is.
-    volume: float = 1.0
-    eq: list[BandGain] = Field(default_factory=list)
-
-    def as_change(self) -> FilterChange:
-        """What to change; ranges are the core's matter."""
-        return FilterChange(
-            volume=self.volume if "volume" in self.model_fields_set else None,
-            gains=tuple((gain.band, gain.gain_db) for gain in self.eq) if "eq" in self.model_fields_set else None,
-        )
-
-
-ShapeT = TypeVar("ShapeT", bound=Body)
-
-_EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "missing": "is missing",
-        "string_type": "must be a string",
-        "float_type": "must be a number",
-        "int_type": "must be a whole number",
-        "bool_type": "must be true or false",
-        "list_type": "must be an array",
-        "model_type": "must be an object",
-    }
-)
-
-
-def parse(kind: type[ShapeT], value: Json) -> ShapeT:
-    """`value` as `kind`. Raises `BadRequest` that names the first field that is wrong."""
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        raise BadRequest(_sentence(error)) from error
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    subject = f"The field `{field}`" if field else "The body"
-    if first["type"] == "enum":
-        return f"{subject} must be one of {first['ctx']['expected']}."
-    return f"{subject} {_EXPECTED.get(first['type']) or 'is wrong: ' + first['msg']}."
-
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_NESTING: Final = 64
 
-# Looking through 1 MiB of small values takes about 50 ms; in a thread the event loop gets its turns meanwhile.
+# Looking through 1 MiB of small values takes about 50 ms; in a thread the event loop goes on meanwhile.
 _THREAD_FROM_BYTES: Final = 64 * 1024
 
-BodyT = TypeVar("BodyT", bound=Body)
+ModelT = TypeVar("ModelT", bound=RequestModel)
 
 
-async def read_body(request: web.BaseRequest, kind: type[BodyT]) -> BodyT:
-    """The body as `kind`. Raises `BodyTooLarge` and `BadRequest`."""
-    return parse(kind, await read_json(request))
+async def read_body(request: web.BaseRequest, model: type[ModelT]) -> ModelT:
+    """The body as `model`. Raises `BodyTooLarge`, and `BadRequest` that names the first field that is wrong."""
+    value = await read_json(request)
+    try:
+        return model.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise BadRequest(_sentence(error)) from error
 
 
 async def read_json(request: web.BaseRequest) -> Json:
@@ -153,7 +75,7 @@ def _decode(raw: bytes) -> Json:
 
 
 def _require_plain(value: Json) -> None:
-    """Refuses what is valid JSON but cannot be kept or given out again: `1e999` is read as infinity."""
+    """Refuses what is valid JSON but cannot be kept or sent again: deep nesting, and `1e999`, read as infinity."""
     level: list[Json] = [value]
     for _ in range(MAX_NESTING + 1):
         inner: list[Json] = []
@@ -171,3 +93,26 @@ def _require_plain(value: Json) -> None:
             return
         level = inner
     raise BadRequest(f"The body is nested deeper than {MAX_NESTING} levels. Send it flatter.")
+
+
+_EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing": "is missing",
+        "string_type": "must be a string",
+        "float_type": "must be a number",
+        "int_type": "must be a whole number",
+        "bool_type": "must be true or false",
+        "list_type": "must be an array",
+        "model_type": "must be an object",
+    }
+)
+
+
+def _sentence(error: ValidationError) -> str:
+    """What is wrong with the first field that does not fit, and how it must be."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    subject = f"The field `{field}`" if field else "The body"
+    if first["type"] == "enum":
+        return f"{subject} must be one of {first['ctx']['expected']}."
+    return f"{subject} {_EXPECTED.get(first['type']) or 'is wrong: ' + first['msg']}."

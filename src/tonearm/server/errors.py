@@ -20,6 +20,7 @@ from tonearm.core.errors import (
     SourceBlocked,
     SourceRefused,
 )
+from tonearm.protocol.rendering import error_out
 from tonearm.server.replies import json_reply
 
 
@@ -96,7 +97,7 @@ def refusal_reply(error: RequestError, path: str) -> web.Response:
 
 
 def internal_error_reply(path: str) -> web.Response:
-    """The answer to a request that failed by the node's own fault. What failed stands in the log only."""
+    """The answer to a request that failed by the node's own fault. Details are in the log only."""
     message = "The node failed to do this. Try again; when it stays, look into the node's log."
     return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path)
 
@@ -110,14 +111,6 @@ def stopping_reply(path: str) -> web.Response:
 
 
 def error_reply(status: HTTPStatus, code: str, message: str, path: str) -> web.Response:
-    return json_reply(
-        {
-            "timestamp": time.time_ns() // 1_000_000,
-            "status": status.value,
-            "error": status.phrase,
-            "code": code,
-            "message": message,
-            "path": path,
-        },
-        status,
-    )
+    """An error's answer. `path` is the request's, without the query."""
+    body = error_out(time.time_ns() // 1_000_000, status.value, status.phrase, code, message, path)
+    return json_reply(body, status)

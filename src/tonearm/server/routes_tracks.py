@@ -1,8 +1,6 @@
-"""What can be asked about sources and tracks without a player.
+"""The endpoints that need no player: resolving, loading and decoding tracks.
 
-Work that is only worth doing while the client waits for its answer.
-
-Decoding encoded identifiers for answers, a little at a time so that the event loop gets its turns.
+Decoding is done a little at a time, so that the event loop goes on with the audio clock in between.
 """
 
 import asyncio
@@ -13,16 +11,61 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.json_value import Json
-from tonearm.core.track import track_out
-from tonearm.core.track_codec import decode_track
+from tonearm.interop.track_codec import decode_track
+from tonearm.node import Node
+from tonearm.protocol.rendering import load_result_out, resolved_out, track_out
+from tonearm.protocol.requests import MAX_ENCODED_TRACKS
 from tonearm.server.bodies import read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import connection_lost
-from tonearm.server.node_api import NodeApi
 from tonearm.server.replies import encode_json, encoded_list_reply, encoded_reply, json_reply, prefers_json
 from tonearm.server.routing import Call, Route
 
 T = TypeVar("T")
+
+# Decoding and rendering takes about 40 µs for an identifier and up to 110 µs for each 1000 characters more, so a
+# slice holds the event loop for about 2 ms. One that is longer than a slice (up to 70 ms) is decoded in a thread.
+_SLICE_ENTRIES: Final = 40
+_SLICE_CHARACTERS: Final = 16 * 1024
+
+
+class TrackRoutes:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("GET", "/v0/resolve", self._resolve),
+            Route("GET", "/v0/loadtracks", self._load),
+            Route("GET", "/v0/decodetrack", self._decode),
+            Route("POST", "/v0/decodetracks", self._decode_many),
+        )
+
+    async def _resolve(self, call: Call) -> web.Response:
+        url = await self._node.resolve(
+            call.target.required_parameter("url"), came_through_proxy=call.came_through_proxy
+        )
+        if prefers_json(call.request.headers.getall("Accept", [])):
+            return json_reply(resolved_out(url))
+        return web.Response(text=url)
+
+    async def _load(self, call: Call) -> web.Response:
+        identifier = call.target.required_parameter("identifier")
+        return json_reply(
+            load_result_out(
+                await while_connected(
+                    call.request, self._node.load_track(identifier, came_through_proxy=call.came_through_proxy)
+                )
+            )
+        )
+
+    async def _decode(self, call: Call) -> web.Response:
+        encoded = call.target.required_parameter("encodedTrack", keeps_plus=True)
+        return encoded_reply(await decoded_track(encoded))
+
+    async def _decode_many(self, call: Call) -> web.Response:
+        entries = identifiers_of(await read_json(call.request))
+        return encoded_list_reply(await decoded_tracks(entries))
 
 
 async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
@@ -41,19 +84,21 @@ async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]
     return task.result()
 
 
-MAX_ENTRIES: Final = 1000
+def identifiers_of(body: Json) -> list[str]:
+    """The entries of a decodetracks body. Raises `BadRequest` and `BodyTooLarge`.
 
-# Decoding and encoding again takes about 40 µs for an identifier and up to 110 µs for each 1000 characters more, so a
-# slice holds the event loop for about 2 ms. One that is longer than a slice (up to 70 ms) is decoded in a thread.
-_SLICE_ENTRIES: Final = 40
-_SLICE_CHARACTERS: Final = 16 * 1024
-
-
-async def decoded_track(encoded: str) -> bytes:
-    """TrackOut as JSON. Raises `InvalidIdentifier`."""
-    if len(encoded) > _SLICE_CHARACTERS:
-        return await asyncio.to_thread(_decode, encoded)
-    return _decode(encoded)
+    Not by a model: its sentences count entries from 0 and name the first wrong one among thousands of good ones.
+    """
+    if not isinstance(body, list):
+        raise BadRequest("The body must be an array of encoded tracks, each a string.")
+    if len(body) > MAX_ENCODED_TRACKS:
+        raise BodyTooLarge(f"The body has {len(body)} entries. Send at most {MAX_ENCODED_TRACKS} at once.")
+    entries: list[str] = []
+    for index, entry in enumerate(body):
+        if not isinstance(entry, str):
+            raise BadRequest(f"Entry {index} (counted from 0) must be a string.")
+        entries.append(entry)
+    return entries
 
 
 async def decoded_tracks(entries: Sequence[str]) -> list[bytes]:
@@ -73,56 +118,12 @@ async def decoded_tracks(entries: Sequence[str]) -> list[bytes]:
     return tracks
 
 
-def identifiers_of(body: Json) -> list[str]:
-    """The entries of a decodetracks body. Raises `BadRequest` and `BodyTooLarge`."""
-    if not isinstance(body, list):
-        raise BadRequest("The body must be an array of encoded tracks, each a string.")
-    if len(body) > MAX_ENTRIES:
-        raise BodyTooLarge(f"The body has {len(body)} entries. Send at most {MAX_ENTRIES} at once.")
-    entries: list[str] = []
-    for index, entry in enumerate(body):
-        if not isinstance(entry, str):
-            raise BadRequest(f"Entry {index} (counted from 0) must be a string.")
-        entries.append(entry)
-    return entries
+async def decoded_track(encoded: str) -> bytes:
+    """TrackOut as JSON. Raises `InvalidIdentifier`."""
+    if len(encoded) > _SLICE_CHARACTERS:
+        return await asyncio.to_thread(_decode, encoded)
+    return _decode(encoded)
 
 
 def _decode(encoded: str) -> bytes:
-    return encode_json(track_out(encoded, decode_track(encoded), {}))
-
-
-class TrackRoutes:
-    def __init__(self, node: NodeApi) -> None:
-        self._node = node
-
-    def routes(self) -> Sequence[Route]:
-        return (
-            Route("GET", "/v0/resolve", self._resolve),
-            Route("GET", "/v0/loadtracks", self._load),
-            Route("GET", "/v0/decodetrack", self._decode),
-            Route("POST", "/v0/decodetracks", self._decode_many),
-        )
-
-    async def _resolve(self, call: Call) -> web.Response:
-        url = await self._node.resolve(
-            call.target.required_parameter("url"), came_through_proxy=call.came_through_proxy
-        )
-        if prefers_json(call.request.headers.getall("Accept", [])):
-            return json_reply({"url": url})
-        return web.Response(text=url)
-
-    async def _load(self, call: Call) -> web.Response:
-        identifier = call.target.required_parameter("identifier")
-        loading = self._node.load_track(identifier, came_through_proxy=call.came_through_proxy)
-        track = await while_connected(call.request, loading)
-        if track is None:
-            return json_reply({"loadType": "empty", "data": {}})
-        return json_reply({"loadType": "track", "data": track})
-
-    async def _decode(self, call: Call) -> web.Response:
-        encoded = call.target.required_parameter("encodedTrack", keeps_plus=True)
-        return encoded_reply(await decoded_track(encoded))
-
-    async def _decode_many(self, call: Call) -> web.Response:
-        entries = identifiers_of(await read_json(call.request))
-        return encoded_list_reply(await decoded_tracks(entries))
+    return encode_json(track_out(decode_track(encoded), {}, encoded=encoded))

@@ -1,11 +1,8 @@
-"""What happens to every request, in this order: password, origin, path and method, player, then its own handler.
+"""From a request to its handler: the target's parts, the table of routes, and the checks in their order.
 
-The request target, read from what was sent.
-
-Libraries normalise paths: they resolve dots, decode some escapes and keep others. A player's id may hold any of
-`. _ ~ : @ + -`, so the path is split before it is decoded, and nothing else is done to it.
-
-From method and path to the function that answers.
+The target is read from what was sent, because libraries normalise paths: they resolve dots, decode some escapes and
+keep others. A player's id may hold any of `. _ ~ : @ + -`, so the path is split before it is decoded, and nothing else
+is done to it.
 """
 
 import asyncio
@@ -21,6 +18,7 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
 from tonearm.core.text_for_logs import text_for_logs
+from tonearm.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
 from tonearm.server.errors import (
     MethodNotAllowed,
@@ -31,7 +29,6 @@ from tonearm.server.errors import (
     stopping_reply,
 )
 from tonearm.server.http_server import EdgeRequest, let_in
-from tonearm.server.node_api import NodeApi
 from tonearm.server.refusal_log import RefusalLog
 
 
@@ -44,9 +41,9 @@ class Target:
     query: str
 
     def parameter(self, name: str, *, keeps_plus: bool = False) -> str | None:
-        """The decoded value, or None when it is not there. Raises `BadRequest` when it is there twice or not UTF-8.
+        """The decoded value, or None without one. Raises `BadRequest` when it is there twice or not UTF-8.
 
-        A `+` is a space, as in forms. With `keeps_plus` it stays: in base64 nobody means a space.
+        A `+` is a space, as in forms. With `keeps_plus` it stays one, as base64 needs.
         """
         query = self.query.replace("+", "%2B") if keeps_plus else self.query
         try:
@@ -76,7 +73,7 @@ def parse_target(raw: str) -> Target:
     return Target(path, tuple(unquote(segment) for segment in path.split("/")[1:]), query)
 
 
-PLAYER_ARGUMENT = "{player_id}"
+PLAYER_ARGUMENT: Final = "{player_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +158,13 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Edge:
-    """Translates between HTTP and the node. After `stop` what it is asked is answered with 503."""
+    """Answers every request: password, origin, path and method, player, in this order; then its own handler.
+
+    After `stop` requests are answered with 503.
+    """
 
     def __init__(
-        self, node: NodeApi, password_check: PasswordCheck, origin_rules: OriginRules, routes: RouteTable
+        self, node: Node, password_check: PasswordCheck, origin_rules: OriginRules, routes: RouteTable
     ) -> None:
         self._node = node
         self._password_check = password_check
@@ -192,7 +192,7 @@ class Edge:
             if not self._is_stopping or task is None or task.cancelling():
                 raise
             return stopping_reply(target.path)  # what it waited for was cancelled, not the request
-        except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, told without details
+        except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, answered without details
             if self._is_stopping:
                 _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
                 return stopping_reply(target.path)

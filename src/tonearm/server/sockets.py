@@ -1,7 +1,4 @@
-"""A player's events over a WebSocket.
-
-Audio frames over a WebSocket.
-"""
+"""A player's two WebSockets: audio frames on /ws, events on /events."""
 
 import re
 from collections import deque
@@ -12,10 +9,32 @@ from aiohttp import web
 
 from tonearm.audio.sinks import Framing
 from tonearm.core.errors import BadRequest
-from tonearm.server.node_api import NodeApi
+from tonearm.node import Node
 from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
+
+_SEQUENCE_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+
+
+class AudioSocketRoutes:
+    def __init__(self, node: Node, streams: OpenStreams, *, ping_interval_s: float) -> None:
+        self._node = node
+        self._streams = streams
+        self._ping_interval_s = ping_interval_s
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("GET", "/v0/players/{player_id}/ws", self._listen),)
+
+    async def _listen(self, call: Call) -> web.StreamResponse:
+        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
+        detach = self._node.player(call.player_id).attach(SocketFrameSink(connection))
+        try:
+            with self._streams.kept(connection):
+                return await connection.run()
+        finally:
+            detach()
 
 
 class SocketFrameSink:
@@ -42,27 +61,43 @@ class SocketFrameSink:
         self._connection.abort()
 
 
-class AudioSocketRoutes:
-    def __init__(self, node: NodeApi, streams: OpenStreams, *, ping_interval_s: float) -> None:
+class EventSocketRoutes:
+    def __init__(self, node: Node, streams: OpenStreams, *, ping_interval_s: float) -> None:
         self._node = node
         self._streams = streams
         self._ping_interval_s = ping_interval_s
 
     def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/ws", self._listen),)
+        return (Route("GET", "/v0/players/{player_id}/events", self._follow),)
 
-    async def _listen(self, call: Call) -> web.StreamResponse:
+    async def _follow(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
-        # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
-        detach = self._node.attach_listener(call.player_id, SocketFrameSink(connection))
+        since = _since(call.target)
+        wants_snapshot = _wants_snapshot(call.target)
+        # Subscribed before the handshake is answered, so that a refusal is still an ordinary answer.
+        player = self._node.player(call.player_id)
+        cancel = player.subscribe(SocketEventSink(connection), since=since, wants_snapshot=wants_snapshot)
         try:
             with self._streams.kept(connection):
                 return await connection.run()
         finally:
-            detach()
+            cancel()
 
 
-_SEQUENCE_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+def _since(target: Target) -> int | None:
+    value = target.parameter("since")
+    if value is None:
+        return None
+    if _SEQUENCE_NUMBER.fullmatch(value) is None:
+        raise BadRequest("`since` must be the `seq` of an event: a whole number, 0 or more.")
+    return int(value)
+
+
+def _wants_snapshot(target: Target) -> bool:
+    value = target.parameter("snapshot")
+    if value not in (None, "true", "false"):
+        raise BadRequest("`snapshot` must be true or false.")
+    return value == "true"
 
 
 class SocketEventSink:
@@ -93,41 +128,3 @@ class SocketEventSink:
         sent_bytes = self._output.written_bytes - self._output.pending_bytes()
         while self._ends and self._ends[0] <= sent_bytes:
             self._ends.popleft()
-
-
-class EventSocketRoutes:
-    def __init__(self, node: NodeApi, streams: OpenStreams, *, ping_interval_s: float) -> None:
-        self._node = node
-        self._streams = streams
-        self._ping_interval_s = ping_interval_s
-
-    def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/events", self._follow),)
-
-    async def _follow(self, call: Call) -> web.StreamResponse:
-        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
-        since = _since(call.target)
-        snapshot = _snapshot(call.target)
-        # Subscribed before the handshake is answered, so that a refusal is still an ordinary answer.
-        cancel = self._node.subscribe(call.player_id, SocketEventSink(connection), since=since, snapshot=snapshot)
-        try:
-            with self._streams.kept(connection):
-                return await connection.run()
-        finally:
-            cancel()
-
-
-def _since(target: Target) -> int | None:
-    value = target.parameter("since")
-    if value is None:
-        return None
-    if _SEQUENCE_NUMBER.fullmatch(value) is None:
-        raise BadRequest("`since` must be the `seq` of an event: a whole number, 0 or more.")
-    return int(value)
-
-
-def _snapshot(target: Target) -> bool:
-    value = target.parameter("snapshot")
-    if value not in (None, "true", "false"):
-        raise BadRequest("`snapshot` must be true or false.")
-    return value == "true"

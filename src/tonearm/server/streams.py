@@ -1,8 +1,6 @@
-"""Endless audio over plain HTTP: a WAV file whose data never ends.
+"""Answers that stay open: writing them past aiohttp, ending all of them at the stop, and the endless WAV file.
 
-Bytes that go past aiohttp's writers straight to a connection's transport.
-
-The connections that stay open: sockets and HTTP audio.
+WebSockets and HTTP audio share all but their framing: whole messages go straight to the connection's transport.
 """
 
 import asyncio
@@ -16,8 +14,8 @@ from aiohttp import HttpVersion11, web
 
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
+from tonearm.node import Node
 from tonearm.server.http_server import connection_lost
-from tonearm.server.node_api import NodeApi
 from tonearm.server.routing import Call, Route
 
 # What is in the kernel's buffer can neither be dropped nor measured, so it is kept short: about a third of a second.
@@ -29,8 +27,8 @@ CLOSE_GRACE_S: Final = 1.0
 class RawOutput:
     """Writes whole messages in order. No method but the constructor raises, whatever became of the connection.
 
-    Until `open` is called messages are held: whoever feeds the output may begin before the answer's head is out,
-    so that what it refuses can still be told by a status.
+    Until `open` is called messages are held: a sink is attached before the answer's head is sent, so that a refusal
+    can still be an ordinary answer with its status.
     """
 
     def __init__(self, request: web.BaseRequest) -> None:
@@ -108,7 +106,7 @@ class RawOutput:
             self._transport.write(message)
 
 
-_GOING_AWAY: Final = 1001
+_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
 
 
 class OpenStream(Protocol):
@@ -118,7 +116,7 @@ class OpenStream(Protocol):
 
 
 class OpenStreams:
-    """Knows them all, to end them when the node stops."""
+    """All answers that stay open, to end them when the node stops."""
 
     def __init__(self) -> None:
         self._streams: set[OpenStream] = set()
@@ -170,6 +168,36 @@ WAV_HEADER: Final = struct.pack(
 )
 
 
+class WavStreamRoutes:
+    def __init__(self, node: Node, streams: OpenStreams) -> None:
+        self._node = node
+        self._streams = streams
+
+    def routes(self) -> Sequence[Route]:
+        return (Route("GET", "/v0/players/{player_id}/stream.wav", self._listen),)
+
+    async def _listen(self, call: Call) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "audio/wav", "Cache-Control": "no-store"})
+        response.force_close()
+        if call.request.method == "HEAD":
+            await response.prepare(call.request)
+            return response
+        sink = HttpFrameSink(call.request)
+        lost = connection_lost(call.request)
+        # Attached before the head is sent, so that a refusal is still an ordinary answer.
+        detach = self._node.player(call.player_id).attach(sink)
+        try:
+            with self._streams.kept(sink):
+                await response.prepare(call.request)
+                await response.write(WAV_HEADER)
+                sink.output.open()
+                await asyncio.wait((sink.closed, lost), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            detach()
+            sink.output.end()
+        return response
+
+
 class HttpFrameSink:
     """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes."""
 
@@ -190,40 +218,10 @@ class HttpFrameSink:
         return self.output.pending_bytes()
 
     def close(self, code: int, reason: str) -> None:
-        """Ends the body in good order; HTTP has no word for the code and the reason."""
+        """Ends the body properly; HTTP has no place for the code and the reason."""
         self.output.end()
         if not self.closed.done():
             self.closed.set_result(None)
 
     def abort(self) -> None:
         self.output.abort()
-
-
-class WavStreamRoutes:
-    def __init__(self, node: NodeApi, streams: OpenStreams) -> None:
-        self._node = node
-        self._streams = streams
-
-    def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/stream.wav", self._listen),)
-
-    async def _listen(self, call: Call) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "audio/wav", "Cache-Control": "no-store"})
-        response.force_close()
-        if call.request.method == "HEAD":
-            await response.prepare(call.request)
-            return response
-        sink = HttpFrameSink(call.request)
-        lost = connection_lost(call.request)
-        # Attached before the head is sent, so that a refusal is still an ordinary answer.
-        detach = self._node.attach_listener(call.player_id, sink)
-        try:
-            with self._streams.kept(sink):
-                await response.prepare(call.request)
-                await response.write(WAV_HEADER)
-                sink.output.open()
-                await asyncio.wait((sink.closed, lost), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            detach()
-            sink.output.end()
-        return response

@@ -1,6 +1,6 @@
-"""One client's WebSocket. What the client sends is read and ignored, but for the protocol's own messages.
+"""One client's WebSocket, with the frames that a server sends: one for each message, unmasked (RFC 6455, section 5.2).
 
-WebSocket frames as a server sends them: one frame a message, unmasked (RFC 6455, section 5.2).
+What the client sends is read and ignored, except for pings, pongs and the close.
 """
 
 import asyncio
@@ -10,6 +10,99 @@ from aiohttp import WSMsgType, web
 
 from tonearm.server.errors import UpgradeRequired
 from tonearm.server.streams import CLOSE_GRACE_S, RawOutput
+
+# No client has anything to send; a larger message is answered with a close, code 1009.
+_MAX_MESSAGE_BYTES: Final = 64 * 1024
+
+# A client that sends pings and reads nothing gets no pongs beyond this, so that it cannot fill the memory.
+_MAX_PENDING_FOR_PONG_BYTES: Final = 256 * 1024
+
+_LOWEST_CLOSE_CODE: Final = 1000
+
+
+class WebSocketConnection:
+    """aiohttp makes the handshake and parses what comes in; everything that goes out is written here.
+
+    Its writer would send pongs and a second close frame after ours, and its `close` waits for the peer, which the
+    audio clock cannot do.
+    """
+
+    def __init__(self, request: web.BaseRequest, *, ping_interval_s: float) -> None:
+        """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
+        self._request = request
+        self._response = web.WebSocketResponse(
+            compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
+        )
+        _require_handshake(request, self._response)
+        self.output = RawOutput(request)
+        self._ping_interval_s = ping_interval_s
+        self._received_since_ping = True
+        self._next_ping: asyncio.TimerHandle | None = None
+
+    async def run(self) -> web.WebSocketResponse:
+        """Answers the handshake, then serves the socket until it is closed. Returns the finished response."""
+        await self._response.prepare(self._request)
+        try:
+            self.output.open()
+            self._schedule_ping()
+            await self._receive_until_closed()
+        finally:
+            self._cancel_ping()
+            # Before aiohttp gets the response back: it sends no close frame of its own to a closing transport.
+            self.output.hang_up()
+        return self._response
+
+    def close(self, code: int, reason: str) -> None:
+        """Sends the close frame at once, and nothing after it. The socket is cut when the peer does not answer."""
+        self.output.write(close_frame(code, reason))
+        self.output.end()
+        self._cancel_ping()
+
+    def abort(self) -> None:
+        self.output.abort()
+        self._cancel_ping()
+
+    async def _receive_until_closed(self) -> None:
+        while True:
+            message = await self._response.receive()
+            self._received_since_ping = True
+            if message.type is WSMsgType.PING:
+                if self.output.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
+                    self.output.write(pong_frame(bytes(message.data)))
+            elif message.type is WSMsgType.CLOSE:
+                # The peer's code goes back to it; a close without code is answered without code.
+                code = int(message.data or 0)
+                self.output.write(close_frame(code if code >= _LOWEST_CLOSE_CODE else None))
+                return
+            elif message.type in (WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+                return
+
+    def _schedule_ping(self) -> None:
+        if not self.output.has_ended:
+            self._next_ping = asyncio.get_running_loop().call_later(self._ping_interval_s, self._ping)
+
+    def _ping(self) -> None:
+        if not self._received_since_ping:
+            self.abort()
+            return
+        self._received_since_ping = False
+        self.output.write(ping_frame())
+        self._schedule_ping()
+
+    def _cancel_ping(self) -> None:
+        if self._next_ping is not None:
+            self._next_ping.cancel()
+            self._next_ping = None
+
+
+def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse) -> None:
+    try:
+        is_handshake = request.method == "GET" and response.can_prepare(request).ok
+    except ValueError:  # a key that is not ASCII
+        is_handshake = False
+    if not is_handshake:
+        raise UpgradeRequired
+
 
 _FINAL_TEXT: Final = 0x81
 _FINAL_CLOSE: Final = 0x88
@@ -45,96 +138,3 @@ def close_frame(code: int | None, reason: str = "") -> bytes:
         return bytes((_FINAL_CLOSE, 0))
     cut = reason.encode("utf-8", "replace")[: _MAX_CONTROL_PAYLOAD - _CODE_BYTES].decode("utf-8", "ignore").encode()
     return bytes((_FINAL_CLOSE, _CODE_BYTES + len(cut))) + code.to_bytes(_CODE_BYTES) + cut
-
-
-# Clients have nothing to say; a larger message is answered with a close, code 1009.
-_MAX_MESSAGE_BYTES: Final = 64 * 1024
-
-# A client that sends pings and reads nothing gets no pongs beyond this, so that it cannot fill the memory.
-_MAX_PENDING_FOR_PONG_BYTES: Final = 256 * 1024
-
-_LOWEST_CLOSE_CODE: Final = 1000
-
-
-class WebSocketConnection:
-    """aiohttp makes the handshake and parses what comes in; everything that goes out is written here.
-
-    Its writer would send pongs and a second close frame after ours, and its `close` cannot be called in the
-    clock's way because it waits for the peer.
-    """
-
-    def __init__(self, request: web.BaseRequest, *, ping_interval_s: float) -> None:
-        """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
-        self._request = request
-        self._response = web.WebSocketResponse(
-            compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
-        )
-        _require_handshake(request, self._response)
-        self.output = RawOutput(request)
-        self._ping_interval_s = ping_interval_s
-        self._heard_since_ping = True
-        self._next_ping: asyncio.TimerHandle | None = None
-
-    async def run(self) -> web.WebSocketResponse:
-        """Answers the handshake, then serves the socket until it is closed. Returns the finished response."""
-        await self._response.prepare(self._request)
-        try:
-            self.output.open()
-            self._schedule_ping()
-            await self._receive_until_closed()
-        finally:
-            self._cancel_ping()
-            # Before aiohttp gets the response back: it sends no close frame of its own to a closing transport.
-            self.output.hang_up()
-        return self._response
-
-    def close(self, code: int, reason: str) -> None:
-        """Sends the close frame at once, and nothing after it. The socket is cut when the peer does not answer."""
-        self.output.write(close_frame(code, reason))
-        self.output.end()
-        self._cancel_ping()
-
-    def abort(self) -> None:
-        self.output.abort()
-        self._cancel_ping()
-
-    async def _receive_until_closed(self) -> None:
-        while True:
-            message = await self._response.receive()
-            self._heard_since_ping = True
-            if message.type is WSMsgType.PING:
-                if self.output.pending_bytes() <= _MAX_PENDING_FOR_PONG_BYTES:
-                    self.output.write(pong_frame(bytes(message.data)))
-            elif message.type is WSMsgType.CLOSE:
-                # The peer's code goes back to it; a close without code is answered without code.
-                code = int(message.data or 0)
-                self.output.write(close_frame(code if code >= _LOWEST_CLOSE_CODE else None))
-                return
-            elif message.type in (WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
-                return
-
-    def _schedule_ping(self) -> None:
-        if not self.output.has_ended:
-            self._next_ping = asyncio.get_running_loop().call_later(self._ping_interval_s, self._ping)
-
-    def _ping(self) -> None:
-        if not self._heard_since_ping:
-            self.abort()
-            return
-        self._heard_since_ping = False
-        self.output.write(ping_frame())
-        self._schedule_ping()
-
-    def _cancel_ping(self) -> None:
-        if self._next_ping is not None:
-            self._next_ping.cancel()
-            self._next_ping = None
-
-
-def _require_handshake(request: web.BaseRequest, response: web.WebSocketResponse) -> None:
-    try:
-        is_handshake = request.method == "GET" and response.can_prepare(request).ok
-    except ValueError:  # a key that is not ASCII
-        is_handshake = False
-    if not is_handshake:
-        raise UpgradeRequired

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from lavalink.utils import decode_track as decode_as_client
 
 from tonearm.core.errors import InvalidIdentifier
-from tonearm.core.track_codec import MAX_ENCODED_CHARACTERS, decode_track, encode_track
 from tonearm.core.track_info import TrackInfo
+from tonearm.interop.track_codec import MAX_ENCODED_CHARACTERS, decode_track, encode_track
 
 VERSION_2 = (
     "QAAAjQIAJVJpY2sgQXN0bGV5IC0gTmV2ZXIgR29ubmEgR2l2ZSBZb3UgVXAADlJpY2tBc3RsZXlWRVZPAAAAAAADPCAAC2RRdzR3OVdnWGNRAAEA"

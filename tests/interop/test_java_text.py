@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tonearm.core.track_codec import MAX_JAVA_TEXT_BYTES, cut_java_text, decode_java_text, encode_java_text
+from tonearm.interop.track_codec import MAX_JAVA_TEXT_BYTES, cut_java_text, decode_java_text, encode_java_text
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 

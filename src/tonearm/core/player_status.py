@@ -1,0 +1,51 @@
+"""A player's whole state at one moment, as a value."""
+
+from dataclasses import dataclass
+
+from tonearm.core.events import PlayerState
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.track import Track
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerQuality:
+    """How well a player has been doing since it was created.
+
+    `frames_lost` counts those that a listener was too slow for, for each listener. `underruns`: how often there was
+    nothing to send in mid-track. `late_plans`: changes that the decoder had rendered only after the frame they were
+    meant for. `decoder_process_id` is None while no process decodes for the player.
+    """
+
+    frames_sent: int
+    frames_lost: int
+    underruns: int
+    late_plans: int
+    decoder_process_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerStatus:
+    """`track` is the selected one, also of an idle or failed player. `last_seq` numbers the last event, 0 without."""
+
+    player_id: str
+    track: Track
+    state: PlayerState
+    paused: bool
+    position_ms: int
+    filters: Filters
+    loop_mode: LoopMode
+    queue_length: int
+    metadata: Json
+    listeners: int
+    last_seq: int
+    quality: PlayerQuality
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state for one event client. `is_lost`: it asked for events that are not kept any more."""
+
+    status: PlayerStatus
+    is_lost: bool = False

@@ -1,0 +1,228 @@
+"""Values of `core` as the JSON of replies and events.
+
+The functions make plain objects and no models: each PlayerUpdate of five hundred players and each line of a list of
+thousands comes through here, and a validated model costs several times as much. That these objects are what the models
+describe is what the tests check, of every reply and event.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Final, assert_never
+from weakref import WeakKeyDictionary
+
+from tonearm.core.events import (
+    Event,
+    FiltersChange,
+    LoopModeChange,
+    MetadataChange,
+    PlayerDelete,
+    PlayerPause,
+    PlayerResume,
+    PlayerUpdate,
+    QueueUpdate,
+    StreamTitle,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+    TrackStuck,
+)
+from tonearm.core.failure import PlayFailure
+from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.core.track import Track
+from tonearm.core.track_info import TrackInfo
+from tonearm.interop.track_codec import encode_track
+
+# Events
+
+_EVENT_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_ASCII_EVENT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+def event_text(player_id: str, seq: int, time_ms: int, event: Event | Snapshot) -> str:
+    """The message that clients get. `time_ms` is the time of day since 1970."""
+    body: JsonObject = {"op": type(event).__name__, "id": player_id, "seq": seq, "time": time_ms}
+    if isinstance(event, Snapshot):
+        body["op"] = "PlayerState"
+        body |= player_out(event.status)
+        if event.is_lost:
+            body["lost"] = True
+    else:
+        _add_fields(body, event)
+    text = _EVENT_ENCODER.encode(body)
+    # JSON can hold lone surrogates, and so can a client's metadata; UTF-8 cannot, but their escapes can be sent.
+    return text if _is_unicode(text) else _ASCII_EVENT_ENCODER.encode(body)
+
+
+def _add_fields(body: JsonObject, event: Event) -> None:
+    match event:
+        case PlayerUpdate():  # first, as it is by far the most frequent one
+            body["state"] = event.state.value
+            body["paused"] = event.paused
+            body["position"] = event.position_ms
+        case TrackStart():
+            body["track"] = track_out(event.track.info, event.user_data)
+            body["uri"] = event.track.info.uri
+        case TrackEnd():
+            body["track"] = track_out(event.track.info, event.user_data)
+            body["reason"] = event.reason.value
+        case TrackException():
+            body["track"] = track_out(event.track.info, event.user_data)
+            body["error"] = failure_out(event.failure)
+        case TrackStuck():
+            body["track"] = track_out(event.track.info, event.user_data)
+            body["thresholdMs"] = event.threshold_ms
+            body["cause"] = event.cause
+        case StreamTitle():
+            body["title"] = event.title
+        case QueueUpdate():
+            body["length"] = event.length
+        case LoopModeChange():
+            body["mode"] = event.mode.value
+        case FiltersChange():
+            body["filters"] = filters_out(event.filters)
+        case MetadataChange():
+            body["metadata"] = event.metadata
+        case PlayerPause() | PlayerResume() | PlayerDelete():
+            pass
+        case _:
+            assert_never(event)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# Players
+
+
+def player_out(status: PlayerStatus) -> JsonObject:
+    """`replies.Player`: the whole state."""
+    quality = status.quality
+    return {
+        "id": status.player_id,
+        "track": track_out(status.track.info, status.track.user_data(status.metadata), status.position_ms),
+        "state": status.state.value,
+        "paused": status.paused,
+        "position": status.position_ms,
+        **filters_out(status.filters),
+        "loop": status.loop_mode.value,
+        "queueLength": status.queue_length,
+        "metadata": status.metadata,
+        "listeners": status.listeners,
+        "seq": status.last_seq,
+        "quality": {
+            "framesSent": quality.frames_sent,
+            "framesLostByListeners": quality.frames_lost,
+            "timesRunDry": quality.underruns,
+            "latePlans": quality.late_plans,
+            "decoderProcess": quality.decoder_process_id,
+        },
+    }
+
+
+def player_created_out(player_id: str) -> JsonObject:
+    """`replies.PlayerCreated`."""
+    return {"id": player_id}
+
+
+def filters_out(filters: Filters) -> JsonObject:
+    """`replies.Filters`: volume, and every band with its centre."""
+    bands: list[Json] = [
+        {"band": band, "frequency_hz": frequency_hz, "gain_db": gain_db}
+        for band, (frequency_hz, gain_db) in enumerate(zip(BAND_FREQUENCIES_HZ, filters.gains_db, strict=True))
+    ]
+    return {"volume": filters.volume, "eq": bands}
+
+
+# Tracks
+
+# Encoding takes as long as half a player's state. An identifier is kept as long as the value that it was made of.
+_encoded: Final[WeakKeyDictionary[TrackInfo, str]] = WeakKeyDictionary()
+
+
+def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: str | None = None) -> JsonObject:
+    """`replies.TrackOut`. `encoded` is the identifier that a client gave; None makes the node's own."""
+    if encoded is None:
+        encoded = _encoded.get(info)
+        if encoded is None:
+            encoded = _encoded[info] = encode_track(info)
+    return {
+        "encoded": encoded,
+        "info": {
+            "identifier": info.identifier,
+            "isSeekable": info.is_seekable,
+            "author": info.author,
+            "length": info.length_ms,
+            "isStream": info.is_stream,
+            "position": position_ms,
+            "title": info.title,
+            "uri": info.uri,
+            "artworkUrl": info.artwork_url,
+            "isrc": info.isrc,
+            "sourceName": info.source_name,
+        },
+        "pluginInfo": {},
+        "userData": user_data,
+    }
+
+
+def queued_track_out(track: Track) -> JsonObject:
+    """`replies.QueuedTrack`."""
+    return {"id": track.id, "uri": track.info.identifier, "metadata": track.metadata}
+
+
+def track_queued_out(track_ids: Sequence[str]) -> JsonObject:
+    """`replies.TrackQueued`, of one id at least."""
+    body: JsonObject = {"trackId": track_ids[0]}
+    if len(track_ids) > 1:
+        body["trackIds"] = list(track_ids)
+    return body
+
+
+def load_result_out(info: TrackInfo | None) -> JsonObject:
+    """`replies.LoadResult`; None for what cannot be played."""
+    if info is None:
+        return {"loadType": "empty", "data": {}}
+    return {"loadType": "track", "data": track_out(info, {})}
+
+
+def failure_out(failure: PlayFailure) -> JsonObject:
+    """`replies.PlayFailure`: `httpStatus` only when there is one."""
+    body: JsonObject = {
+        "code": failure.code.value,
+        "stage": failure.stage.value,
+        "message": failure.message,
+        "hint": failure.hint,
+    }
+    if failure.http_status is not None:
+        body["httpStatus"] = failure.http_status
+    return body
+
+
+# The node
+
+
+def node_info_out(version: str, build_time_ms: int) -> JsonObject:
+    """`replies.NodeInfo`. `build_time_ms` since 1970."""
+    return {"version": version, "buildTime": build_time_ms}
+
+
+def version_out(version: str) -> JsonObject:
+    """`replies.NodeVersion`."""
+    return {"version": version}
+
+
+def resolved_out(url: str) -> JsonObject:
+    """`replies.Resolved`."""
+    return {"url": url}
+
+
+def error_out(time_ms: int, status: int, phrase: str, code: str, message: str, path: str) -> JsonObject:
+    """`replies.Error`. `phrase` is the status in words, `time_ms` the time of day since 1970."""
+    return {"timestamp": time_ms, "status": status, "error": phrase, "code": code, "message": message, "path": path}

@@ -1,0 +1,199 @@
+"""The bodies that a node answers with."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from tonearm.core.events import PlayerState
+from tonearm.core.failure import FailureCode, Stage
+from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
+from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
+
+# Tracks
+
+
+class TrackInfo(WireModel):
+    """The facts about a track's source; before it was opened `length` is 0 and both booleans are false."""
+
+    identifier: str = Field(description="The URI as given.")
+    is_seekable: bool
+    author: str = Field(description="Empty when it is not known.")
+    length: Milliseconds = Field(description="In ms; 0 when unknown or endless.")
+    is_stream: bool
+    position: Milliseconds
+    title: str
+    uri: str = Field(description="What is really opened.")
+    artwork_url: str | None
+    isrc: str | None
+    source_name: str = Field(description="`http`, `file` or `direct`; another node's own name in a decoded track.")
+
+
+class NoPluginInfo(WireModel):
+    """Always an empty object: this node has no plugins."""
+
+
+class TrackOut(WireModel):
+    """A track as all endpoints show it."""
+
+    encoded: str = Field(description="An identifier that holds the track's info, in base64.")
+    info: TrackInfo
+    plugin_info: NoPluginInfo
+    user_data: AnyJson = Field(description="The track's metadata; the player's, when the track's is {}.")
+
+
+class QueuedTrack(WireModel):
+    """An entry of GET /v0/players/{id}/queue."""
+
+    id: TrackId
+    uri: str = Field(description="The URI as given.")
+    metadata: AnyJson
+
+
+class TrackQueued(WireModel):
+    """201 of POST /v0/players/{id}/queue. `track_ids` only for a playlist of several tracks."""
+
+    track_id: TrackId
+    track_ids: list[TrackId] = Field(default_factory=list, min_length=2)
+
+
+class LoadedTrack(WireModel):
+    """GET /v0/loadtracks for a source that opens."""
+
+    load_type: Literal["track"]
+    data: TrackOut
+
+
+class NoData(WireModel):
+    """An empty object."""
+
+
+class NothingLoaded(WireModel):
+    """GET /v0/loadtracks for anything else."""
+
+    load_type: Literal["empty"]
+    data: NoData
+
+
+LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminator="load_type")]
+
+
+class PlayFailure(WireModel):
+    """Why a track cannot be played."""
+
+    code: FailureCode
+    stage: Stage
+    message: str = Field(min_length=1, description="What happened, for people.")
+    hint: str = Field(min_length=1, description="What to do about it, for people.")
+    http_status: int = Field(0, ge=100, le=999, description="Only when a server's answer was the reason.")
+
+
+# Players
+
+
+class PlayerCreated(WireModel):
+    """201 of POST /v0/players."""
+
+    id: PlayerId
+
+
+class Band(WireModel):
+    """One band of the equalizer."""
+
+    band: int = Field(ge=0, lt=BAND_COUNT)
+    frequency_hz: int = Field(alias="frequency_hz", gt=0, description="The band's centre.")
+    gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB)
+
+
+class Filters(WireModel):
+    """GET /v0/players/{id}/filters."""
+
+    volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
+    eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
+
+
+class PlayerQuality(WireModel):
+    """How well a player has been doing since it was created."""
+
+    frames_sent: Count = Field(description="Frames of 20 ms, whether anybody listened or not.")
+    frames_lost_by_listeners: Count
+    times_run_dry: Count = Field(description="How often there was nothing to send in mid-track.")
+    late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
+    decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
+
+
+class PlayerStateFields(WireModel):
+    """A player's whole state, but for its id."""
+
+    track: TrackOut = Field(description="The selected track, also of an idle or failed player.")
+    state: PlayerState
+    paused: bool
+    position: Milliseconds
+    volume: float = Field(ge=0, le=VOLUME_MAX)
+    eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
+    loop: LoopMode
+    queue_length: Count
+    metadata: AnyJson
+    listeners: Count
+    seq: Count = Field(description="The number of the player's last event.")
+    quality: PlayerQuality
+
+
+class Player(PlayerStateFields):
+    """GET /v0/players/{id}, and an entry of GET /v0/players."""
+
+    id: PlayerId
+
+
+# The node
+
+
+class NodeInfo(WireModel):
+    """GET /info."""
+
+    version: str
+    build_time: TimeOfDay
+
+
+class NodeVersion(WireModel):
+    """GET /version, for a client that prefers JSON to plain text."""
+
+    version: str
+
+
+class Resolved(WireModel):
+    """GET /v0/resolve, for a client that prefers JSON to plain text."""
+
+    url: str
+
+
+ErrorCode: TypeAlias = Literal[
+    "bad_request",
+    "unauthorized",
+    "foreign_origin",
+    "source_blocked",
+    "source_refused",
+    "not_found",
+    "player_not_found",
+    "track_not_found",
+    "method_not_allowed",
+    "player_exists",
+    "body_too_large",
+    "limit_reached",
+    "resolver_disabled",
+    "resolve_failed",
+    "invalid_identifier",
+    "upgrade_required",
+    "internal",
+]
+
+
+class Error(WireModel):
+    """The body of every 4xx and 5xx."""
+
+    timestamp: TimeOfDay
+    status: int = Field(ge=400, le=599)
+    error: str = Field(description="The status in words.")
+    code: ErrorCode
+    message: str = Field(min_length=1, description="What was wrong and what to do, for people.")
+    path: str = Field(description="As it was sent, without the query.")
