@@ -1,0 +1,184 @@
+"""Every kind of reply and event: its exact JSON, and that it is what the models describe."""
+
+import gc
+import json
+
+import pytest
+from pydantic import TypeAdapter
+
+from tests.support.tracks import FILE_MISSING, make_status, make_track
+from tests.support.wire_check import check_event, check_player, check_reply
+from tonearm.core import events
+from tonearm.core.events import Event, PlayerState
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
+from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.core.player_status import Snapshot
+from tonearm.core.track_info import SourceFacts, TrackInfo
+from tonearm.interop.track_codec import decode_track
+from tonearm.protocol import rendering, replies
+from tonearm.protocol.events import EVENT, AnyEvent
+
+TRACK = make_track("a")
+FILTERS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
+TRACK_OUT = {
+    "encoded": rendering.track_out(TRACK.info, {})["encoded"],
+    "info": {
+        "identifier": "http://radio.example/a.mp3",
+        "isSeekable": False,
+        "author": "",
+        "length": 0,
+        "isStream": False,
+        "position": 0,
+        "title": "a",
+        "uri": "http://radio.example/a.mp3",
+        "artworkUrl": None,
+        "isrc": None,
+        "sourceName": "http",
+    },
+    "pluginInfo": {},
+    "userData": {"u": 1},
+}
+FAILURE_OUT = {
+    "code": "file_missing",
+    "stage": "connect",
+    "message": "There is no such file.",
+    "hint": "Check the path.",
+}
+FILTERS_OUT = {
+    "volume": 2.0,
+    "eq": [
+        {"band": band, "frequency_hz": BAND_FREQUENCIES_HZ[band], "gain_db": FILTERS.gains_db[band]}
+        for band in range(15)
+    ],
+}
+EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
+    (events.TrackStart(TRACK, {"u": 1}), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3"}),
+    (events.TrackEnd(TRACK, {"u": 1}, EndReason.LOAD_FAILED), {"track": TRACK_OUT, "reason": "loadFailed"}),
+    (events.TrackException(TRACK, {"u": 1}, FILE_MISSING), {"track": TRACK_OUT, "error": FAILURE_OUT}),
+    (
+        events.TrackStuck(TRACK, {"u": 1}, 10_000, "the source sends nothing"),
+        {"track": TRACK_OUT, "thresholdMs": 10_000, "cause": "the source sends nothing"},
+    ),
+    (events.StreamTitle("One"), {"title": "One"}),
+    (
+        events.PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20),
+        {"state": "playing", "paused": False, "position": 20},
+    ),
+    (events.PlayerPause(), {}),
+    (events.PlayerResume(), {}),
+    (events.QueueUpdate(3), {"length": 3}),
+    (events.LoopModeChange(LoopMode.QUEUE), {"mode": "queue"}),
+    (events.FiltersChange(FILTERS), {"filters": FILTERS_OUT}),
+    (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
+    (events.PlayerDelete(), {}),
+]
+
+
+@pytest.mark.parametrize(("event", "fields"), EVERY_EVENT, ids=[type(event).__name__ for event, _ in EVERY_EVENT])
+def test_an_event_has_its_head_then_its_own_fields_in_order(event: Event, fields: dict[str, object]) -> None:
+    text = rendering.event_text("p", 7, 1_700_000_000_000, event)
+    head = {"op": type(event).__name__, "id": "p", "seq": 7, "time": 1_700_000_000_000}
+    assert text == json.dumps(head | fields, separators=(",", ":"))
+    check_event(text)
+
+
+def test_there_is_a_model_for_every_event_and_no_other() -> None:
+    described = {
+        model["properties"]["op"]["const"] for model in schema_models(EVENT) if "op" in model.get("properties", {})
+    }
+    assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | {"PlayerState"}
+    assert {type(event) for event, _ in EVERY_EVENT} == set(Event.__args__)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bool) -> None:
+    status = make_status("p", metadata={"a": 1}, last_seq=4)
+    text = rendering.event_text("p", 4, 9, Snapshot(status, is_lost))
+    check_event(text)
+    state = rendering.player_out(status)
+    assert json.loads(text) == {"op": "PlayerState", "time": 9, **state, **({"lost": True} if is_lost else {})}
+    assert list(json.loads(text))[:5] == ["op", "id", "seq", "time", "track"]
+    check_player(state)
+
+
+def test_metadata_of_any_text_arrives() -> None:
+    text = rendering.event_text("p", 1, 0, events.MetadataChange({"\ud800": "ä😀"}))
+    assert json.loads(text.encode("utf-8"))["metadata"] == {"\ud800": "ä😀"}
+
+
+def test_an_identifier_holds_what_the_track_shows_now() -> None:
+    before = rendering.track_out(TRACK.info, {})["encoded"]
+    opened = TRACK.with_facts(SourceFacts(5000, is_seekable=True, author="Band", probe_name="mp3"))
+    retitled = opened.with_title("Song")
+    for track in (opened, retitled):
+        encoded = rendering.track_out(track.info, {}, position_ms=20)["encoded"]
+        assert isinstance(encoded, str)
+        assert encoded != before
+        assert decode_track(encoded) == track.info
+
+
+def test_an_identifier_that_a_client_gave_is_answered_as_it_is() -> None:
+    assert rendering.track_out(TRACK.info, {}, encoded="given")["encoded"] == "given"
+    assert rendering.track_out(TRACK.info, {})["encoded"] != "given"
+
+
+def test_an_identifier_is_kept_no_longer_than_its_track() -> None:
+    gc.collect()
+    kept = len(rendering._encoded)
+    info = TrackInfo("/only-here.mp3", "/only-here.mp3", "only here")
+    rendering.track_out(info, {})
+    assert len(rendering._encoded) == kept + 1
+    del info
+    gc.collect()
+    assert len(rendering._encoded) == kept
+
+
+def test_a_failure_has_a_status_only_when_a_server_gave_one() -> None:
+    model = TypeAdapter(replies.PlayFailure)
+    failure = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "It said no.", "Ask.", 404)
+    body = rendering.failure_out(failure)
+    assert body["httpStatus"] == 404
+    assert model.validate_python(body).http_status == 404
+    assert rendering.failure_out(FILE_MISSING) == FAILURE_OUT
+
+
+def test_small_replies_are_what_the_models_describe() -> None:
+    for method, target, status, body in (
+        ("POST", "/v0/players", 201, rendering.player_created_out("p")),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1"])),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1", "2"])),
+        ("GET", "/v0/players/p/filters", 200, rendering.filters_out(FILTERS)),
+        ("GET", "/v0/loadtracks", 200, rendering.load_result_out(None)),
+        ("GET", "/v0/loadtracks", 200, rendering.load_result_out(TRACK.info)),
+        ("GET", "/info", 200, rendering.node_info_out("1.2.3", 5)),
+        ("GET", "/version", 200, rendering.version_out("1.2.3")),
+        ("GET", "/v0/resolve", 200, rendering.resolved_out("http://x/")),
+        ("GET", "/nothing", 404, rendering.error_out(5, 404, "Not Found", "not_found", "Nothing.", "/nothing")),
+    ):
+        check_reply(method, target, status, "application/json", json.dumps(body).encode())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"unknown": 1},
+        {"seq": 0},
+        {"seq": "7"},
+        {"time": 1.0},
+        {"position": True},
+        {"position": -1},
+        {"state": "asleep"},
+        {"paused": 0},
+        {"op": "PlayerUpdated"},
+    ],
+)
+def test_the_check_of_the_wire_finds_what_is_wrong(wrong: dict[str, object]) -> None:
+    body = {"op": "PlayerUpdate", "id": "p", "seq": 7, "time": 1, "state": "idle", "paused": False, "position": 0}
+    check_event(json.dumps(body))
+    with pytest.raises((AssertionError, ValueError)):
+        check_event(json.dumps(body | wrong))
+
+
+def schema_models(adapter: TypeAdapter[AnyEvent]) -> list[dict[str, dict[str, dict[str, str]]]]:
+    return list(adapter.json_schema()["$defs"].values())

@@ -1,0 +1,42 @@
+"""What clients send: how it is read, and what a description says of it."""
+
+import pytest
+from pydantic import ValidationError
+
+from tonearm.core.filters import BAND_COUNT, FilterChange
+from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.requests import FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
+
+
+def test_absent_fields_take_their_defaults_and_unknown_ones_are_ignored() -> None:
+    assert NewTrack.model_validate({"uri": "a.mp3", "more": 1}) == NewTrack(uri="a.mp3", metadata={})
+    assert NewPlayer.model_validate({"id": "p", "uri": "a", "metadata": None}).metadata is None
+    assert MetadataPatch.model_validate({"value": 1}).merge is True
+    assert LoopPatch.model_validate({"mode": "queue"}).mode is LoopMode.QUEUE
+
+
+def test_only_the_filters_that_are_there_change() -> None:
+    assert FiltersPatch.model_validate({}).as_change() == FilterChange()
+    assert FiltersPatch.model_validate({"volume": 2}).as_change() == FilterChange(volume=2.0)
+    assert FiltersPatch.model_validate({"eq": []}).as_change() == FilterChange(gains=())
+    change = FiltersPatch.model_validate({"eq": [{"band": 99, "gain_db": -1, "q": 1}]}).as_change()
+    assert change == FilterChange(gains=((99, -1.0),))  # its range is the core's matter
+
+
+@pytest.mark.parametrize("body", [{"volume": True}, {"volume": "1"}, {"eq": [{"band": 1.5, "gain_db": 1}]}])
+def test_no_value_is_taken_for_another_kind(body: object) -> None:
+    with pytest.raises(ValidationError):
+        FiltersPatch.model_validate(body)
+
+
+def test_a_request_cannot_be_changed_once_it_was_read() -> None:
+    with pytest.raises(ValidationError):
+        NewTrack(uri="a").uri = "b"
+
+
+def test_a_description_says_the_ranges() -> None:
+    schema = FiltersPatch.model_json_schema()
+    band = schema["$defs"]["BandGain"]["properties"]
+    assert (band["band"]["minimum"], band["band"]["maximum"]) == (0, BAND_COUNT - 1)
+    assert (band["gain_db"]["minimum"], band["gain_db"]["maximum"]) == (-24, 24)
+    assert (schema["properties"]["volume"]["minimum"], schema["properties"]["volume"]["maximum"]) == (0, 5)
