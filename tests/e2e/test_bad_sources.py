@@ -257,7 +257,7 @@ async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(tmp_path
                 assert "missing.wav" not in await waiting_uris(node, mode)
 
 
-async def test_a_source_that_breaks_off_has_listeners_until_there(tmp_path: Path) -> None:
+async def test_an_interrupted_source_is_heard_until_there(tmp_path: Path) -> None:
     body, sent_frames = wav(music(2.0)), 70
     pcm = body[44 : 44 + sent_frames * 3840]
     async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:

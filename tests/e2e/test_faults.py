@@ -204,7 +204,7 @@ async def test_odd_servers_are_heard_to_the_end(tmp_path: Path) -> None:
             assert heard.pcm in (pcm_of(SOUND), pcm_of(LONG)), name
 
 
-async def test_what_breaks_off_has_listeners_so_far_and_the_next_track_plays(tmp_path: Path) -> None:
+async def test_what_is_interrupted_is_heard_so_far_and_the_next_track_plays(tmp_path: Path) -> None:
     faults = {
         "cut": (media(LONG_SONG, ranges=False, cut_after=150_000), "connection_lost"),
         "cut, chunked": (media(LONG_SONG, ranges=False, chunked=True, cut_after=150_000), "connection_lost"),

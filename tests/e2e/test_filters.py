@@ -74,7 +74,7 @@ async def test_volume_is_linear_and_five_clips_cleanly(tmp_path: Path) -> None:
             assert not any(await settled(ear))
 
 
-async def test_a_change_has_listeners_quickly_and_without_a_click(tmp_path: Path) -> None:
+async def test_a_change_is_heard_quickly_and_without_a_click(tmp_path: Path) -> None:
     (tmp_path / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
     async with running_node(tmp_path, PATIENT) as node:
         await create(node, "p", "tone.wav")

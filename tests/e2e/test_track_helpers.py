@@ -258,7 +258,7 @@ async def test_the_node_ends_in_the_middle_of_a_load(tmp_path: Path) -> None:
         await server.all_gone()
 
 
-async def test_a_crash_while_loading_has_listeners_by_nobody(tmp_path: Path) -> None:
+async def test_a_crash_while_loading_is_heard_by_nobody(tmp_path: Path) -> None:
     song = tmp_path / "song.flac"
     song.write_bytes(flac(music(30.0)))
     async with MediaServer() as server, running_node(tmp_path) as node:

@@ -9,7 +9,7 @@ from tests.support.audio_files import Signal, tone
 from tests.support.hls import Cut, LivePlaylist, fmp4, media_playlist, packed_aac, serve_cut, serve_text, ts
 from tests.support.media_files import Samples, loudest_hz, samples_of
 from tests.support.media_server import MediaServer
-from tests.support.node_in_process import as_any, listening
+from tests.support.node_in_process import listening
 from tonearm.node import Node
 
 
@@ -74,5 +74,6 @@ async def test_an_encrypted_stream_says_so(node: Node, server: MediaServer) -> N
 
 async def test_loadtracks_tells_the_length(node: Node, server: MediaServer) -> None:
     uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, ts(tone(440, 1.5), 3))))
-    track = as_any(await node.load_track(uri))
-    assert (track["info"]["length"], track["info"]["isStream"], track["info"]["uri"]) == (1500, False, uri)
+    info = await node.load_track(uri)
+    assert info is not None
+    assert (info.length_ms, info.is_stream, info.uri) == (1500, False, uri)

@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import pytest_asyncio
@@ -210,9 +210,9 @@ async def test_a_body_without_length_that_is_no_radio_ends(server: MediaServer) 
 
 async def test_a_station_can_be_looked_up(server: MediaServer) -> None:
     async with running_node() as node:
-        found: Any = await node.load_track(server.serve("/live", radio(SOUND, name="Radio Zürich")))
-        info = found["info"]
-        assert (info["author"], info["title"], info["isStream"], info["length"]) == (
+        info = await node.load_track(server.serve("/live", radio(SOUND, name="Radio Zürich")))
+        assert info is not None
+        assert (info.author, info.title, info.is_stream, info.length_ms) == (
             "Radio Zürich",
             "Radio Zürich",
             True,

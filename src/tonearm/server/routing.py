@@ -43,7 +43,7 @@ class Target:
     def parameter(self, name: str, *, keeps_plus: bool = False) -> str | None:
         """The decoded value, or None without one. Raises `BadRequest` when it is there twice or not UTF-8.
 
-        A `+` is a space, as in forms. With `keeps_plus` it stays one, as base64 needs.
+        A `+` is a space, as in forms. With `keeps_plus` it stays a `+`, which base64 is full of.
         """
         query = self.query.replace("+", "%2B") if keeps_plus else self.query
         try:
