@@ -470,6 +470,13 @@ def test_a_delayed_track_that_opened_is_not_opened_again_by_play() -> None:
     assert log.do(log.playback.play()) == []
 
 
+def test_a_delayed_track_that_started_is_not_opened_again_by_play() -> None:
+    log = playing_player("a", TRACK)
+    log.do(log.playback.interrupted(log.close(1), CONNECTION_LOST))
+    assert log.do(log.playback.first_frame(2)) == ["TrackStart a", "PlayerUpdate playing"]
+    assert log.do(log.playback.play()) == []
+
+
 def test_a_track_with_a_delayed_retry_is_not_opened_ahead() -> None:
     log = playing_player("ab", QUEUE)
     player = log.playback

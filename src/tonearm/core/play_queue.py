@@ -149,7 +149,7 @@ class Load:
     @property
     def may_be_delayed(self) -> bool:
         """True when the shell may still be waiting out the delay."""
-        return self.delay_s > 0 and not self.is_opened and self.failure is None
+        return self.delay_s > 0 and not self.is_opened and not self.has_started and self.failure is None
 
 
 @dataclass(slots=True)
