@@ -4,6 +4,7 @@ import asyncio
 
 from tests.support.media_server import MediaServer, stall
 from tests.support.node_in_process import Listening, listening, padded
+from tests.support.pcm import without_cuts
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node
@@ -50,7 +51,7 @@ async def test_a_skip_goes_to_the_first_sample_of_the_next_track(node: Node, she
         heard_of.append(len(player.listener) - sum(heard_of))
     await player.wait_state("idle")
     expected = [pcm[: frames * FRAME_BYTES] for (_, pcm), frames in zip(songs, heard_of, strict=False)]
-    assert player.listener.pcm == b"".join(expected) + padded(songs[4][1])
+    assert without_cuts(player.listener.pcm, [*expected, padded(songs[4][1])]) == b""
     assert [reason for _, reason in player.ends] == ["skipped"] * 4 + ["finished"]
 
 

@@ -65,10 +65,10 @@ class Chaos:
         node.player(player.id).skip()
         await node.enqueue(player.id, uri, {})
         await player.wait_state("idle")
-        # In the first frame the sound still glides from the filters of before.
-        heard = player.listener.messages[heard_before:]
-        assert b"".join(heard[1:]) == padded(pcm)[FRAME_BYTES:]
-        assert len(heard[0]) == FRAME_BYTES
+        # First the sound still glides from the one before, and from its filters.
+        sound = b"".join(player.listener.messages[heard_before:])
+        assert sound.endswith(padded(pcm)[FRAME_BYTES:])
+        assert len(sound) <= len(padded(pcm)) + FRAME_BYTES
 
     def kept_its_promises(self) -> None:
         events = self._player.events

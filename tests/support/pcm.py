@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 
 
 def tone(frequency_hz: float, *, frames: int, peak: float, phase: float = 0.0) -> bytes:
@@ -39,3 +39,19 @@ def level_of(pcm: bytes, frequency_hz: float) -> float:
     left = channels(pcm)[:, 0]
     turns = 2.0 * np.pi * frequency_hz / SAMPLE_RATE_HZ * np.arange(len(left))
     return float(2.0 * np.abs(np.mean(left * np.exp(-1j * turns))))
+
+
+def without_cuts(pcm: bytes, parts: list[bytes]) -> bytes:
+    """What is left of `pcm` behind `parts`, sounds of whole frames that were cut to one after the other.
+
+    In the first frame of each the one before still fades out; that may be a frame of its own, when the next sound came
+    later. Raises AssertionError when anything else differs.
+    """
+    for number, part in enumerate(parts):
+        rest = part if number == 0 else part[FRAME_BYTES:]
+        skipped = 0 if number == 0 else FRAME_BYTES
+        if not pcm[skipped:].startswith(rest) and number:
+            skipped += FRAME_BYTES
+        assert pcm[skipped:].startswith(rest), f"sound {number} is not there"
+        pcm = pcm[skipped + len(rest) :]
+    return pcm
