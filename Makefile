@@ -5,6 +5,8 @@
 
 PYTHON ?=
 ARGS ?=
+# How many tests run at once. Most of their time is waiting, so these are more than there are cores; 0: one by one.
+WORKERS ?= 6
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
@@ -21,8 +23,10 @@ install: $(VENV)/.runtime
 
 dev: $(VENV)/.dev
 
+# Tests start some hundred processes: what Python compiled is kept for the next one, whatever the environment says.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
