@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE_S, run_tonearm, start_tonearm
+from tests.support.command import run_tonearm, start_tonearm
+from tests.support.eventually import PATIENCE_S
 
 Serve = Callable[..., "RunningNode"]
 

@@ -143,22 +143,21 @@ async def test_the_order_of_checks(tmp_path: Path) -> None:
         assert len((await ask("GET", "/v0/players", None, let_in)).json()) == 1
 
 
-async def test_what_bodies_may_be(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        deep = b'{"id": "deep", "uri": "x", "metadata": ' + b"[" * 70 + b"]" * 70 + b"}"
-        for body in (
-            *(b"", b"{", b"[]", b'"x"', b"null", b'{"id": 1, "uri": "x"}', b'{"id": "a", "uri": null}', deep),
-            *(b'{"id": "a", "uri": "x", "metadata": NaN}', b'{"id": "a", "uri": "x", "metadata": -Infinity}'),
-            *(b'{"uri": "x"}', b'{"id": "a"}', b'{"id": "a", "uri": "x"} more', b"\xff\xfe"),
-        ):
-            assert refusal(await request(node.port, "POST", "/v0/players", body=body)) == (400, "bad_request"), body
-        # Any content type is read as JSON, and unknown fields are ignored.
-        for number, content_type in enumerate(("text/plain", "application/x-www-form-urlencoded", "nonsense")):
-            body = b'{"id": "%d", "uri": "x", "other": {}}' % number
-            headers = (("Content-Type", content_type),)
-            assert (await request(node.port, "POST", "/v0/players", headers=headers, body=body)).status == 201
-        many = b"[" + b",".join([b'"L2E="'] * 1001) + b"]"
-        assert refusal(await request(node.port, "POST", "/v0/decodetracks", body=many)) == (413, "body_too_large")
+async def test_what_bodies_may_be(node: RunningNode) -> None:
+    deep = b'{"id": "deep", "uri": "x", "metadata": ' + b"[" * 70 + b"]" * 70 + b"}"
+    for body in (
+        *(b"", b"{", b"[]", b'"x"', b"null", b'{"id": 1, "uri": "x"}', b'{"id": "a", "uri": null}', deep),
+        *(b'{"id": "a", "uri": "x", "metadata": NaN}', b'{"id": "a", "uri": "x", "metadata": -Infinity}'),
+        *(b'{"uri": "x"}', b'{"id": "a"}', b'{"id": "a", "uri": "x"} more', b"\xff\xfe"),
+    ):
+        assert refusal(await request(node.port, "POST", "/v0/players", body=body)) == (400, "bad_request"), body
+    # Any content type is read as JSON, and unknown fields are ignored.
+    for number, content_type in enumerate(("text/plain", "application/x-www-form-urlencoded", "nonsense")):
+        body = b'{"id": "%d", "uri": "x", "other": {}}' % number
+        headers = (("Content-Type", content_type),)
+        assert (await request(node.port, "POST", "/v0/players", headers=headers, body=body)).status == 201
+    many = b"[" + b",".join([b'"L2E="'] * 1001) + b"]"
+    assert refusal(await request(node.port, "POST", "/v0/decodetracks", body=many)) == (413, "body_too_large")
 
 
 async def test_info_is_of_the_build_and_not_of_the_moment(tmp_path: Path) -> None:
@@ -178,22 +177,21 @@ async def test_info_is_of_the_build_and_not_of_the_moment(tmp_path: Path) -> Non
     assert seen[0]["buildTime"] > 1_600_000_000_000  # milliseconds
 
 
-async def test_the_whole_life_of_a_player(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(2.0)))
-    async with running_node(tmp_path, PATIENT) as node:
-        assert (await node.request("GET", "/v0/players")).json() == []
-        await create(node, "p", "song.wav", metadata={"guild": 1})
-        (listed,) = (await node.request("GET", "/v0/players")).json()
-        now = await state(node, "p")
-        assert {**listed, "track": 0, "position": 0} == {**now, "track": 0, "position": 0}
-        assert set(now) >= {"id", "track", "state", "paused", "position", "volume", "eq", "loop", "queueLength"}
-        assert set(now) >= {"metadata", "listeners", "seq", "quality"}
-        assert refusal(await node.request("POST", "/v0/players", {"id": "p", "uri": "song.wav"})) == (
-            409,
-            "player_exists",
-        )
-        deleted = await node.request("DELETE", "/v0/players/p")
-        assert (deleted.status, deleted.body) == (204, b"")
-        for method, rest in (("DELETE", ""), ("GET", ""), ("POST", "/play"), ("GET", "/queue"), ("GET", "/ws")):
-            assert refusal(await node.request(method, f"/v0/players/p{rest}")) == (404, "player_not_found")
-        await create(node, "p", "song.wav")  # the id is free again
+async def test_the_whole_life_of_a_player(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(2.0)))
+    assert (await node.request("GET", "/v0/players")).json() == []
+    await create(node, "p", "song.wav", metadata={"guild": 1})
+    (listed,) = (await node.request("GET", "/v0/players")).json()
+    now = await state(node, "p")
+    assert {**listed, "track": 0, "position": 0} == {**now, "track": 0, "position": 0}
+    assert set(now) >= {"id", "track", "state", "paused", "position", "volume", "eq", "loop", "queueLength"}
+    assert set(now) >= {"metadata", "listeners", "seq", "quality"}
+    assert refusal(await node.request("POST", "/v0/players", {"id": "p", "uri": "song.wav"})) == (
+        409,
+        "player_exists",
+    )
+    deleted = await node.request("DELETE", "/v0/players/p")
+    assert (deleted.status, deleted.body) == (204, b"")
+    for method, rest in (("DELETE", ""), ("GET", ""), ("POST", "/play"), ("GET", "/queue"), ("GET", "/ws")):
+        assert refusal(await node.request(method, f"/v0/players/p{rest}")) == (404, "player_not_found")
+    await create(node, "p", "song.wav")  # the id is free again

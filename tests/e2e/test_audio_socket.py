@@ -11,85 +11,82 @@ from tests.support.e2e_players import PATIENT, create, delete, order, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import BINARY, CLOSE, PING, PONG, TEXT, websocket
 from tests.support.media_server import MediaServer, in_turn, media
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
 LONG = music(30.0)
 
 
-async def test_listeners_hear_the_same_bytes_whatever_they_say(tmp_path: Path) -> None:
-    (tmp_path / "noise.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        async with (
-            aiohttp.ClientSession() as session,
-            listening(node, "p") as first,
-            listening(node, "p") as second,
-            # Offers compression, which a sound gains nothing by.
-            session.ws_connect(f"{node.url}/v0/players/p/ws", compress=15) as third,
-        ):
-            assert third.compress == 0
-            await third.send_str("hello")
-            await third.send_bytes(b"\0" * 4000)
-            await third.ping()
-            heard = []
-            async for message in third:
-                assert message.type is aiohttp.WSMsgType.BINARY
-                heard.append(message.data)
-                if len(heard) == 20:
-                    break
-            await first.frames_heard(50)
-            await delete(node, "p")
-            assert (await first.closed(), await second.closed()) == (1000, 1000)
-        whole = pcm_of(NOISE)
-        assert first.pcm == whole
-        assert second.frames
-        assert whole.endswith(second.pcm)
-        assert b"".join(heard) in whole
+async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode) -> None:
+    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "noise.wav")
+    async with (
+        aiohttp.ClientSession() as session,
+        listening(node, "p") as first,
+        listening(node, "p") as second,
+        # Offers compression, which a sound gains nothing by.
+        session.ws_connect(f"{node.url}/v0/players/p/ws", compress=15) as third,
+    ):
+        assert third.compress == 0
+        await third.send_str("hello")
+        await third.send_bytes(b"\0" * 4000)
+        await third.ping()
+        heard = []
+        async for message in third:
+            assert message.type is aiohttp.WSMsgType.BINARY
+            heard.append(message.data)
+            if len(heard) == 20:
+                break
+        await first.frames_heard(50)
+        await delete(node, "p")
+        assert (await first.closed(), await second.closed()) == (1000, 1000)
+    whole = pcm_of(NOISE)
+    assert first.pcm == whole
+    assert second.frames
+    assert whole.endswith(second.pcm)
+    assert b"".join(heard) in whole
 
 
-async def test_frames_on_the_wire(tmp_path: Path) -> None:
-    (tmp_path / "noise.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        for target in ("/v0/players/p/ws", "/v0/players/p/events?snapshot=true"):
-            async with websocket(node.port, target) as connection:
-                connection.send_frame(TEXT, b"ignored")
-                connection.send_frame(PING, b"are you there?")
+async def test_frames_on_the_wire(node: RunningNode) -> None:
+    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "noise.wav")
+    for target in ("/v0/players/p/ws", "/v0/players/p/events?snapshot=true"):
+        async with websocket(node.port, target) as connection:
+            connection.send_frame(TEXT, b"ignored")
+            connection.send_frame(PING, b"are you there?")
+            frame = await connection.read_frame()
+            while frame.opcode != PONG:
+                # Final, no extension bits, unmasked, length in 16 bits; the first message is no fragment.
+                assert frame.opcode == (BINARY if target.endswith("/ws") else TEXT)
+                assert frame.head[0] == 0x80 | frame.opcode
                 frame = await connection.read_frame()
-                while frame.opcode != PONG:
-                    # Final, no extension bits, unmasked, length in 16 bits; the first message is no fragment.
-                    assert frame.opcode == (BINARY if target.endswith("/ws") else TEXT)
-                    assert frame.head[0] == 0x80 | frame.opcode
-                    frame = await connection.read_frame()
-                assert frame.payload == b"are you there?"
-                connection.send_frame(CLOSE, (1000).to_bytes(2))
-                while (frame := await connection.read_frame()).opcode != CLOSE:
-                    pass
-                assert frame.close_code() == 1000
+            assert frame.payload == b"are you there?"
+            connection.send_frame(CLOSE, (1000).to_bytes(2))
+            while (frame := await connection.read_frame()).opcode != CLOSE:
+                pass
+            assert frame.close_code() == 1000
 
 
-async def test_while_paused_nothing_comes_and_nothing_is_lost(tmp_path: Path) -> None:
-    (tmp_path / "noise.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        async with listening(node, "p") as ear:
-            for heard in (5, 15, 30):
-                await ear.frames_heard(heard)
-                await order(node, "p", "pause")
-                paused = await state(node, "p")
-                assert (paused["state"], paused["paused"]) == ("playing", True)
-                frames = paused["quality"]["framesSent"]
-                assert paused["position"] == frames * 20
-                await ear.frames_heard(frames)
-                await asyncio.sleep(0.1)  # five frames' time
-                assert len(ear.frames) == frames
-                assert (await state(node, "p"))["position"] == frames * 20
-                await order(node, "p", "play")
-            await ear.frames_heard(50)
-            await delete(node, "p")
-            await ear.closed()
-        assert ear.pcm == pcm_of(NOISE)
+async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode) -> None:
+    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "noise.wav")
+    async with listening(node, "p") as ear:
+        for heard in (5, 15, 30):
+            await ear.frames_heard(heard)
+            await order(node, "p", "pause")
+            paused = await state(node, "p")
+            assert (paused["state"], paused["paused"]) == ("playing", True)
+            frames = paused["quality"]["framesSent"]
+            assert paused["position"] == frames * 20
+            await ear.frames_heard(frames)
+            await asyncio.sleep(0.1)  # five frames' time
+            assert len(ear.frames) == frames
+            assert (await state(node, "p"))["position"] == frames * 20
+            await order(node, "p", "play")
+        await ear.frames_heard(50)
+        await delete(node, "p")
+        await ear.closed()
+    assert ear.pcm == pcm_of(NOISE)
 
 
 async def test_a_source_that_stalls_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -110,33 +107,32 @@ async def test_a_source_that_stalls_goes_on_where_it_was(tmp_path: Path) -> None
         ]
 
 
-async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "long.flac").write_bytes(flac(LONG))
+async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node: RunningNode) -> None:
+    (node.folder / "long.flac").write_bytes(flac(LONG))
     frames = 620  # 12.4 s: longer than a listener may take nothing
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "long.flac")
-        async with (
-            following(node, "p") as tape,
-            websocket(node.port, "/v0/players/p/ws", receive_buffer_bytes=4096) as stuck,
-            listening(node, "p") as ear,
-        ):
-            await ear.frames_heard(frames)
-            figures = await state(node, "p")
-            kept = await stuck.read_to_end()
-        # Every sample, in its place.
-        whole, heard = pcm_of(LONG), ear.pcm
-        begins = whole.index(ear.frames[0])  # the first one if nobody was quicker
-        assert begins < 48_000 * 4
-        assert whole[begins : begins + len(heard)] == heard
-        # No faster than the music: the node may catch up a little, and this client may read a little late.
-        took_s = ear.arrivals_s[frames - 1] - ear.arrivals_s[0]
-        assert took_s > (frames - 1) * 0.02 - 1.0
-        # No slower either, but for what the machine lost by itself.
-        assert took_s < (frames - 1) * 0.02 + 6.0
-        assert figures["quality"]["framesLostByListeners"] > 300
-        assert figures["listeners"] == 1
-        # What was sent to the stuck one is whole frames, then its close, as far as it was sent at all.
-        assert kept.startswith(b"\x82\x7e\x0f\x00")
-        updates = [event for event in tape.events if event["op"] == "PlayerUpdate"]
-        assert [update["state"] for update in updates[:3]] == ["playing"] * 3
-        assert [update["position"] for update in updates[1:3]] == [5000, 10_000]
+    await create(node, "p", "long.flac")
+    async with (
+        following(node, "p") as tape,
+        websocket(node.port, "/v0/players/p/ws", receive_buffer_bytes=4096) as stuck,
+        listening(node, "p") as ear,
+    ):
+        await ear.frames_heard(frames)
+        figures = await state(node, "p")
+        kept = await stuck.read_to_end()
+    # Every sample, in its place.
+    whole, heard = pcm_of(LONG), ear.pcm
+    begins = whole.index(ear.frames[0])  # the first one if nobody was quicker
+    assert begins < 48_000 * 4
+    assert whole[begins : begins + len(heard)] == heard
+    # No faster than the music: the node may catch up a little, and this client may read a little late.
+    took_s = ear.arrivals_s[frames - 1] - ear.arrivals_s[0]
+    assert took_s > (frames - 1) * 0.02 - 1.0
+    # No slower either, but for what the machine lost by itself.
+    assert took_s < (frames - 1) * 0.02 + 6.0
+    assert figures["quality"]["framesLostByListeners"] > 300
+    assert figures["listeners"] == 1
+    # What was sent to the stuck one is whole frames, then its close, as far as it was sent at all.
+    assert kept.startswith(b"\x82\x7e\x0f\x00")
+    updates = [event for event in tape.events if event["op"] == "PlayerUpdate"]
+    assert [update["state"] for update in updates[:3]] == ["playing"] * 3
+    assert [update["position"] for update in updates[1:3]] == [5000, 10_000]

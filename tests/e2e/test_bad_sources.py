@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.support.audio_files import flac, m4a, music, pcm_of, video_without_so
 from tests.support.certificate import unsigned_certificate
 from tests.support.e2e_players import (
     IMPATIENT,
-    PATIENT,
     Heard,
     at_rest,
     create,
@@ -33,29 +31,22 @@ from tests.support.running_node import RunningNode, running_node
 NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
 
 
-def unused_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
-
-
 def error_of(heard: Heard) -> dict[str, Any]:
     (event,) = (event for event in heard.events if event["op"] == "TrackException")
     error: dict[str, Any] = event["error"]
     return error
 
 
-async def test_each_kind_of_bad_source_is_told_once_and_in_full(tmp_path: Path) -> None:
-    (tmp_path / "folder.mp3").mkdir()
-    (tmp_path / "empty.mp3").write_bytes(b"")
-    (tmp_path / "noise.mp3").write_bytes(random.Random(4).randbytes(50_000))
-    (tmp_path / "silent film.mp4").write_bytes(video_without_sound())
-    (tmp_path / "cut off.m4a").write_bytes(m4a(music(0.5, 44_100))[:600])
-    (tmp_path / "header only.wav").write_bytes(wav(NOISE)[:44])
+async def test_each_kind_of_bad_source_is_told_once_and_in_full(node: RunningNode, refusing_port: int) -> None:
+    (node.folder / "folder.mp3").mkdir()
+    (node.folder / "empty.mp3").write_bytes(b"")
+    (node.folder / "noise.mp3").write_bytes(random.Random(4).randbytes(50_000))
+    (node.folder / "silent film.mp4").write_bytes(video_without_sound())
+    (node.folder / "cut off.m4a").write_bytes(m4a(music(0.5, 44_100))[:600])
+    (node.folder / "header only.wav").write_bytes(wav(NOISE)[:44])
     async with (
         MediaServer() as server,
-        MediaServer(tls=unsigned_certificate(tmp_path)) as tls_server,
-        running_node(tmp_path, PATIENT) as node,
+        MediaServer(tls=unsigned_certificate(node.folder)) as tls_server,
     ):
         server.serve("/circle", redirect("/circle"))
         server.serve("/empty", media(b""))
@@ -75,7 +66,7 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(tmp_path: Path) 
             server.url("/circle"): ("too_many_redirects", "connect", None),
             server.url("/empty"): ("empty", "", None),
             server.url("/page"): ("not_audio", "decode", None),
-            f"http://127.0.0.1:{unused_port()}/x.mp3": ("connect_failed", "connect", None),
+            f"http://127.0.0.1:{refusing_port}/x.mp3": ("connect_failed", "connect", None),
             "http://no-such-host.invalid/x.mp3": ("name_not_found", "connect", None),
             tls_server.url("/x.mp3"): ("tls", "connect", None),
         }
@@ -105,9 +96,9 @@ async def test_each_kind_of_bad_source_is_told_once_and_in_full(tmp_path: Path) 
     assert error_of(heard[server.url("/reset")])["code"] in ("connection_lost", "connect_failed")
 
 
-async def test_an_index_at_the_end_that_cannot_be_fetched_first(tmp_path: Path) -> None:
+async def test_an_index_at_the_end_that_cannot_be_fetched_first(node: RunningNode) -> None:
     film = m4a(music(1.0, 44_100), index_first=False)
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+    async with MediaServer() as server:
         uris = {
             "whole": server.serve("/whole.m4a", media(film, ranges=False)),
             "chunked": server.serve("/chunked.m4a", media(film, ranges=False, chunked=True)),
@@ -118,27 +109,26 @@ async def test_an_index_at_the_end_that_cannot_be_fetched_first(tmp_path: Path) 
             assert "index at the end" in error["message"]
 
 
-async def test_after_five_failures_in_a_row_the_player_stops_and_keeps_its_queue(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "bad 1.wav")
-        for number in range(2, 9):
-            await enqueue(node, "p", f"bad {number}.wav")
-        await enqueue(node, "p", "song.wav")
-        async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
-            assert await at_rest(tape) == "failed"
-            stopped = await state(node, "p")
-            assert (stopped["state"], stopped["track"]["info"]["title"]) == ("failed", "bad 5")
-            assert await waiting_uris(node, "p") == ["bad 6.wav", "bad 7.wav", "bad 8.wav", "song.wav"]
-            # It goes on with the front of the queue, and counts anew.
-            await order(node, "p", "play")
-            assert await at_rest(tape) == "idle"
-            await delete(node, "p")
-            await tape.closed()
-            await ear.closed()
-        assert ear.pcm == pcm_of(NOISE)
-        failed = [text.split()[2] for text in tape.summary() if text.startswith("TrackException")]
-        assert failed == ["1", "2", "3", "4", "5", "6", "7", "8"]
+async def test_after_five_failures_in_a_row_the_player_stops_and_keeps_its_queue(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "bad 1.wav")
+    for number in range(2, 9):
+        await enqueue(node, "p", f"bad {number}.wav")
+    await enqueue(node, "p", "song.wav")
+    async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
+        assert await at_rest(tape) == "failed"
+        stopped = await state(node, "p")
+        assert (stopped["state"], stopped["track"]["info"]["title"]) == ("failed", "bad 5")
+        assert await waiting_uris(node, "p") == ["bad 6.wav", "bad 7.wav", "bad 8.wav", "song.wav"]
+        # It goes on with the front of the queue, and counts anew.
+        await order(node, "p", "play")
+        assert await at_rest(tape) == "idle"
+        await delete(node, "p")
+        await tape.closed()
+        await ear.closed()
+    assert ear.pcm == pcm_of(NOISE)
+    failed = [text.split()[2] for text in tape.summary() if text.startswith("TrackException")]
+    assert failed == ["1", "2", "3", "4", "5", "6", "7", "8"]
 
 
 async def failed_player(node: RunningNode, player: str) -> None:
@@ -238,29 +228,28 @@ async def test_nothing_is_told_while_paused(tmp_path: Path) -> None:
             ]
 
 
-async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(tmp_path: Path) -> None:
+async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(node: RunningNode) -> None:
     for name in ("one", "two"):
-        (tmp_path / f"{name}.wav").write_bytes(wav(NOISE[:9600]))
-    async with running_node(tmp_path, PATIENT) as node:
-        for mode, plays in (("track", ["one"] * 4), ("queue", ["one", "two", "one", "two"])):
-            await create(node, mode, "missing.wav")
-            await patch(node, mode, "loop", {"mode": mode})
-            await enqueue(node, mode, "one.wav")
-            await enqueue(node, mode, "two.wav")
-            async with following(node, mode, "?since=0") as tape, listening(node, mode):
-                for _ in plays:
-                    await tape.until("TrackStart")
-                await order(node, mode, "pause")
-                titles = [event["track"]["info"]["title"] for event in tape.events if event["op"] == "TrackStart"]
-                assert titles[: len(plays)] == plays
-                assert sum("TrackException" in text for text in tape.summary()) == 1
-                assert "missing.wav" not in await waiting_uris(node, mode)
+        (node.folder / f"{name}.wav").write_bytes(wav(NOISE[:9600]))
+    for mode, plays in (("track", ["one"] * 4), ("queue", ["one", "two", "one", "two"])):
+        await create(node, mode, "missing.wav")
+        await patch(node, mode, "loop", {"mode": mode})
+        await enqueue(node, mode, "one.wav")
+        await enqueue(node, mode, "two.wav")
+        async with following(node, mode, "?since=0") as tape, listening(node, mode):
+            for _ in plays:
+                await tape.until("TrackStart")
+            await order(node, mode, "pause")
+            titles = [event["track"]["info"]["title"] for event in tape.events if event["op"] == "TrackStart"]
+            assert titles[: len(plays)] == plays
+            assert sum("TrackException" in text for text in tape.summary()) == 1
+            assert "missing.wav" not in await waiting_uris(node, mode)
 
 
-async def test_an_interrupted_source_is_heard_until_there(tmp_path: Path) -> None:
+async def test_an_interrupted_source_is_heard_until_there(node: RunningNode) -> None:
     body, sent_frames = wav(music(2.0)), 70
     pcm = body[44 : 44 + sent_frames * 3840]
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+    async with MediaServer() as server:
         url = server.serve("/song.wav", media(body, ranges=False, etag=None, cut_after=44 + len(pcm)))
         heard = await hear_to_end(node, "once", url)
         assert [text for text in heard.summary if text.startswith("Track")] == [
@@ -275,9 +264,9 @@ async def test_an_interrupted_source_is_heard_until_there(tmp_path: Path) -> Non
         assert pcm.startswith(heard_pcm)
 
 
-async def test_a_looped_source_that_broke_off_is_tried_again_after_a_while(tmp_path: Path) -> None:
+async def test_a_looped_source_that_broke_off_is_tried_again_after_a_while(node: RunningNode) -> None:
     sent = media(wav(music(2.0)), ranges=False, etag=None, cut_after=300_000)
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+    async with MediaServer() as server:
         url = server.serve("/song.wav", in_turn(sent, status(404), sent))
         await create(node, "p", url)
         await patch(node, "p", "loop", {"mode": "track"})
@@ -292,27 +281,28 @@ async def test_a_looped_source_that_broke_off_is_tried_again_after_a_while(tmp_p
         assert again["time"] - exception["time"] >= 1000
 
 
-async def test_create_and_queue_check_the_form_of_a_uri_and_not_whether_it_plays(tmp_path: Path) -> None:
-    (tmp_path / "song.flac").write_bytes(flac(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "http://no-such-host.invalid/")
-        for uri in ("missing.mp3", f"http://127.0.0.1:{unused_port()}/", "song.flac", f"file://{tmp_path}/song.flac"):
-            await enqueue(node, "p", uri)
-        for number, uri in enumerate(
-            (
-                "",
-                "ftp://host/x",
-                "http://",
-                "http://a b/",
-                "http://user:pw@host/",
-                "a\nb",
-                "x" * 4097,
-                "data:audio/wav,",
-            )
+async def test_create_and_queue_check_the_form_of_a_uri_and_not_whether_it_plays(
+    node: RunningNode, refusing_port: int
+) -> None:
+    (node.folder / "song.flac").write_bytes(flac(NOISE))
+    await create(node, "p", "http://no-such-host.invalid/")
+    for uri in ("missing.mp3", f"http://127.0.0.1:{refusing_port}/", "song.flac", f"file://{node.folder}/song.flac"):
+        await enqueue(node, "p", uri)
+    for number, uri in enumerate(
+        (
+            "",
+            "ftp://host/x",
+            "http://",
+            "http://a b/",
+            "http://user:pw@host/",
+            "a\nb",
+            "x" * 4097,
+            "data:audio/wav,",
+        )
+    ):
+        for target, body in (
+            ("/v0/players", {"id": f"q{number}", "uri": uri}),
+            ("/v0/players/p/queue", {"uri": uri, "metadata": {}}),
         ):
-            for target, body in (
-                ("/v0/players", {"id": f"q{number}", "uri": uri}),
-                ("/v0/players/p/queue", {"uri": uri, "metadata": {}}),
-            ):
-                answer = await node.request("POST", target, body)
-                assert (answer.status, answer.json()["code"]) == (400, "bad_request"), uri
+            answer = await node.request("POST", target, body)
+            assert (answer.status, answer.json()["code"]) == (400, "bad_request"), uri

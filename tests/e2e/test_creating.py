@@ -8,60 +8,57 @@ from urllib.parse import quote
 from tests.support.e2e_players import PATIENT, create, delete, enqueue, refusal, state, waiting_uris
 from tests.support.e2e_sockets import listening
 from tests.support.http_client import WEBSOCKET_HEADERS
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node
 
 
-async def test_of_many_creates_at_once_with_one_id_one_succeeds(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        answers = await asyncio.gather(
-            *(
-                node.request("POST", "/v0/players", {"id": f"p{number % 5}", "uri": f"{number}.wav"})
-                for number in range(100)
-            )
+async def test_of_many_creates_at_once_with_one_id_one_succeeds(node: RunningNode) -> None:
+    answers = await asyncio.gather(
+        *(
+            node.request("POST", "/v0/players", {"id": f"p{number % 5}", "uri": f"{number}.wav"})
+            for number in range(100)
         )
-        assert Counter(answer.status for answer in answers) == {201: 5, 409: 95}
-        # The one that was told so is the one that is there.
-        won = {number for number, answer in enumerate(answers) if answer.status == 201}
-        players = (await node.request("GET", "/v0/players")).json()
-        assert {player["track"]["info"]["identifier"] for player in players} == {f"{number}.wav" for number in won}
+    )
+    assert Counter(answer.status for answer in answers) == {201: 5, 409: 95}
+    # The one that was told so is the one that is there.
+    won = {number for number, answer in enumerate(answers) if answer.status == 201}
+    players = (await node.request("GET", "/v0/players")).json()
+    assert {player["track"]["info"]["identifier"] for player in players} == {f"{number}.wav" for number in won}
 
 
-async def test_every_id_that_is_accepted_can_be_reached(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        for player in ("...", ".a", "~", "a:b@c+d-e_f", "0", "x" * 128, "play", "ws", "queue", "+41"):
-            await create(node, player, "x.wav")
-            for path in (player, quote(player, safe=""), "".join(f"%{ord(letter):02x}" for letter in player)):
-                answer = await node.request("GET", f"/v0/players/{path}/queue")
-                assert (answer.status, answer.json()) == (200, []), path
-            assert (await node.request("GET", f"/v0/players/{player}")).json()["id"] == player
-            await delete(node, player)
-        for wrong in ("", ".", "..", "a b", "a/b", "ä", "a%62", "a?", "a#", "x" * 129, "a\n", "a\u0000", 1, None):
-            answer = await node.request("POST", "/v0/players", {"id": wrong, "uri": "x.wav"})
-            assert refusal(answer) == (400, "bad_request"), wrong
-        assert (await node.request("GET", "/v0/players")).json() == []
+async def test_every_id_that_is_accepted_can_be_reached(node: RunningNode) -> None:
+    for player in ("...", ".a", "~", "a:b@c+d-e_f", "0", "x" * 128, "play", "ws", "queue", "+41"):
+        await create(node, player, "x.wav")
+        for path in (player, quote(player, safe=""), "".join(f"%{ord(letter):02x}" for letter in player)):
+            answer = await node.request("GET", f"/v0/players/{path}/queue")
+            assert (answer.status, answer.json()) == (200, []), path
+        assert (await node.request("GET", f"/v0/players/{player}")).json()["id"] == player
+        await delete(node, player)
+    for wrong in ("", ".", "..", "a b", "a/b", "ä", "a%62", "a?", "a#", "x" * 129, "a\n", "a\u0000", 1, None):
+        answer = await node.request("POST", "/v0/players", {"id": wrong, "uri": "x.wav"})
+        assert refusal(answer) == (400, "bad_request"), wrong
+    assert (await node.request("GET", "/v0/players")).json() == []
 
 
-async def test_a_track_shows_what_was_given_and_what_is_opened(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        for number, (given, opened, title) in enumerate(
+async def test_a_track_shows_what_was_given_and_what_is_opened(node: RunningNode) -> None:
+    for number, (given, opened, title) in enumerate(
+        (
+            ("x y.wav", f"{node.folder}/x y.wav", "x y"),
+            ("./a/../x.y.wav", f"{node.folder}/x.y.wav", "x.y"),
+            ("file:///a%20b.flac", "/a b.flac", "a b"),
+            ("/music/ä.mp3", "/music/ä.mp3", "ä"),
             (
-                ("x y.wav", f"{tmp_path}/x y.wav", "x y"),
-                ("./a/../x.y.wav", f"{tmp_path}/x.y.wav", "x.y"),
-                ("file:///a%20b.flac", "/a b.flac", "a b"),
-                ("/music/ä.mp3", "/music/ä.mp3", "ä"),
-                (
-                    "http://Radio.Example:80/some%20song.mp3?x=1",
-                    "http://radio.example/some%20song.mp3?x=1",
-                    "some song",
-                ),
-            )
-        ):
-            await create(node, str(number), given)
-            info = (await state(node, str(number)))["track"]["info"]
-            assert (info["identifier"], info["uri"], info["title"]) == (given, opened, title)
-            # Before it is opened nothing else is known.
-            assert (info["length"], info["isSeekable"], info["isStream"], info["author"]) == (0, False, False, "")
-            assert info["sourceName"] == ("http" if given.startswith("http") else "file")
+                "http://Radio.Example:80/some%20song.mp3?x=1",
+                "http://radio.example/some%20song.mp3?x=1",
+                "some song",
+            ),
+        )
+    ):
+        await create(node, str(number), given)
+        info = (await state(node, str(number)))["track"]["info"]
+        assert (info["identifier"], info["uri"], info["title"]) == (given, opened, title)
+        # Before it is opened nothing else is known.
+        assert (info["length"], info["isSeekable"], info["isStream"], info["author"]) == (0, False, False, "")
+        assert info["sourceName"] == ("http" if given.startswith("http") else "file")
 
 
 async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 import json
 import time
-from pathlib import Path
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import PATIENT, create, delete, enqueue, order, patch, refusal, state
+from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import EventFields, following, listening
 from tests.support.eventually import eventually
 from tests.support.http_client import CLOSE, websocket
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode
 
 FIELDS = {
     "TrackStart": {"track", "uri"},
@@ -48,27 +47,26 @@ def require_track_out(track: EventFields) -> None:
         assert kind is not int or not isinstance(track["info"][name], bool)
 
 
-async def test_every_kind_with_all_its_fields(tmp_path: Path) -> None:
-    (tmp_path / "one.wav").write_bytes(wav(music(0.5)))
-    async with running_node(tmp_path, PATIENT) as node:
-        before_ms = time.time_ns() // 1_000_000
-        await create(node, "the:player", "one.wav")
-        async with following(node, "the:player", "?since=0") as tape, listening(node, "the:player"):
-            await tape.until("TrackStart")
-            await order(node, "the:player", "pause", "play")
-            await patch(node, "the:player", "loop", {"mode": "queue"})
-            await patch(node, "the:player", "loop", {"mode": "none"})
-            await patch(node, "the:player", "filters", {"volume": 0.5})
-            await patch(node, "the:player", "metadata", {"value": {"a": 1}})
-            await enqueue(node, "the:player", "missing.wav")
-            await tape.until("PlayerUpdate", state="failed")
-            # Said again, nothing has changed, and nothing is told.
-            await patch(node, "the:player", "loop", {"mode": "none"})
-            await patch(node, "the:player", "filters", {"volume": 0.5})
-            await patch(node, "the:player", "metadata", {"value": {"a": 1}})
-            await delete(node, "the:player")
-            assert await tape.closed() == 1000
-        after_ms = time.time_ns() // 1_000_000
+async def test_every_kind_with_all_its_fields(node: RunningNode) -> None:
+    (node.folder / "one.wav").write_bytes(wav(music(0.5)))
+    before_ms = time.time_ns() // 1_000_000
+    await create(node, "the:player", "one.wav")
+    async with following(node, "the:player", "?since=0") as tape, listening(node, "the:player"):
+        await tape.until("TrackStart")
+        await order(node, "the:player", "pause", "play")
+        await patch(node, "the:player", "loop", {"mode": "queue"})
+        await patch(node, "the:player", "loop", {"mode": "none"})
+        await patch(node, "the:player", "filters", {"volume": 0.5})
+        await patch(node, "the:player", "metadata", {"value": {"a": 1}})
+        await enqueue(node, "the:player", "missing.wav")
+        await tape.until("PlayerUpdate", state="failed")
+        # Said again, nothing has changed, and nothing is told.
+        await patch(node, "the:player", "loop", {"mode": "none"})
+        await patch(node, "the:player", "filters", {"volume": 0.5})
+        await patch(node, "the:player", "metadata", {"value": {"a": 1}})
+        await delete(node, "the:player")
+        assert await tape.closed() == 1000
+    after_ms = time.time_ns() // 1_000_000
     assert {event["op"] for event in tape.events} == set(FIELDS)
     assert tape.events[-1]["op"] == "PlayerDelete"
     assert [event["seq"] for event in tape.events] == list(range(1, len(tape.events) + 1))
@@ -86,70 +84,67 @@ async def test_every_kind_with_all_its_fields(tmp_path: Path) -> None:
     assert start["uri"] == start["track"]["info"]["uri"]
 
 
-async def test_coming_back(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "x.wav")
+async def test_coming_back(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
 
-        async def first_of(query: str, count: int) -> list[EventFields]:
-            async with following(node, "p", query) as tape:
-                await eventually(lambda: len(tape.events) >= count, "what was asked for")
-                # The next change is the message after what the client asked for.
-                await patch(node, "p", "metadata", {"merge": False, "value": query})
-                await tape.until("MetadataChange", metadata=query)
-                assert len(tape.events) == count + 1
-                return tape.events[:count]
+    async def first_of(query: str, count: int) -> list[EventFields]:
+        async with following(node, "p", query) as tape:
+            await eventually(lambda: len(tape.events) >= count, "what was asked for")
+            # The next change is the message after what the client asked for.
+            await patch(node, "p", "metadata", {"merge": False, "value": query})
+            await tape.until("MetadataChange", metadata=query)
+            assert len(tape.events) == count + 1
+            return tape.events[:count]
 
-        assert await first_of("", 0) == []
-        for number in range(9):
-            await patch(node, "p", "metadata", {"value": number})
-        assert [event["seq"] for event in await first_of("?since=0", 10)] == list(range(1, 11))
-        assert [event["seq"] for event in await first_of("?since=8", 3)] == [9, 10, 11]
-        assert await first_of("?since=12", 0) == []
+    assert await first_of("", 0) == []
+    for number in range(9):
+        await patch(node, "p", "metadata", {"value": number})
+    assert [event["seq"] for event in await first_of("?since=0", 10)] == list(range(1, 11))
+    assert [event["seq"] for event in await first_of("?since=8", 3)] == [9, 10, 11]
+    assert await first_of("?since=12", 0) == []
 
-        (snapshot,) = await first_of("?snapshot=true", 1)
-        assert (snapshot["op"], snapshot["id"], snapshot["seq"]) == ("PlayerState", "p", 13)
-        assert set(snapshot) == {"op", "time", *await state(node, "p")}
-        assert snapshot["metadata"] == snapshot["track"]["userData"] == "?since=12"
-        require_track_out(snapshot["track"])
-        assert "lost" not in snapshot
+    (snapshot,) = await first_of("?snapshot=true", 1)
+    assert (snapshot["op"], snapshot["id"], snapshot["seq"]) == ("PlayerState", "p", 13)
+    assert set(snapshot) == {"op", "time", *await state(node, "p")}
+    assert snapshot["metadata"] == snapshot["track"]["userData"] == "?since=12"
+    require_track_out(snapshot["track"])
+    assert "lost" not in snapshot
 
-        for since in (15, 1000):  # beyond the last: of another life of the player
-            (lost,) = await first_of(f"?since={since}", 1)
-            assert (lost["op"], lost["lost"], lost["state"]) == ("PlayerState", True, "loading")
+    for since in (15, 1000):  # beyond the last: of another life of the player
+        (lost,) = await first_of(f"?since={since}", 1)
+        assert (lost["op"], lost["lost"], lost["state"]) == ("PlayerState", True, "loading")
 
-        for number in range(256):
-            await patch(node, "p", "metadata", {"value": number})
-        last = (await state(node, "p"))["seq"]
-        kept = await first_of(f"?since={last - 256}", 256)
-        assert [event["seq"] for event in kept] == list(range(last - 255, last + 1))
-        (lost,) = await first_of("?since=0", 1)
-        assert (lost["op"], lost["lost"], lost["seq"]) == ("PlayerState", True, last + 1)
-
-
-async def test_wrong_questions_are_refused(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "x.wav")
-        for socket in ("events", "ws"):
-            assert refusal(await node.request("GET", f"/v0/players/p/{socket}")) == (400, "upgrade_required")
-            assert refusal(await node.request("GET", f"/v0/players/q/{socket}")) == (404, "player_not_found")
+    for number in range(256):
+        await patch(node, "p", "metadata", {"value": number})
+    last = (await state(node, "p"))["seq"]
+    kept = await first_of(f"?since={last - 256}", 256)
+    assert [event["seq"] for event in kept] == list(range(last - 255, last + 1))
+    (lost,) = await first_of("?since=0", 1)
+    assert (lost["op"], lost["lost"], lost["seq"]) == ("PlayerState", True, last + 1)
 
 
-async def test_a_client_that_is_256_events_behind_is_closed(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "x.wav")
-        async with (
-            websocket(node.port, "/v0/players/p/events", receive_buffer_bytes=4096) as stuck,
-            following(node, "p") as tape,
-        ):
-            # More than the kernel keeps for it, and little enough to be read before the closing connection is cut.
-            filling = "x" * 6_000
-            for number in range(320):
-                await patch(node, "p", "metadata", {"merge": False, "value": f"{number} {filling}"})
-            await tape.until("MetadataChange", metadata=f"319 {filling}")
-            seqs = []
-            while (frame := await stuck.read_frame()).opcode != CLOSE:
-                seqs.append(json.loads(frame.payload)["seq"])
-            assert frame.close_code() == 1013
-        assert seqs == list(range(1, len(seqs) + 1))
-        assert 256 <= len(seqs) < 320
-        assert [event["seq"] for event in tape.events] == list(range(1, 321))
+async def test_wrong_questions_are_refused(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
+    for socket in ("events", "ws"):
+        assert refusal(await node.request("GET", f"/v0/players/p/{socket}")) == (400, "upgrade_required")
+        assert refusal(await node.request("GET", f"/v0/players/q/{socket}")) == (404, "player_not_found")
+
+
+async def test_a_client_that_is_256_events_behind_is_closed(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
+    async with (
+        websocket(node.port, "/v0/players/p/events", receive_buffer_bytes=4096) as stuck,
+        following(node, "p") as tape,
+    ):
+        # More than the kernel keeps for it, and little enough to be read before the closing connection is cut.
+        filling = "x" * 6_000
+        for number in range(320):
+            await patch(node, "p", "metadata", {"merge": False, "value": f"{number} {filling}"})
+        await tape.until("MetadataChange", metadata=f"319 {filling}")
+        seqs = []
+        while (frame := await stuck.read_frame()).opcode != CLOSE:
+            seqs.append(json.loads(frame.payload)["seq"])
+        assert frame.close_code() == 1013
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert 256 <= len(seqs) < 320
+    assert [event["seq"] for event in tape.events] == list(range(1, 321))

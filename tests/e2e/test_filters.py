@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.audio_files import pcm_of, tone, wav
-from tests.support.e2e_players import PATIENT, create, enqueue, order, patch, refusal, state
+from tests.support.e2e_players import create, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import Ear, following, listening
 from tests.support.pcm import channels, largest_step, level_of
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 BANDS_HZ = (25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10_000, 16_000)
 PEAK = 0.02 * 32768  # 24 dB more are still below the full scale
@@ -36,118 +35,113 @@ async def bands(node: RunningNode, player: str) -> list[float]:
     return [band["gain_db"] for band in (await node.request("GET", f"/v0/players/{player}/filters")).json()["eq"]]
 
 
-async def test_each_band_has_its_gain_at_its_frequency(tmp_path: Path) -> None:
+async def test_each_band_has_its_gain_at_its_frequency(node: RunningNode) -> None:
     gains = {0: 6.0, 3: -12.0, 6: 24.0, 8: 12.0, 11: -24.0, 13: 3.0, 14: -6.0}
-    async with running_node(tmp_path, PATIENT) as node:
+    for band in gains:
+        hz = BANDS_HZ[band]
+        (node.folder / f"{hz}.wav").write_bytes(wav(tone(hz, 20.0, level=PEAK / 32768)))
+        await create(node, str(band), f"{hz}.wav")
+    async with _listening_to_all(node, [str(band) for band in gains]) as ears:
+        for band, gain_db in gains.items():
+            await patch(node, str(band), "filters", {"eq": [{"band": band, "gain_db": gain_db}]})
+        all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
+        for (band, gain_db), heard in zip(gains.items(), all_heard, strict=True):
+            heard_db = 20 * np.log10(level_of(heard, BANDS_HZ[band]) / PEAK)
+            assert heard_db == pytest.approx(gain_db, abs=0.3), band
         for band in gains:
-            hz = BANDS_HZ[band]
-            (tmp_path / f"{hz}.wav").write_bytes(wav(tone(hz, 20.0, level=PEAK / 32768)))
-            await create(node, str(band), f"{hz}.wav")
-        async with _listening_to_all(node, [str(band) for band in gains]) as ears:
-            for band, gain_db in gains.items():
-                await patch(node, str(band), "filters", {"eq": [{"band": band, "gain_db": gain_db}]})
-            all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
-            for (band, gain_db), heard in zip(gains.items(), all_heard, strict=True):
-                heard_db = 20 * np.log10(level_of(heard, BANDS_HZ[band]) / PEAK)
-                assert heard_db == pytest.approx(gain_db, abs=0.3), band
-            for band in gains:
-                await patch(node, str(band), "filters", {"eq": []})
-            all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
-            for band, heard in zip(gains, all_heard, strict=True):
-                assert level_of(heard, BANDS_HZ[band]) == pytest.approx(PEAK, rel=0.001), band
+            await patch(node, str(band), "filters", {"eq": []})
+        all_heard = await asyncio.gather(*(settled(ears[str(band)], 40) for band in gains))
+        for band, heard in zip(gains, all_heard, strict=True):
+            assert level_of(heard, BANDS_HZ[band]) == pytest.approx(PEAK, rel=0.001), band
 
 
-async def test_volume_is_linear_and_five_clips_cleanly(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "tone.wav")
-        async with listening(node, "p") as ear:
-            for volume in (0.5, 1.5, 0.01):
-                await patch(node, "p", "filters", {"volume": volume})
-                assert level_of(await settled(ear), 400) == pytest.approx(0.5 * 32768 * volume, rel=0.01)
-            await patch(node, "p", "filters", {"volume": 5.0})
-            clipped = channels(await settled(ear))[:, 0]
-            wanted = np.clip(channels(pcm_of(tone(400, 0.2, level=0.5)))[:, 0] * 5, -32768, 32767)
-            assert (clipped.max(), clipped.min()) == (32767, -32768)
-            assert np.abs(np.sort(clipped) - np.sort(wanted)).max() <= 3  # no sample on the wrong side
-            await patch(node, "p", "filters", {"volume": 0})
-            assert not any(await settled(ear))
+async def test_volume_is_linear_and_five_clips_cleanly(node: RunningNode) -> None:
+    (node.folder / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
+    await create(node, "p", "tone.wav")
+    async with listening(node, "p") as ear:
+        for volume in (0.5, 1.5, 0.01):
+            await patch(node, "p", "filters", {"volume": volume})
+            assert level_of(await settled(ear), 400) == pytest.approx(0.5 * 32768 * volume, rel=0.01)
+        await patch(node, "p", "filters", {"volume": 5.0})
+        clipped = channels(await settled(ear))[:, 0]
+        wanted = np.clip(channels(pcm_of(tone(400, 0.2, level=0.5)))[:, 0] * 5, -32768, 32767)
+        assert (clipped.max(), clipped.min()) == (32767, -32768)
+        assert np.abs(np.sort(clipped) - np.sort(wanted)).max() <= 3  # no sample on the wrong side
+        await patch(node, "p", "filters", {"volume": 0})
+        assert not any(await settled(ear))
 
 
-async def test_a_change_is_heard_quickly_and_without_a_click(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "tone.wav")
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(20)
-            delays = []
-            for volume in (0.0, 1.0, 0.1, 0.9, 0.2):
-                before = len(ear.frames)
-                loudness = _peak(ear.frames[-1])
-                await patch(node, "p", "filters", {"volume": volume})
-                while abs(_peak(ear.frames[-1]) - loudness) < 1000:
-                    await ear.more_frames(1)
-                delays.append(len(ear.frames) - before)
-                await ear.more_frames(10)
-        # 200 ms are rendered ahead: a change that waited for them to be sent would take ten frames more.
-        assert sorted(delays)[2] < 10, delays
-        steepest = largest_step(pcm_of(tone(400, 0.1, level=0.5)))
-        assert largest_step(ear.pcm) <= steepest * 1.2
+async def test_a_change_is_heard_quickly_and_without_a_click(node: RunningNode) -> None:
+    (node.folder / "tone.wav").write_bytes(wav(tone(400, 20.0, level=0.5)))
+    await create(node, "p", "tone.wav")
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(20)
+        delays = []
+        for volume in (0.0, 1.0, 0.1, 0.9, 0.2):
+            before = len(ear.frames)
+            loudness = _peak(ear.frames[-1])
+            await patch(node, "p", "filters", {"volume": volume})
+            while abs(_peak(ear.frames[-1]) - loudness) < 1000:
+                await ear.more_frames(1)
+            delays.append(len(ear.frames) - before)
+            await ear.more_frames(10)
+    # 200 ms are rendered ahead: a change that waited for them to be sent would take ten frames more.
+    assert sorted(delays)[2] < 10, delays
+    steepest = largest_step(pcm_of(tone(400, 0.1, level=0.5)))
+    assert largest_step(ear.pcm) <= steepest * 1.2
 
 
 def _peak(frame: bytes) -> int:
     return int(np.abs(channels(frame)).max())
 
 
-async def test_what_is_absent_stays_and_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "x.wav")
-        answer = (await node.request("GET", "/v0/players/p/filters")).json()
-        assert answer["volume"] == 1.0
-        assert [(band["band"], band["frequency_hz"]) for band in answer["eq"]] == list(enumerate(BANDS_HZ))
-        async with following(node, "p") as tape:
-            await patch(node, "p", "filters", {"volume": 2, "eq": [{"band": 3, "gain_db": 6}]})
-            await patch(node, "p", "filters", {"eq": [{"band": 14, "gain_db": -24}, {"band": 0, "gain_db": 24}]})
-            await patch(node, "p", "filters", {})
-            wanted = [24.0, 0, 0, 6.0, *[0] * 10, -24.0]
-            assert await bands(node, "p") == wanted
-            for wrong in (
-                {"volume": 5.001},
-                {"volume": -0.1},
-                {"volume": "1"},
-                {"volume": True},
-                {"volume": None},
-                {"volume": 0.5, "eq": [{"band": 15, "gain_db": 0}]},
-                {"volume": 0.5, "eq": [{"band": -1, "gain_db": 0}]},
-                {"volume": 0.5, "eq": [{"band": 1.5, "gain_db": 0}]},
-                {"volume": 0.5, "eq": [{"band": 1, "gain_db": 24.1}]},
-                {"volume": 0.5, "eq": [{"band": 1, "gain_db": 1}, {"band": 2, "gain_db": -24.1}]},
-                {"volume": 0.5, "eq": [{"band": 1}]},
-                {"volume": 0.5, "eq": {}},
-                {"volume": 0.5, "eq": None},
-            ):
-                assert refusal(await node.request("PATCH", "/v0/players/p/filters", wrong)) == (400, "bad_request")
-            now = await state(node, "p")
-            assert (now["volume"], [band["gain_db"] for band in now["eq"]]) == (2.0, wanted)
-            await patch(node, "p", "filters", {"eq": []})
-            await tape.until("FiltersChange")
-            await tape.until("FiltersChange")
-            flat = (await tape.until("FiltersChange"))["filters"]
-            assert (flat["volume"], {band["gain_db"] for band in flat["eq"]}) == (2.0, {0.0})
-            assert tape.summary() == ["FiltersChange"] * 3
+async def test_what_is_absent_stays_and_what_is_wrong_changes_nothing(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
+    answer = (await node.request("GET", "/v0/players/p/filters")).json()
+    assert answer["volume"] == 1.0
+    assert [(band["band"], band["frequency_hz"]) for band in answer["eq"]] == list(enumerate(BANDS_HZ))
+    async with following(node, "p") as tape:
+        await patch(node, "p", "filters", {"volume": 2, "eq": [{"band": 3, "gain_db": 6}]})
+        await patch(node, "p", "filters", {"eq": [{"band": 14, "gain_db": -24}, {"band": 0, "gain_db": 24}]})
+        await patch(node, "p", "filters", {})
+        wanted = [24.0, 0, 0, 6.0, *[0] * 10, -24.0]
+        assert await bands(node, "p") == wanted
+        for wrong in (
+            {"volume": 5.001},
+            {"volume": -0.1},
+            {"volume": "1"},
+            {"volume": True},
+            {"volume": None},
+            {"volume": 0.5, "eq": [{"band": 15, "gain_db": 0}]},
+            {"volume": 0.5, "eq": [{"band": -1, "gain_db": 0}]},
+            {"volume": 0.5, "eq": [{"band": 1.5, "gain_db": 0}]},
+            {"volume": 0.5, "eq": [{"band": 1, "gain_db": 24.1}]},
+            {"volume": 0.5, "eq": [{"band": 1, "gain_db": 1}, {"band": 2, "gain_db": -24.1}]},
+            {"volume": 0.5, "eq": [{"band": 1}]},
+            {"volume": 0.5, "eq": {}},
+            {"volume": 0.5, "eq": None},
+        ):
+            assert refusal(await node.request("PATCH", "/v0/players/p/filters", wrong)) == (400, "bad_request")
+        now = await state(node, "p")
+        assert (now["volume"], [band["gain_db"] for band in now["eq"]]) == (2.0, wanted)
+        await patch(node, "p", "filters", {"eq": []})
+        await tape.until("FiltersChange")
+        await tape.until("FiltersChange")
+        flat = (await tape.until("FiltersChange"))["filters"]
+        assert (flat["volume"], {band["gain_db"] for band in flat["eq"]}) == (2.0, {0.0})
+        assert tape.summary() == ["FiltersChange"] * 3
 
 
-async def test_filters_survive_the_change_of_tracks_and_flat_is_bit_for_bit_again(tmp_path: Path) -> None:
+async def test_filters_survive_the_change_of_tracks_and_flat_is_bit_for_bit_again(node: RunningNode) -> None:
     noise = np.random.default_rng(6).uniform(-0.3, 0.3, (9600, 2))
-    (tmp_path / "noise.wav").write_bytes(wav(noise))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        await enqueue(node, "p", "noise.wav")
-        await patch(node, "p", "filters", {"volume": 2.0, "eq": [{"band": 5, "gain_db": 3}, {"band": 5, "gain_db": 0}]})
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(20)
-            # From the first sample on, also of the second track.
-            assert np.abs(channels(ear.pcm) - 2 * channels(pcm_of(noise) * 2)).max() <= 1
-            await patch(node, "p", "filters", {"volume": 1.0})
-            await order(node, "p", "play")
-            assert await ear.more_frames(10) == pcm_of(noise)
+    (node.folder / "noise.wav").write_bytes(wav(noise))
+    await create(node, "p", "noise.wav")
+    await enqueue(node, "p", "noise.wav")
+    await patch(node, "p", "filters", {"volume": 2.0, "eq": [{"band": 5, "gain_db": 3}, {"band": 5, "gain_db": 0}]})
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(20)
+        # From the first sample on, also of the second track.
+        assert np.abs(channels(ear.pcm) - 2 * channels(pcm_of(noise) * 2)).max() <= 1
+        await patch(node, "p", "filters", {"volume": 1.0})
+        await order(node, "p", "play")
+        assert await ear.more_frames(10) == pcm_of(noise)

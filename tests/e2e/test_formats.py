@@ -2,17 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
 from tests.support.audio_files import Signal, encoded, flac, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
-from tests.support.e2e_players import PATIENT, Heard, hear_all, hear_to_end
+from tests.support.e2e_players import Heard, hear_all, hear_to_end
 from tests.support.media_files import loudest_hz, samples_of, snr_db
 from tests.support.media_server import Answer, MediaServer, media, redirect
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode
 
 SECONDS: Final = 0.7
 SAMPLES: Final = 33_600  # 35 frames of 960
@@ -88,11 +87,10 @@ def require_sound(name: str, heard: Heard) -> None:
         assert np.abs(middle).max() / 32768 == pytest.approx(0.5, abs=0.06), name
 
 
-async def test_every_format_from_a_file(tmp_path: Path) -> None:
+async def test_every_format_from_a_file(node: RunningNode) -> None:
     for name, content in every_file().items():
-        (tmp_path / name).write_bytes(content)
-    async with running_node(tmp_path, PATIENT) as node:
-        heard = await hear_all(node, {name: str(tmp_path / name) for name in every_file()})
+        (node.folder / name).write_bytes(content)
+    heard = await hear_all(node, {name: str(node.folder / name) for name in every_file()})
     for name, what in heard.items():
         require_sound(name, what)
         (end,) = (event for event in what.events if event["op"] == "TrackEnd")
@@ -101,7 +99,7 @@ async def test_every_format_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["ranges", "no ranges", "chunked", "redirected"])
-async def test_every_format_over_http(tmp_path: Path, way: str) -> None:
+async def test_every_format_over_http(node: RunningNode, way: str) -> None:
     files = every_file()
     if way in ("no ranges", "chunked"):
         # Told at the end only where everything is; such a server gives it too late. See test_bad_sources.
@@ -112,7 +110,7 @@ async def test_every_format_over_http(tmp_path: Path, way: str) -> None:
             return media(content, chunked=True, ranges=False)
         return media(content, ranges=way != "no ranges")
 
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+    async with MediaServer() as server:
         uris = {}
         for number, (name, content) in enumerate(files.items()):
             server.serve(f"/{number}", answer(content))
@@ -122,7 +120,7 @@ async def test_every_format_over_http(tmp_path: Path, way: str) -> None:
             require_sound(name, what)
 
 
-async def test_mono_and_more_than_two_channels(tmp_path: Path) -> None:
+async def test_mono_and_more_than_two_channels(node: RunningNode) -> None:
     voice, surround = music(SECONDS, channels=1, seed=7), music(SECONDS, channels=6, seed=8)
     # ITU-R BS.775: centre and surround at -3 dB, no low frequency effects; normalised so that nothing clips.
     front_left, front_right, centre, _, back_left, back_right = surround.T
@@ -130,32 +128,30 @@ async def test_mono_and_more_than_two_channels(tmp_path: Path) -> None:
     left = front_left + minus_3_db * (centre + back_left)
     right = front_right + minus_3_db * (centre + back_right)
     mixed = np.stack((left, right), axis=1) / (1 + 2 * minus_3_db)
-    (tmp_path / "mono.wav").write_bytes(wav(voice))
-    (tmp_path / "5.1.flac").write_bytes(flac(surround))
-    async with running_node(tmp_path, PATIENT) as node:
-        heard = await hear_all(node, {name: str(tmp_path / name) for name in ("mono.wav", "5.1.flac")})
+    (node.folder / "mono.wav").write_bytes(wav(voice))
+    (node.folder / "5.1.flac").write_bytes(flac(surround))
+    heard = await hear_all(node, {name: str(node.folder / name) for name in ("mono.wav", "5.1.flac")})
     assert heard["mono.wav"].pcm == pcm_of(np.repeat(voice, 2, axis=1))
     assert len(heard["5.1.flac"].pcm) == SAMPLES * 4
     assert snr_db(samples_of(heard["5.1.flac"].pcm), mixed) > 60
 
 
-async def test_the_last_frame_is_filled_with_silence(tmp_path: Path) -> None:
+async def test_the_last_frame_is_filled_with_silence(node: RunningNode) -> None:
     loud = np.full((1000, 2), 0.5)
-    (tmp_path / "short.wav").write_bytes(wav(loud))
-    (tmp_path / "one sample.wav").write_bytes(wav(loud[:1]))
-    async with running_node(tmp_path, PATIENT) as node:
-        heard = await hear_all(node, {name: str(tmp_path / name) for name in ("short.wav", "one sample.wav")})
+    (node.folder / "short.wav").write_bytes(wav(loud))
+    (node.folder / "one sample.wav").write_bytes(wav(loud[:1]))
+    heard = await hear_all(node, {name: str(node.folder / name) for name in ("short.wav", "one sample.wav")})
     assert heard["short.wav"].pcm == pcm_of(loud) + bytes((2 * 960 - 1000) * 4)
     assert heard["one sample.wav"].pcm == pcm_of(loud[:1]) + bytes(959 * 4)
 
 
-async def test_two_halves_join_sample_for_sample(tmp_path: Path) -> None:
+async def test_two_halves_join_sample_for_sample(node: RunningNode) -> None:
     cut = 20_011  # no whole number of frames
     files = {"first.wav": wav(NOISE[:cut]), "second.wav": wav(NOISE[cut:])}
     files |= {"first.flac": flac(NOISE[:cut]), "second.flac": flac(NOISE[cut:])}
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+        (node.folder / name).write_bytes(content)
+    async with MediaServer() as server:
         for name, content in files.items():
             server.serve(f"/{name}", media(content))
         pairs = [

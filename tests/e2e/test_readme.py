@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import PATIENCE_S, environment
+from tests.support.command import environment
 from tests.support.config_table import config_table
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
@@ -156,10 +156,9 @@ print(sorted(set(map(len, frames))), any(map(any, frames)))
             assert await output_of(process) == f"[{FRAME_BYTES}] True\n"
 
 
-async def test_the_error_is_the_one_shown(tmp_path: Path) -> None:
+async def test_the_error_is_the_one_shown(node: RunningNode) -> None:
     (shown,) = map(json.loads, blocks("json"))
-    async with running_node(tmp_path) as node:
-        answer = await node.request("GET", shown["path"])
+    answer = await node.request("GET", shown["path"])
     assert answer.status == shown["status"]
     assert {**answer.json(), "timestamp": 0} == {**shown, "timestamp": 0}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.command import PATIENCE_S
 from tests.support.e2e_players import PATIENT, create, enqueue
 from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
@@ -50,8 +49,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: in
             assert set(closed) == {1001}
             chunks = [chunk async for chunk in streaming.chunks()]  # to the last one, that ends the body
             assert len(b"".join(chunks)) > 44
-            async with asyncio.timeout(PATIENCE_S):
-                assert await node.process.wait() == 0
+            assert await node.ended() == 0
         assert not [pid for pid in decoders if exists(pid)]
         assert not any("ERROR" in line for line in node.log)
     assert list(temporary.iterdir()) == []

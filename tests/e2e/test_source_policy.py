@@ -133,8 +133,8 @@ async def test_a_list_of_folders_is_all_that_may_be_read(tmp_path: Path) -> None
         assert await failure(node, "link", str(inside / "link.wav")) == "source_refused"
 
 
-async def test_the_node_never_opens_itself(tmp_path: Path) -> None:
-    async with MediaServer() as server, running_node(tmp_path, PATIENT) as node:
+async def test_the_node_never_opens_itself(node: RunningNode) -> None:
+    async with MediaServer() as server:
         for host in ("127.0.0.1", "localhost"):
             own = f"http://{host}:{node.port}/v0/players"
             answer = await node.request("POST", "/v0/players", {"id": host, "uri": own})

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from tests.support.audio_files import pcm_of, wav
-from tests.support.e2e_players import PATIENT, create, delete, enqueue, order, state, until_state, waiting_uris
+from tests.support.e2e_players import create, delete, enqueue, order, state, until_state, waiting_uris
 from tests.support.e2e_sockets import following, listening
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode, running_node
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
 
@@ -29,19 +29,18 @@ async def test_who_connects_after_creating_hears_the_first_sample(tmp_path: Path
         assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
 
 
-async def test_it_waits_for_its_first_listener_and_play_does_not_end_that(tmp_path: Path) -> None:
-    (song,) = write_songs(tmp_path, "song")
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", song)
-        async with following(node, "p", "?since=0") as tape:
-            await order(node, "p", "play", "pause", "play", "play")
-            before = await until_state(node, "p", lambda now: now["track"]["info"]["length"])  # it is opened
-            assert (before["state"], before["position"], before["paused"]) == ("loading", 0, False)
-            assert tape.summary() == ["PlayerPause", "PlayerResume"]
-            async with listening(node, "p") as ear:
-                await ear.frames_heard(10)
-            assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
-            assert tape.summary()[2:4] == ["TrackStart song", "PlayerUpdate playing"]
+async def test_it_waits_for_its_first_listener_and_play_does_not_end_that(node: RunningNode) -> None:
+    (song,) = write_songs(node.folder, "song")
+    await create(node, "p", song)
+    async with following(node, "p", "?since=0") as tape:
+        await order(node, "p", "play", "pause", "play", "play")
+        before = await until_state(node, "p", lambda now: now["track"]["info"]["length"])  # it is opened
+        assert (before["state"], before["position"], before["paused"]) == ("loading", 0, False)
+        assert tape.summary() == ["PlayerPause", "PlayerResume"]
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(10)
+        assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
+        assert tape.summary()[2:4] == ["TrackStart song", "PlayerUpdate playing"]
 
 
 async def test_without_a_listener_it_starts_after_a_second(tmp_path: Path) -> None:
@@ -59,54 +58,52 @@ async def test_without_a_listener_it_starts_after_a_second(tmp_path: Path) -> No
             await tape.until("TrackEnd", reason="finished")
 
 
-async def test_a_player_goes_on_when_its_listener_leaves(tmp_path: Path) -> None:
-    songs = write_songs(tmp_path, "one", "two")
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", songs[0])
-        await enqueue(node, "p", songs[1])
+async def test_a_player_goes_on_when_its_listener_leaves(node: RunningNode) -> None:
+    songs = write_songs(node.folder, "one", "two")
+    await create(node, "p", songs[0])
+    await enqueue(node, "p", songs[1])
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(3)
+    async with following(node, "p", "?since=0") as tape:
+        await tape.until("TrackStart")
+        two = await tape.until("TrackStart")
+        assert two["track"]["info"]["title"] == "two"
+        assert (await state(node, "p"))["listeners"] == 0
+
+
+async def test_until_the_clock_starts_only_skip_takes_from_the_queue(node: RunningNode) -> None:
+    (song,) = write_songs(node.folder, "song")
+    await create(node, "p", "missing one.wav")
+    for uri in ("missing two.wav", "missing three.wav", song):
+        await enqueue(node, "p", uri)
+    await create(node, "witness", "missing four.wav")
+    async with following(node, "p", "?since=0") as tape:
+        # By the time that another player has told its failure, this one had every occasion to.
+        async with following(node, "witness") as other, listening(node, "witness"):
+            await other.until("TrackException")
+        assert await waiting_uris(node, "p") == ["missing two.wav", "missing three.wav", song]
+        await order(node, "p", "play", "skip")
+        assert await waiting_uris(node, "p") == ["missing three.wav", song]
+        assert (await state(node, "p"))["track"]["info"]["title"] == "missing two"
         async with listening(node, "p") as ear:
             await ear.frames_heard(3)
-        async with following(node, "p", "?since=0") as tape:
-            await tape.until("TrackStart")
-            two = await tape.until("TrackStart")
-            assert two["track"]["info"]["title"] == "two"
-            assert (await state(node, "p"))["listeners"] == 0
-
-
-async def test_until_the_clock_starts_only_skip_takes_from_the_queue(tmp_path: Path) -> None:
-    (song,) = write_songs(tmp_path, "song")
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "missing one.wav")
-        for uri in ("missing two.wav", "missing three.wav", song):
-            await enqueue(node, "p", uri)
-        await create(node, "witness", "missing four.wav")
-        async with following(node, "p", "?since=0") as tape:
-            # By the time that another player has told its failure, this one had every occasion to.
-            async with following(node, "witness") as other, listening(node, "witness"):
-                await other.until("TrackException")
-            assert await waiting_uris(node, "p") == ["missing two.wav", "missing three.wav", song]
-            await order(node, "p", "play", "skip")
-            assert await waiting_uris(node, "p") == ["missing three.wav", song]
-            assert (await state(node, "p"))["track"]["info"]["title"] == "missing two"
-            async with listening(node, "p") as ear:
-                await ear.frames_heard(3)
-            await delete(node, "p")
-            await tape.closed()
-        assert ear.frames[0] == pcm_of(NOISE)[:3840]
-        assert tape.summary() == [
-            "QueueUpdate 1",
-            "QueueUpdate 2",
-            "QueueUpdate 3",
-            "TrackEnd missing one skipped",
-            "QueueUpdate 2",
-            "TrackException missing two file_missing",
-            "TrackEnd missing two loadFailed",
-            "QueueUpdate 1",
-            "TrackException missing three file_missing",
-            "TrackEnd missing three loadFailed",
-            "QueueUpdate 0",
-            "TrackStart song",
-            "PlayerUpdate playing",
-            "TrackEnd song stopped",
-            "PlayerDelete",
-        ]
+        await delete(node, "p")
+        await tape.closed()
+    assert ear.frames[0] == pcm_of(NOISE)[:3840]
+    assert tape.summary() == [
+        "QueueUpdate 1",
+        "QueueUpdate 2",
+        "QueueUpdate 3",
+        "TrackEnd missing one skipped",
+        "QueueUpdate 2",
+        "TrackException missing two file_missing",
+        "TrackEnd missing two loadFailed",
+        "QueueUpdate 1",
+        "TrackException missing three file_missing",
+        "TrackEnd missing three loadFailed",
+        "QueueUpdate 0",
+        "TrackStart song",
+        "PlayerUpdate playing",
+        "TrackEnd song stopped",
+        "PlayerDelete",
+    ]

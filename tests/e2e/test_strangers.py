@@ -127,7 +127,7 @@ async def test_requests_under_way_when_the_node_stops_leave_no_traceback(tmp_pat
         for connection in asking[4::5]:
             connection.send_request("POST", "/v0/players", body=b'{"id": "late", "uri": "x.wav"}')
         await asyncio.gather(*map(cut, asking))
-        await node.process.wait()
+        await node.ended()
     assert not [line for line in node.log if "ERROR" in line or "Traceback" in line]
 
 

@@ -14,6 +14,7 @@ from lavalink.utils import decode_track as decode_as_client
 
 from tests.interop.test_track_codec import VERSION_2, VERSION_3
 from tests.support.audio_files import flac, m4a, mp3, music, opus, video_without_sound, wav
+from tests.support.e2e_players import until_state
 from tests.support.eventually import eventually
 from tests.support.http_client import connected, websocket
 from tests.support.media_server import MediaServer, in_turn, media, redirect, stall, status
@@ -65,41 +66,39 @@ def require_client_agrees(track: Any, probe_name: str | None = None) -> None:
         assert base64.b64decode(track["encoded"])[:-8].endswith(probe_name.encode())
 
 
-async def test_files_of_several_formats(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
-        for name, (content, probe_name) in FILES.items():
-            path = tmp_path / name
-            path.write_bytes(content)
-            track = await load_track(node, str(path))
-            info = track["info"]
-            assert info["identifier"] == info["uri"] == str(path)
-            assert info["length"] == pytest.approx(3000, abs=60)
-            assert info["sourceName"] == "file"
-            assert (info["isSeekable"], info["isStream"], info["position"]) == (True, False, 0)
-            assert (track["pluginInfo"], track["userData"]) == ({}, {})
-            if name == "song with no tags.wav":
-                assert (info["title"], info["author"], info["isrc"]) == ("song with no tags", "", None)
-            else:
-                assert (info["title"], info["author"]) == ("Söng 😀", "Bänd")
-            if name in ("song.mp3", "song.flac", "song.opus"):
-                assert info["isrc"] == "USS1Z9900001"
-            require_client_agrees(track, probe_name)
-            assert await decode(node, track["encoded"]) == track
+async def test_files_of_several_formats(node: RunningNode) -> None:
+    for name, (content, probe_name) in FILES.items():
+        path = node.folder / name
+        path.write_bytes(content)
+        track = await load_track(node, str(path))
+        info = track["info"]
+        assert info["identifier"] == info["uri"] == str(path)
+        assert info["length"] == pytest.approx(3000, abs=60)
+        assert info["sourceName"] == "file"
+        assert (info["isSeekable"], info["isStream"], info["position"]) == (True, False, 0)
+        assert (track["pluginInfo"], track["userData"]) == ({}, {})
+        if name == "song with no tags.wav":
+            assert (info["title"], info["author"], info["isrc"]) == ("song with no tags", "", None)
+        else:
+            assert (info["title"], info["author"]) == ("Söng 😀", "Bänd")
+        if name in ("song.mp3", "song.flac", "song.opus"):
+            assert info["isrc"] == "USS1Z9900001"
+        require_client_agrees(track, probe_name)
+        assert await decode(node, track["encoded"]) == track
 
 
-async def test_a_path_that_is_written_in_other_ways(tmp_path: Path) -> None:
-    (tmp_path / "ä b.wav").write_bytes(wav(SOUND))
-    async with running_node(tmp_path) as node:
-        for identifier in ("ä b.wav", "./ä b.wav", f"file://{quote(str(tmp_path))}/%C3%A4%20b.wav"):
-            info = (await load_track(node, identifier))["info"]
-            assert info["identifier"] == identifier
-            assert info["title"] == "ä b"
-            assert info["length"] == 3000
+async def test_a_path_that_is_written_in_other_ways(node: RunningNode) -> None:
+    (node.folder / "ä b.wav").write_bytes(wav(SOUND))
+    for identifier in ("ä b.wav", "./ä b.wav", f"file://{quote(str(node.folder))}/%C3%A4%20b.wav"):
+        info = (await load_track(node, identifier))["info"]
+        assert info["identifier"] == identifier
+        assert info["title"] == "ä b"
+        assert info["length"] == 3000
 
 
-async def test_http_with_and_without_ranges(tmp_path: Path) -> None:
+async def test_http_with_and_without_ranges(node: RunningNode) -> None:
     body, _ = FILES["song.mp3"]
-    async with MediaServer() as server, running_node(tmp_path) as node:
+    async with MediaServer() as server:
         with_ranges = server.serve("/with.mp3", media(body, headers=CLOSE))
         without_ranges = server.serve("/without.mp3", media(body, ranges=False, headers=CLOSE))
         moved = server.serve("/moved", redirect("/with.mp3"))
@@ -114,9 +113,9 @@ async def test_http_with_and_without_ranges(tmp_path: Path) -> None:
         await server.all_gone()
 
 
-async def test_a_radio_station(tmp_path: Path) -> None:
+async def test_a_radio_station(node: RunningNode) -> None:
     body, _ = FILES["song.mp3"]
-    async with MediaServer() as server, running_node(tmp_path) as node:
+    async with MediaServer() as server:
         url = server.serve("/live", media(body, ranges=False, stall_after=len(body) - 1, headers="icy-name: Radio\r\n"))
         track = await load_track(node, url)
         info = track["info"]
@@ -127,7 +126,7 @@ async def test_a_radio_station(tmp_path: Path) -> None:
         await server.all_gone()
 
 
-async def test_what_cannot_be_played_is_empty(tmp_path: Path) -> None:
+async def test_what_cannot_be_played_is_empty(node: RunningNode, refusing_port: int) -> None:
     files = {
         "nothing.mp3": b"",
         "text.mp3": b"This is no sound at all.\n" * 200,
@@ -136,15 +135,14 @@ async def test_what_cannot_be_played_is_empty(tmp_path: Path) -> None:
         "header only.wav": wav(SOUND)[:44],
     }
     for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    async with MediaServer() as server, running_node(tmp_path) as node:
-        closed_port = server.port + 1 if server.port < 65_535 else 1
+        (node.folder / name).write_bytes(content)
+    async with MediaServer() as server:
         identifiers = [
-            *(str(tmp_path / name) for name in (*files, "missing.mp3", "", "x" * 300)),
+            *(str(node.folder / name) for name in (*files, "missing.mp3", "", "x" * 300)),
             server.serve("/404", status(404)),
             server.serve("/text", media(b"<html></html>" * 50, content_type="text/html")),
             server.serve("/circle", redirect("/circle")),
-            f"http://127.0.0.1:{closed_port}/x.mp3",
+            f"http://127.0.0.1:{refusing_port}/x.mp3",
             "",
             "   ",
             "ytsearch:never gonna give you up",
@@ -205,17 +203,16 @@ async def test_the_password_is_asked_for_first(tmp_path: Path) -> None:
             assert let_in.status == (400 if target == "/v0/loadtracks" else 200)
 
 
-async def test_known_strings_and_a_wrong_entry(tmp_path: Path) -> None:
-    async with running_node(tmp_path) as node:
-        tracks = (await node.request("POST", "/v0/decodetracks", [VERSION_2, VERSION_3])).json()
-        assert [track["info"]["title"] for track in tracks] == [
-            "Rick Astley - Never Gonna Give You Up",
-            "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
-        ]
-        assert [await decode(node, VERSION_2), await decode(node, VERSION_3)] == tracks
-        wrong = await node.request("POST", "/v0/decodetracks", [VERSION_2, "x"])
-        assert (wrong.status, wrong.json()["code"]) == (400, "invalid_identifier")
-        assert "Entry 1" in wrong.json()["message"]
+async def test_known_strings_and_a_wrong_entry(node: RunningNode) -> None:
+    tracks = (await node.request("POST", "/v0/decodetracks", [VERSION_2, VERSION_3])).json()
+    assert [track["info"]["title"] for track in tracks] == [
+        "Rick Astley - Never Gonna Give You Up",
+        "Blackstreet - No Diggity (Official Music Video) ft. Dr. Dre, Queen Pen",
+    ]
+    assert [await decode(node, VERSION_2), await decode(node, VERSION_3)] == tracks
+    wrong = await node.request("POST", "/v0/decodetracks", [VERSION_2, "x"])
+    assert (wrong.status, wrong.json()["code"]) == (400, "invalid_identifier")
+    assert "Entry 1" in wrong.json()["message"]
 
 
 async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
@@ -258,7 +255,7 @@ async def test_the_node_ends_in_the_middle_of_a_load(tmp_path: Path) -> None:
         await server.all_gone()
 
 
-async def test_a_crash_while_loading_is_heard_by_nobody(tmp_path: Path) -> None:
+async def test_players_go_on_when_the_process_that_loads_crashes(tmp_path: Path) -> None:
     song = tmp_path / "song.flac"
     song.write_bytes(flac(music(30.0)))
     async with MediaServer() as server, running_node(tmp_path) as node:
@@ -284,17 +281,12 @@ async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> Non
     async with running_node(tmp_path) as node:
         create = {"id": "p", "uri": str(song), "metadata": {"of": "player"}}
         assert (await node.request("POST", "/v0/players", create)).status == 201
-        state: Any = None
 
-        async def is_opened() -> bool:
-            nonlocal state
-            state = (await node.request("GET", "/v0/players/p")).json()
-            return bool(state["track"]["info"]["length"])
+        def is_opened(now: Any) -> bool:
+            require_client_agrees(now["track"])
+            return bool(now["track"]["info"]["length"])
 
-        while not await is_opened():
-            require_client_agrees(state["track"])
-            await asyncio.sleep(0.01)
-        track = state["track"]
+        track = (await until_state(node, "p", is_opened))["track"]
         assert track["userData"] == {"of": "player"}
         assert track["info"]["title"] == "Söng 😀"
         require_client_agrees(track, "flac")
@@ -305,26 +297,23 @@ async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> Non
         assert listed["track"]["encoded"] == track["encoded"]
         assert listed["track"]["info"]["position"] == listed["position"]
         # The node starts the clock by itself after a while; the position moves in the list, not in the identifier.
-        while not state["position"]:
-            await asyncio.sleep(0.02)
-            state = (await node.request("GET", "/v0/players/p")).json()
+        state = await until_state(node, "p", lambda now: now["position"])
         assert state["track"]["info"]["position"] == state["position"] > 0
         assert state["track"]["encoded"] == track["encoded"]
 
 
-async def test_the_metadata_of_a_track_is_its_own_or_the_players(tmp_path: Path) -> None:
-    song = tmp_path / "song.flac"
+async def test_the_metadata_of_a_track_is_its_own_or_the_players(node: RunningNode) -> None:
+    song = node.folder / "song.flac"
     song.write_bytes(FILES["song.flac"][0])
-    async with running_node(tmp_path) as node:
-        await node.request("POST", "/v0/players", {"id": "p", "uri": str(song), "metadata": {"of": "player"}})
-        for metadata in ({"of": "track"}, {}, ["list"], None):
-            await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": metadata})
-        seen = []
-        for _ in range(5):
-            seen.append((await node.request("GET", "/v0/players/p")).json()["track"]["userData"])
-            assert (await node.request("POST", "/v0/players/p/skip")).status == 204
-        assert seen == [{"of": "player"}, {"of": "track"}, {"of": "player"}, ["list"], None]
-        change = {"merge": False, "value": "new"}
-        await node.request("PATCH", "/v0/players/p/metadata", change)
-        await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": {}})
-        assert (await node.request("GET", "/v0/players/p")).json()["track"]["userData"] == "new"
+    await node.request("POST", "/v0/players", {"id": "p", "uri": str(song), "metadata": {"of": "player"}})
+    for metadata in ({"of": "track"}, {}, ["list"], None):
+        await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": metadata})
+    seen = []
+    for _ in range(5):
+        seen.append((await node.request("GET", "/v0/players/p")).json()["track"]["userData"])
+        assert (await node.request("POST", "/v0/players/p/skip")).status == 204
+    assert seen == [{"of": "player"}, {"of": "track"}, {"of": "player"}, ["list"], None]
+    change = {"merge": False, "value": "new"}
+    await node.request("PATCH", "/v0/players/p/metadata", change)
+    await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": {}})
+    assert (await node.request("GET", "/v0/players/p")).json()["track"]["userData"] == "new"

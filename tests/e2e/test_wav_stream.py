@@ -2,16 +2,15 @@
 
 import asyncio
 import urllib.request
-from pathlib import Path
 
 import av
 import numpy as np
 
 from tests.support.audio_files import pcm_of, wav
-from tests.support.command import PATIENCE_S
-from tests.support.e2e_players import PATIENT, create, delete, enqueue, order, until_state
+from tests.support.e2e_players import create, delete, enqueue, order, until_state
 from tests.support.e2e_sockets import following, listening
-from tests.support.running_node import running_node
+from tests.support.eventually import PATIENCE_S
+from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
 
@@ -32,45 +31,43 @@ def read_samples(url: str, samples: int) -> tuple[bytes, str]:
             return pcm[: samples * 4], stream.codec_context.name
 
 
-async def test_it_is_an_endless_file_with_silence_where_nothing_plays(tmp_path: Path) -> None:
-    (tmp_path / "noise.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        async with following(node, "p") as tape:
-            reading = asyncio.create_task(
-                asyncio.to_thread(read_samples, f"{node.url}/v0/players/p/stream.wav", 24_000 + 40_000)
-            )
-            await tape.until("PlayerUpdate", state="idle")
-            await asyncio.sleep(0.2)
-            await enqueue(node, "p", "noise.wav")
-            pcm, codec = await reading
-        assert codec == "pcm_s16le"
-        sound = pcm_of(NOISE)
-        first = pcm.index(sound)
-        again = pcm.find(sound[:3840], first + len(sound))
-        assert again > first + len(sound)
-        assert not any(pcm[first + len(sound) : again])
-        assert not any(pcm[:first])
+async def test_it_is_an_endless_file_with_silence_where_nothing_plays(node: RunningNode) -> None:
+    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "noise.wav")
+    async with following(node, "p") as tape:
+        reading = asyncio.create_task(
+            asyncio.to_thread(read_samples, f"{node.url}/v0/players/p/stream.wav", 24_000 + 40_000)
+        )
+        await tape.until("PlayerUpdate", state="idle")
+        await asyncio.sleep(0.2)
+        await enqueue(node, "p", "noise.wav")
+        pcm, codec = await reading
+    assert codec == "pcm_s16le"
+    sound = pcm_of(NOISE)
+    first = pcm.index(sound)
+    again = pcm.find(sound[:3840], first + len(sound))
+    assert again > first + len(sound)
+    assert not any(pcm[first + len(sound) : again])
+    assert not any(pcm[:first])
 
 
-async def test_it_counts_as_a_listener_and_ends_with_the_player(tmp_path: Path) -> None:
-    (tmp_path / "noise.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "noise.wav")
-        await order(node, "p", "pause")
+async def test_it_counts_as_a_listener_and_ends_with_the_player(node: RunningNode) -> None:
+    (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    await create(node, "p", "noise.wav")
+    await order(node, "p", "pause")
 
-        def read_all() -> bytes:
-            with urllib.request.urlopen(f"{node.url}/v0/players/p/stream.wav", timeout=PATIENCE_S) as answer:
-                body: bytes = answer.read()
-            return body
+    def read_all() -> bytes:
+        with urllib.request.urlopen(f"{node.url}/v0/players/p/stream.wav", timeout=PATIENCE_S) as answer:
+            body: bytes = answer.read()
+        return body
 
-        reading = asyncio.create_task(asyncio.to_thread(read_all))
-        await until_state(node, "p", lambda now: now["listeners"])
-        async with listening(node, "p") as ear:
-            await order(node, "p", "play")
-            await ear.frames_heard(25)
-            await delete(node, "p")
-            assert await ear.closed() == 1000
-        body = await reading
-        assert body.startswith(b"RIFF")
-        assert pcm_of(NOISE) in body
+    reading = asyncio.create_task(asyncio.to_thread(read_all))
+    await until_state(node, "p", lambda now: now["listeners"])
+    async with listening(node, "p") as ear:
+        await order(node, "p", "play")
+        await ear.frames_heard(25)
+        await delete(node, "p")
+        assert await ear.closed() == 1000
+    body = await reading
+    assert body.startswith(b"RIFF")
+    assert pcm_of(NOISE) in body

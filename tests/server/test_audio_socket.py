@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from tests.support.edge import running_edge
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import (
     BINARY,
@@ -16,7 +17,6 @@ from tests.support.http_client import (
     request,
     websocket,
 )
-from tests.support.waiting import until
 from tonearm.audio.sinks import FrameSink, Framing
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
@@ -42,7 +42,7 @@ async def fill(sink: FrameSink) -> None:
 
 async def gone(node: FakeNode) -> None:
     """Waits until nobody listens."""
-    await until(lambda: not node.fakes["p"].sinks)
+    await eventually(lambda: not node.fakes["p"].sinks, "every listener is gone")
 
 
 async def test_frames_come_byte_for_byte(node: FakeNode, port: int) -> None:
@@ -185,7 +185,8 @@ async def test_a_listener_that_takes_nothing_delays_nobody(node: FakeNode, port:
         assert (await client.read_frame()).payload == PCM
         assert (await request(port, "GET", "/info")).status == 200
         stuck.close(1013, "too slow")
-        await until(lambda: stuck not in node.fakes["p"].listeners)  # cut, though it reads no close frame
+        # Cut, though it reads no close frame.
+        await eventually(lambda: stuck not in node.fakes["p"].listeners, "the stuck listener is cut")
         healthy.write(MESSAGE)
         assert (await client.read_frame()).payload == PCM
 

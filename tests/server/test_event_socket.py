@@ -1,8 +1,8 @@
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
-from tests.support.waiting import until
 
 EVENTS = "/v0/players/p/events"
 
@@ -88,4 +88,4 @@ async def test_a_client_that_reads_nothing_is_cut_after_its_close(node: FakeNode
             sink.send("x" * 2000)
         sink.close(1013, "256 events behind")
         sink.send("never sent")
-        await until(lambda: not node.fakes["p"].followers)
+        await eventually(lambda: not node.fakes["p"].followers, "the client is gone")

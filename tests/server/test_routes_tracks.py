@@ -8,9 +8,9 @@ import pytest
 from lavalink.utils import decode_track as decode_as_client
 
 from tests.interop.test_track_codec import VERSION_2, VERSION_3
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
-from tests.support.waiting import until
 from tonearm.core.errors import SourceBlocked, SourceRefused
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import encode_track
@@ -105,8 +105,8 @@ async def test_a_client_that_leaves_ends_its_load(node: FakeNode, port: int) -> 
     node.answers_load = False
     async with connected(port) as connection:
         connection.send_request("GET", "/v0/loadtracks?identifier=x")
-        await until(lambda: node.loads_running == 1)
-    await until(lambda: node.loads_running == 0)
+        await eventually(lambda: node.loads_running == 1, "the load has begun")
+    await eventually(lambda: node.loads_running == 0, "the load has ended")
 
 
 # decodetrack

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import CLOSE, connected, websocket
-from tests.support.waiting import until
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.server.app import EdgeSettings, build_app, serve
 
@@ -27,7 +27,7 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
         connected(server.port) as asking,
     ):
         wav.send_request("GET", WAV)
-        await until(lambda: len(player.listeners) == 2)
+        await eventually(lambda: len(player.listeners) == 2, "both listeners are there")
         for sink in player.listeners:
             while sink.pending_bytes() < 2**20:
                 sink.write(bytes(FRAME_BYTES))
@@ -35,7 +35,7 @@ async def test_stuck_clients_do_not_hold_up_the_stop(node: FakeNode) -> None:
         await idle.read_answer()
         node.answers_enqueue = False
         asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
-        await until(lambda: node.unanswered)
+        await eventually(lambda: node.unanswered, "a request waits for its answer")
 
         await server.stop_accepting()
         node.close_sinks(1001, "The node is shutting down.")

@@ -5,9 +5,9 @@ import wave
 import av
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request
-from tests.support.waiting import until
 from tonearm.audio.sinks import FrameSink, Framing
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
@@ -18,13 +18,13 @@ CHUNK = b"%x\r\n%s\r\n" % (FRAME_BYTES, PCM)
 
 
 async def only_listener(node: FakeNode) -> FrameSink:
-    await until(lambda: node.fakes["p"].listeners)
+    await eventually(lambda: node.fakes["p"].listeners, "the listener is there")
     (sink,) = node.fakes["p"].listeners
     return sink
 
 
 async def nobody_listens(node: FakeNode) -> None:
-    await until(lambda: not node.fakes["p"].listeners)
+    await eventually(lambda: not node.fakes["p"].listeners, "the listener is gone")
 
 
 async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
@@ -92,7 +92,7 @@ async def test_a_client_that_takes_nothing_is_cut_after_its_close(node: FakeNode
         while sink.pending_bytes() < 2**20:
             sink.write(CHUNK)
         sink.close(1013, "too slow")
-        await until(lambda: not sink.pending_bytes())
+        await eventually(lambda: not sink.pending_bytes(), "everything was taken")
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             async for _ in client.chunks():
                 pass

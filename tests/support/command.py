@@ -6,8 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-# Long enough for a loaded machine; only a command that hangs takes it.
-PATIENCE_S = 30
+from tests.support.eventually import PATIENCE_S
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

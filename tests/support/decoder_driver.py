@@ -6,12 +6,12 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.decoding.message_coding import MessageSplitter, pack
@@ -31,9 +31,6 @@ from tonearm.decoding.messages import (
     ReadRequest,
     Ready,
 )
-
-# Far beyond what anything takes, also on a machine that has much else to do.
-PATIENCE_S: Final = 20.0
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
@@ -148,10 +145,7 @@ class DecoderDriver:
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Polls what has no message, such as the threads of the process."""
-        give_up_s = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up_s, "the condition did not come true"
-            time.sleep(0.01)
+        eventually_without_a_loop(condition, "what the decoder process does without a word")
 
     def ready(self) -> None:
         self.wait_for(Ready)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.e2e_sockets import EventFields, Tape, following, listening
+from tests.support.eventually import eventually
 from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode
 
@@ -59,9 +60,15 @@ async def state(node: RunningNode, player: str) -> Any:
 
 
 async def until_state(node: RunningNode, player: str, holds: Callable[[Any], object]) -> Any:
-    """The state of a player as soon as `holds` is true of it. One that never is ends with the test's own timeout."""
-    while not holds(now := await state(node, player)):  # noqa: ASYNC110 - what is waited for is in another process
-        await asyncio.sleep(0.005)
+    """The state of a player as soon as `holds` is true of it."""
+    now: Any = None
+
+    async def has_it() -> object:
+        nonlocal now
+        now = await state(node, player)
+        return holds(now)
+
+    await eventually(has_it, lambda: f"another state of {player}; it is {now}")
     return now
 
 

@@ -6,49 +6,55 @@ async with listening(node, "p") as ear, following(node, "p") as tape:
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
 import aiohttp
 
+from tests.support.eventually import Changes
 from tests.support.running_node import RunningNode
 from tests.support.wire_check import check_event
-
-PATIENCE_S = 60.0
 
 EventFields: TypeAlias = dict[str, Any]
 
 
 class _SocketReader:
-    """Reads a socket to its end; `_changed` is set with every message."""
+    """Reads a socket to its end."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
-        self._changed = asyncio.Event()
+        self._changes = Changes()
         self._reading = asyncio.create_task(self._read())
+        self._has_ended = False
         self.close_code: int | None = None
 
     async def closed(self) -> int | None:
         """The code with which the node closes the socket; 1006 when it is cut."""
-        await asyncio.wait_for(asyncio.shield(self._reading), PATIENCE_S)
+        await self._changes.until(lambda: self._has_ended, "the node closes the socket")
         return self.close_code
 
     async def stop(self) -> None:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
-    async def _wait_for_more(self) -> None:
-        assert not self._reading.done(), f"the node closed the socket with {self.close_code}"
-        self._changed.clear()
-        await self._changed.wait()
+    async def _until(self, condition: Callable[[], bool], what: Callable[[], str]) -> None:
+        """Waits for messages until `condition` holds, which no longer can when the socket is closed."""
+
+        def holds_or_cannot() -> bool:
+            holds = condition()
+            assert holds or not self._has_ended, f"the node closed the socket with {self.close_code}; {what()}"
+            return holds
+
+        await self._changes.until(holds_or_cannot, what)
 
     async def _read(self) -> None:
         async for message in self._socket:
             self._take(message)
-            self._changed.set()
+            self._changes.tell()
         self.close_code = self._socket.close_code
-        self._changed.set()
+        self._has_ended = True
+        self._changes.tell()
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         raise NotImplementedError
@@ -68,9 +74,7 @@ class Ear(_SocketReader):
 
     async def frames_heard(self, count: int) -> None:
         """Waits until `count` frames have come since the socket was opened."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.frames) < count:
-                await self._wait_for_more()
+        await self._until(lambda: len(self.frames) >= count, lambda: f"{count} frames; {len(self.frames)} came")
 
     async def more_frames(self, count: int) -> bytes:
         """The next `count` frames from now on."""
@@ -95,14 +99,18 @@ class Tape(_SocketReader):
 
     async def until(self, op: str, **fields: object) -> EventFields:
         """The next event of this kind with these fields; what came before it is passed over."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                while self._seen < len(self.events):
-                    event = self.events[self._seen]
-                    self._seen += 1
-                    if event["op"] == op and fields.items() <= event.items():
-                        return event
-                await self._wait_for_more()
+        found: list[EventFields] = []
+
+        def is_there() -> bool:
+            while self._seen < len(self.events) and not found:
+                event = self.events[self._seen]
+                self._seen += 1
+                if event["op"] == op and fields.items() <= event.items():
+                    found.append(event)
+            return bool(found)
+
+        await self._until(is_there, lambda: f"{op} with {fields}; what came is {self.summary()}")
+        return found[0]
 
     def summary(self) -> list[str]:
         """The events in short, one text each: the kind, and what distinguishes it."""

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeAlias
 
+from tests.support.eventually import Changes
+
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 _BLOCK_BYTES = 64 * 1024
 
@@ -185,7 +187,7 @@ class MediaServer:
     def __post_init__(self) -> None:
         self._answers: dict[str, Answer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._changed = asyncio.Condition()
+        self._changes = Changes()
         self._open_count = 0
 
     async def __aenter__(self) -> Self:
@@ -217,13 +219,11 @@ class MediaServer:
 
     async def all_gone(self) -> None:
         """Waits until no client is connected any more."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._open_count == 0)
+        await self._changes.until(lambda: self._open_count == 0, "every client has left")
 
     async def requested(self, count: int) -> None:
         """Waits until so many requests have come."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: len(self.requests) >= count)
+        await self._changes.until(lambda: len(self.requests) >= count, lambda: f"{count} requests; {self.requests}")
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -236,8 +236,7 @@ class MediaServer:
             await self._converse(reader, writer)
         writer.transport.abort()
         self._open_count -= 1
-        async with self._changed:
-            self._changed.notify_all()
+        self._changes.tell()
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         begun = b""
@@ -248,8 +247,7 @@ class MediaServer:
             reply = Reply(writer)
             self.requests.append(request)
             self.replies.append(reply)
-            async with self._changed:
-                self._changed.notify_all()
+            self._changes.tell()
             answering = asyncio.ensure_future(self._answers.get(request.path, status(404))(request, reply))
             # The next byte is the next request's first, or tells that the client left.
             listening = asyncio.ensure_future(reader.read(1))

@@ -5,32 +5,57 @@ async with running_node(tmp_path, '[server]\\npassword = "x"') as node:
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from tests.support.command import PATIENCE_S, environment
-from tests.support.eventually import eventually
+from tests.support.command import environment
+from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import Answer, Headers, request
 
 _READY = re.compile(r"decoder process \d+ \(pid (\d+)\) is ready")
 _ADDRESS = re.compile(r"listens on http://\S+:(\d+)")
+_CONFIG = "node-under-test.toml"
 
 
-@dataclass
 class RunningNode:
-    """A node that listens. `log` grows while it runs."""
+    """A node that listens. `folder` is its working folder, and `log` grows while it runs."""
 
-    process: asyncio.subprocess.Process
-    port: int
-    log: list[str] = field(default_factory=list)
+    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+        self.folder = folder
+        self.process = process
+        self.log: list[str] = []
+        self.port = 0
+        self._listens_or_ended = threading.Event()
+        self._reading = threading.Thread(target=self._read_log)
+        self._reading.start()
+        self._listens_or_ended.wait(PATIENCE_S)
+        if not self.port:
+            self.kill()
+            raise AssertionError(f"the node did not start:\n{''.join(self.log)}")
+
+    def stop(self) -> None:
+        """Sends SIGTERM, unless the node has ended before; it must exit with 0 and have logged no error of its own."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(PATIENCE_S)
+        self._reading.join()
+        whole_log = "".join(self.log)
+        assert self.process.returncode == 0, whole_log
+        assert "Traceback" not in whole_log, whole_log
+
+    def kill(self) -> None:
+        """Leaves no process behind, whatever happened."""
+        self.process.kill()
+        self.process.wait()
+        self._reading.join()
 
     @property
     def pid(self) -> int:
@@ -44,6 +69,20 @@ class RunningNode:
         """One request on a connection of its own, with `value` as its JSON body when there is one."""
         body = None if value is None else json.dumps(value).encode()
         return await request(self.port, method, target, headers=headers, body=body)
+
+    async def ended(self) -> int:
+        """The exit code, once the process has ended by itself or by a signal that was sent to it."""
+        return await asyncio.to_thread(self.process.wait, PATIENCE_S)
+
+    async def forget_all(self) -> None:
+        """Deletes every player and every file in its folder, so that the next test finds it as if it were new."""
+        for player in (await self.request("GET", "/v0/players")).json():
+            assert (await self.request("DELETE", f"/v0/players/{player['id']}")).status == 204
+        for path in self.folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name != _CONFIG:
+                path.unlink()
 
     def decoder_pids(self) -> set[int]:
         """The node's child processes, which all are decoders."""
@@ -62,49 +101,53 @@ class RunningNode:
         """How many descriptors the node and its decoders hold."""
         return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *self.decoder_pids()))
 
+    def _read_log(self) -> None:
+        assert self.process.stderr is not None
+        with self.process.stderr:
+            for line in self.process.stderr:
+                self.log.append(line.decode(errors="replace"))
+                found = _ADDRESS.search(self.log[-1])
+                if found is not None:
+                    self.port = int(found[1])
+                    self._listens_or_ended.set()
+        self._listens_or_ended.set()
+
+
+def _start(
+    folder: Path, config: str, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
+) -> RunningNode:
+    """A node on a free port of 127.0.0.1, which has `folder` as its working folder and `config` as its file."""
+    file = folder / _CONFIG
+    file.write_text(config, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tonearm", "serve", "--config", str(file), "--port", "0", *arguments],
+        cwd=folder,
+        env=environment(variables),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    return RunningNode(folder, process)
+
 
 @asynccontextmanager
 async def running_node(
     folder: Path, config: str = "", *, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
 ) -> AsyncIterator[RunningNode]:
-    """A node on a free port of 127.0.0.1, which has `folder` as its working folder and `config` as its file.
-
-    At the end it gets SIGTERM; then it must exit with 0 and have logged no error of its own.
-    """
-    file = folder / "node-under-test.toml"
-    file.write_text(config, encoding="utf-8")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tonearm", "serve", "--config", str(file), "--port", "0", *arguments),
-        cwd=folder,
-        env=environment(variables),
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    log: list[str] = []
-    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    reading = asyncio.create_task(_read_log(process, log, port))
+    """A node for one test; how it must end stands at `RunningNode.stop`."""
+    node = await asyncio.to_thread(_start, folder, config, arguments, variables)
     try:
-        await asyncio.wait((port, reading), timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
-        assert port.done(), f"the node did not start:\n{''.join(log)}"
-        yield RunningNode(process, port.result(), log)
-        with contextlib.suppress(ProcessLookupError):  # a test may have ended it
-            process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), PATIENCE_S)
-        await reading
+        yield node
+        await asyncio.to_thread(node.stop)
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        await reading
-    whole_log = "".join(log)
-    assert process.returncode == 0, whole_log
-    assert "Traceback" not in whole_log, whole_log
+        node.kill()
 
 
-async def _read_log(process: asyncio.subprocess.Process, log: list[str], port: asyncio.Future[int]) -> None:
-    assert process.stderr is not None
-    async for line in process.stderr:
-        log.append(line.decode(errors="replace"))
-        found = _ADDRESS.search(log[-1])
-        if found is not None and not port.done():
-            port.set_result(int(found[1]))
+@contextmanager
+def shared_node(folder: Path, config: str) -> Iterator[RunningNode]:
+    """A node that many tests use one after the other, and that belongs to none of their event loops."""
+    node = _start(folder, config)
+    try:
+        yield node
+        node.stop()
+    finally:
+        node.kill()

@@ -1,15 +1,13 @@
 """Listeners and event clients that keep in memory what they are given."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
 from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES
-
-PATIENCE_S = 30.0  # how long a test waits for something before it says what is missing
 
 
 class MemoryListener:
@@ -26,14 +24,14 @@ class MemoryListener:
         self.aborted = 0
         self.on_write: Callable[[], None] = lambda: None
         self._pending = 0
-        self._changed = asyncio.Event()
+        self._changes = Changes()
 
     def write(self, message: bytes) -> None:
         assert not self.closed, "a frame after the close began"
         self.messages.append(message)
         if self.takes is not None:
             self._pending += len(message)
-        self._changed.set()
+        self._changes.tell()
         self.on_write()
 
     def offer(self, message: bytes) -> bool:
@@ -48,7 +46,7 @@ class MemoryListener:
 
     def close(self, code: int, reason: str) -> None:
         self.closed.append((code, reason))
-        self._changed.set()
+        self._changes.tell()
 
     def abort(self) -> None:
         self.aborted += 1
@@ -71,13 +69,9 @@ class MemoryListener:
         await self.wait_frames(-(-len(pcm) // FRAME_BYTES))
 
     async def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not condition():
-                self._changed.clear()
-                try:
-                    await self._changed.wait()
-                except asyncio.CancelledError:
-                    raise AssertionError(f"{what}: only {len(self)} frames came, closed: {self.closed}") from None
+        await self._changes.until(
+            condition, lambda: f"{what}; {len(self)} frames came, and it was closed: {self.closed}"
+        )
 
 
 class MemoryEventClient:
@@ -89,7 +83,7 @@ class MemoryEventClient:
         self.closed: list[tuple[int, str]] = []
         self.pending = 0
         self.on_send: Callable[[], None] = lambda: None
-        self._changed = asyncio.Event()
+        self._changes = Changes()
 
     def send(self, text: str) -> None:
         assert not self.closed, "an event after the close began"
@@ -97,7 +91,7 @@ class MemoryEventClient:
         check_event(text)
         self.texts.append(text)
         self.events.append(json.loads(text))
-        self._changed.set()
+        self._changes.tell()
         self.on_send()
 
     def pending_messages(self) -> int:
@@ -105,7 +99,7 @@ class MemoryEventClient:
 
     def close(self, code: int, reason: str) -> None:
         self.closed.append((code, reason))
-        self._changed.set()
+        self._changes.tell()
 
     def abort(self) -> None: ...
 
@@ -126,11 +120,7 @@ class MemoryEventClient:
         def found() -> list[dict[str, Any]]:
             return [event for event in self.named(op) if all(event[name] == value for name, value in fields.items())]
 
-        async with asyncio.timeout(PATIENCE_S):
-            while len(found()) < count:
-                self._changed.clear()
-                try:
-                    await self._changed.wait()
-                except asyncio.CancelledError:
-                    raise AssertionError(f"{count} {op} with {fields}: only {self.ops} came") from None
+        await self._changes.until(
+            lambda: len(found()) >= count, lambda: f"{count} {op} with {fields}; what came is {self.ops}"
+        )
         return found()[count - 1]

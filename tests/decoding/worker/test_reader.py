@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import PATIENCE_S
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoding.messages import DATA_CHUNK_BYTES
 from tonearm.decoding.worker.reader import DISK_CHUNK_BYTES, DescriptorReader, Dropped, RequestingReader
 
 LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
 BYTES = b"".join(number.to_bytes(4, "big") for number in range(60_000))  # 240 000 bytes: 4 chunks, the last one short
-PATIENCE_S = 30.0
 
 
 @contextmanager

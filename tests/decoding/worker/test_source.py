@@ -8,7 +8,8 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from tests.support.audio_files import mp3, music, wav
-from tests.support.decoder_driver import PATIENCE_S, open_order
+from tests.support.decoder_driver import open_order
+from tests.support.eventually import PATIENCE_S
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoding.messages import (
