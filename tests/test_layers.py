@@ -105,7 +105,7 @@ def room_of(name: str) -> str:
     return max(rooms, key=len)
 
 
-MODULES: Final = tuple(name for name in modules() if name)
+MODULES: Final = tuple(name for path in sorted(SOURCE.rglob("*.py")) if (name := _name(path)))
 
 
 @pytest.mark.parametrize("name", MODULES)

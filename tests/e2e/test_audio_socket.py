@@ -14,7 +14,6 @@ from tests.support.media_server import MediaServer, in_turn, media
 from tests.support.running_node import RunningNode, running_node
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (48_000, 2))
-LONG = music(30.0)
 
 
 async def test_listeners_hear_the_same_bytes_whatever_they_say(node: RunningNode) -> None:
@@ -108,7 +107,8 @@ async def test_a_source_that_stalls_goes_on_where_it_was(tmp_path: Path) -> None
 
 
 async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node: RunningNode) -> None:
-    (node.folder / "long.flac").write_bytes(flac(LONG))
+    long = music(30.0)
+    (node.folder / "long.flac").write_bytes(flac(long))
     frames = 620  # 12.4 s: longer than a listener may take nothing
     await create(node, "p", "long.flac")
     async with (
@@ -120,7 +120,7 @@ async def test_over_a_longer_time_and_beside_a_listener_that_takes_nothing(node:
         figures = await state(node, "p")
         kept = await stuck.read_to_end()
     # Every sample, in its place.
-    whole, heard = pcm_of(LONG), ear.pcm
+    whole, heard = pcm_of(long), ear.pcm
     begins = whole.index(ear.frames[0])  # the first one if nobody was quicker
     assert begins < 48_000 * 4
     assert whole[begins : begins + len(heard)] == heard

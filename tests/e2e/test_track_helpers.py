@@ -5,6 +5,7 @@ import base64
 import os
 import signal
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,19 +22,23 @@ from tests.support.media_server import MediaServer, in_turn, media, redirect, st
 from tests.support.running_node import RunningNode, running_node
 
 SOUND = music(3.0)
-SOUND_44K = music(3.0, 44_100)
 TAGS = {"title": "Söng 😀", "artist": "Bänd"}
 EMPTY = {"loadType": "empty", "data": {}}
 CLOSE = "Connection: close\r\n"  # the node keeps connections for the next request, unless the server does not
 
-FILES: Mapping[str, tuple[bytes, str]] = {  # name to content, and to the container's name in `encoded`
-    "song.mp3": (mp3(SOUND_44K, tags={**TAGS, "TSRC": "USS1Z9900001"}), "mp3"),
-    "song.flac": (flac(SOUND, tags={**TAGS, "ISRC": "USS1Z9900001"}), "flac"),
-    "song.opus": (opus(SOUND, tags={**TAGS, "ISRC": "USS1Z9900001"}), "ogg"),
-    "song.webm": (opus(SOUND, container="webm", tags=TAGS), "matroska/webm"),
-    "song.m4a": (m4a(SOUND_44K, tags=TAGS), "mp4"),
-    "song with no tags.wav": (wav(SOUND), "wav"),
-}
+
+@cache
+def files() -> Mapping[str, tuple[bytes, str]]:
+    """Name to content, and to the container's name in `encoded`."""
+    sound, sound_44k = music(3.0), music(3.0, 44_100)
+    return {
+        "song.mp3": (mp3(sound_44k, tags={**TAGS, "TSRC": "USS1Z9900001"}), "mp3"),
+        "song.flac": (flac(sound, tags={**TAGS, "ISRC": "USS1Z9900001"}), "flac"),
+        "song.opus": (opus(sound, tags={**TAGS, "ISRC": "USS1Z9900001"}), "ogg"),
+        "song.webm": (opus(sound, container="webm", tags=TAGS), "matroska/webm"),
+        "song.m4a": (m4a(sound_44k, tags=TAGS), "mp4"),
+        "song with no tags.wav": (wav(sound), "wav"),
+    }
 
 
 async def load(node: RunningNode, identifier: str) -> Any:
@@ -67,7 +72,7 @@ def require_client_agrees(track: Any, probe_name: str | None = None) -> None:
 
 
 async def test_files_of_several_formats(node: RunningNode) -> None:
-    for name, (content, probe_name) in FILES.items():
+    for name, (content, probe_name) in files().items():
         path = node.folder / name
         path.write_bytes(content)
         track = await load_track(node, str(path))
@@ -97,7 +102,7 @@ async def test_a_path_that_is_written_in_other_ways(node: RunningNode) -> None:
 
 
 async def test_http_with_and_without_ranges(node: RunningNode) -> None:
-    body, _ = FILES["song.mp3"]
+    body, _ = files()["song.mp3"]
     async with MediaServer() as server:
         with_ranges = server.serve("/with.mp3", media(body, headers=CLOSE))
         without_ranges = server.serve("/without.mp3", media(body, ranges=False, headers=CLOSE))
@@ -114,7 +119,7 @@ async def test_http_with_and_without_ranges(node: RunningNode) -> None:
 
 
 async def test_a_radio_station(node: RunningNode) -> None:
-    body, _ = FILES["song.mp3"]
+    body, _ = files()["song.mp3"]
     async with MediaServer() as server:
         url = server.serve("/live", media(body, ranges=False, stall_after=len(body) - 1, headers="icy-name: Radio\r\n"))
         track = await load_track(node, url)
@@ -127,18 +132,18 @@ async def test_a_radio_station(node: RunningNode) -> None:
 
 
 async def test_what_cannot_be_played_is_empty(node: RunningNode, refusing_port: int) -> None:
-    files = {
+    bad_files = {
         "nothing.mp3": b"",
         "text.mp3": b"This is no sound at all.\n" * 200,
-        "beginning.m4a": FILES["song.m4a"][0][:500],
+        "beginning.m4a": files()["song.m4a"][0][:500],
         "silent.mp4": video_without_sound(),
         "header only.wav": wav(SOUND)[:44],
     }
-    for name, content in files.items():
+    for name, content in bad_files.items():
         (node.folder / name).write_bytes(content)
     async with MediaServer() as server:
         identifiers = [
-            *(str(node.folder / name) for name in (*files, "missing.mp3", "", "x" * 300)),
+            *(str(node.folder / name) for name in (*bad_files, "missing.mp3", "", "x" * 300)),
             server.serve("/404", status(404)),
             server.serve("/text", media(b"<html></html>" * 50, content_type="text/html")),
             server.serve("/circle", redirect("/circle")),
@@ -217,9 +222,9 @@ async def test_known_strings_and_a_wrong_entry(node: RunningNode) -> None:
 
 async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
     song = tmp_path / "song.flac"
-    song.write_bytes(FILES["song.flac"][0])
+    song.write_bytes(files()["song.flac"][0])
     async with MediaServer() as server, running_node(tmp_path) as node:
-        url = server.serve("/song.mp3", media(FILES["song.mp3"][0], headers=CLOSE))
+        url = server.serve("/song.mp3", media(files()["song.mp3"][0], headers=CLOSE))
         broken = server.serve("/text", media(b"no sound " * 10_000, headers=CLOSE))
         await asyncio.gather(load(node, str(song)), load(node, url))
         await server.all_gone()
@@ -232,7 +237,7 @@ async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_leaves_ends_its_load(tmp_path: Path) -> None:
-    song, _ = FILES["song.mp3"]
+    song, _ = files()["song.mp3"]
     async with MediaServer() as server, running_node(tmp_path) as node:
         await load_track(node, server.serve("/song.mp3", media(song, headers=CLOSE)))
         await node.decoders_ready(3)
@@ -277,7 +282,7 @@ async def test_players_go_on_when_the_process_that_loads_crashes(tmp_path: Path)
 
 async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> None:
     song = tmp_path / "song.flac"
-    song.write_bytes(FILES["song.flac"][0])
+    song.write_bytes(files()["song.flac"][0])
     async with running_node(tmp_path) as node:
         create = {"id": "p", "uri": str(song), "metadata": {"of": "player"}}
         assert (await node.request("POST", "/v0/players", create)).status == 201
@@ -304,7 +309,7 @@ async def test_tracks_of_players_decode_to_what_they_show(tmp_path: Path) -> Non
 
 async def test_the_metadata_of_a_track_is_its_own_or_the_players(node: RunningNode) -> None:
     song = node.folder / "song.flac"
-    song.write_bytes(FILES["song.flac"][0])
+    song.write_bytes(files()["song.flac"][0])
     await node.request("POST", "/v0/players", {"id": "p", "uri": str(song), "metadata": {"of": "player"}})
     for metadata in ({"of": "track"}, {}, ["list"], None):
         await node.request("POST", "/v0/players/p/queue", {"uri": str(song), "metadata": metadata})

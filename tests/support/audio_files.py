@@ -7,6 +7,7 @@ import io
 import struct
 from collections.abc import Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import av
@@ -30,7 +31,13 @@ def music(
     seconds: float = 1.0, rate_hz: int = 48_000, *, channels: int = 2, level: float = 0.5, seed: int = 1
 ) -> Signal:
     """Drifting tones below 5 kHz, different in each channel: nowhere the same twice, so that a comparison also finds a
-    shift, and kept by lossy codecs and resampling. The same sound at every rate from 16 kHz up. Fades in and out."""
+    shift, and kept by lossy codecs and resampling. The same sound at every rate from 16 kHz up. Fades in and out.
+    Made once, so it cannot be written to."""
+    return _music(seconds, rate_hz, channels, level, seed)
+
+
+@lru_cache(maxsize=32)
+def _music(seconds: float, rate_hz: int, channels: int, level: float, seed: int) -> Signal:
     random = np.random.default_rng(seed)
     time = np.arange(round(seconds * rate_hz)) / rate_hz
     signal = np.zeros((len(time), channels))
@@ -43,7 +50,9 @@ def music(
             signal[:, channel] += strength * np.sin(2 * np.pi * (start_hz + drift_hz * time / 2) * time + phase)
             loudness[channel] += strength
     fade = np.clip(np.minimum(time, seconds - time) / 0.02, 0, 1)
-    return np.asarray(signal / loudness * level * (np.sin(fade * np.pi / 2) ** 2)[:, None])
+    signal = np.asarray(signal / loudness * level * (np.sin(fade * np.pi / 2) ** 2)[:, None])
+    signal.flags.writeable = False
+    return signal
 
 
 def s16(signal: Signal) -> npt.NDArray[np.int16]:

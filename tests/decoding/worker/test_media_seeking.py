@@ -10,39 +10,39 @@ from tests.support.media_files import Samples, UnseekableReader, decode_bytes, d
 from tonearm.core.failure import FailureCode, PlayError
 
 SECONDS = 12.0
-MUSIC_44 = music(SECONDS, 44_100)
-MUSIC_48 = music(SECONDS)
 
 # Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
 SEEKS = (300_001, 1, 511_111, 575_900, 999)
 
 FILES: dict[str, Callable[[], bytes]] = {
-    "wav": lambda: wav(MUSIC_48),
+    "wav": lambda: wav(music(SECONDS)),
     "wav 24 bit mono 8 kHz": lambda: wav(music(SECONDS, 8000, channels=1), 8000, coding="s24"),
-    "wav 44.1 kHz": lambda: wav(MUSIC_44, 44_100),
+    "wav 44.1 kHz": lambda: wav(music(SECONDS, 44_100), 44_100),
     "wav 44.101 kHz": lambda: wav(music(SECONDS, 44_101), 44_101),
     "mu-law": lambda: wav(music(SECONDS, 8000), 8000, coding="mulaw"),
-    "flac": lambda: flac(MUSIC_48),
+    "flac": lambda: flac(music(SECONDS)),
     "flac 96 kHz": lambda: flac(music(SECONDS, 96_000), 96_000),
-    "flac in ogg": lambda: encoded("ogg", "flac", MUSIC_48),
-    "flac in matroska": lambda: encoded("matroska", "flac", MUSIC_48),
-    "alac": lambda: m4a(MUSIC_44, codec="alac"),
-    "aiff": lambda: encoded("aiff", "pcm_s16be", MUSIC_48),
-    "mp3": lambda: mp3(MUSIC_44),
-    "mp3 VBR": lambda: mp3(MUSIC_44, bit_rate=None, codec_options={"q": "4"}),
-    "mp3 without Xing": lambda: mp3(MUSIC_44, options={"write_xing": "0", "id3v2_version": "0"}),
-    "mp3 VBR without Xing": lambda: mp3(MUSIC_44, bit_rate=None, codec_options={"q": "4"}, options={"write_xing": "0"}),
+    "flac in ogg": lambda: encoded("ogg", "flac", music(SECONDS)),
+    "flac in matroska": lambda: encoded("matroska", "flac", music(SECONDS)),
+    "alac": lambda: m4a(music(SECONDS, 44_100), codec="alac"),
+    "aiff": lambda: encoded("aiff", "pcm_s16be", music(SECONDS)),
+    "mp3": lambda: mp3(music(SECONDS, 44_100)),
+    "mp3 VBR": lambda: mp3(music(SECONDS, 44_100), bit_rate=None, codec_options={"q": "4"}),
+    "mp3 without Xing": lambda: mp3(music(SECONDS, 44_100), options={"write_xing": "0", "id3v2_version": "0"}),
+    "mp3 VBR without Xing": lambda: mp3(
+        music(SECONDS, 44_100), bit_rate=None, codec_options={"q": "4"}, options={"write_xing": "0"}
+    ),
     "mp3 with few bits": lambda: mp3(music(SECONDS, 22_050), 22_050, bit_rate=16_000),
-    "opus": lambda: opus(MUSIC_48),
-    "opus for speech": lambda: opus(MUSIC_48, bit_rate=24_000, codec_options={"application": "voip"}),
-    "opus in webm": lambda: opus(MUSIC_48, container="webm"),
-    "vorbis": lambda: vorbis(MUSIC_44),
+    "opus": lambda: opus(music(SECONDS)),
+    "opus for speech": lambda: opus(music(SECONDS), bit_rate=24_000, codec_options={"application": "voip"}),
+    "opus in webm": lambda: opus(music(SECONDS), container="webm"),
+    "vorbis": lambda: vorbis(music(SECONDS, 44_100)),
     # Without noise substitution: its noise differs with each run through the decoder.
-    "aac": lambda: m4a(MUSIC_44, codec_options={"aac_pns": "0"}),
-    "aac, index last": lambda: m4a(MUSIC_44, index_first=False, codec_options={"aac_pns": "0"}),
-    "aac in a film": lambda: m4a(MUSIC_44, with_video=True, codec_options={"aac_pns": "0"}),
-    "aac alone": lambda: encoded("adts", "aac", MUSIC_44, 44_100, codec_options={"aac_pns": "0"}),
-    "aac in mpegts": lambda: encoded("mpegts", "aac", MUSIC_44, 44_100, codec_options={"aac_pns": "0"}),
+    "aac": lambda: m4a(music(SECONDS, 44_100), codec_options={"aac_pns": "0"}),
+    "aac, index last": lambda: m4a(music(SECONDS, 44_100), index_first=False, codec_options={"aac_pns": "0"}),
+    "aac in a film": lambda: m4a(music(SECONDS, 44_100), with_video=True, codec_options={"aac_pns": "0"}),
+    "aac alone": lambda: encoded("adts", "aac", music(SECONDS, 44_100), 44_100, codec_options={"aac_pns": "0"}),
+    "aac in mpegts": lambda: encoded("mpegts", "aac", music(SECONDS, 44_100), 44_100, codec_options={"aac_pns": "0"}),
 }
 
 # They have no packet before the first, and AAC overlaps it with whatever the decoder held: a few steps of 65536.
@@ -80,7 +80,7 @@ def assert_same(got: Samples, wanted: Samples, steps: int = 1) -> None:
 
 
 def test_a_seek_in_the_middle_of_decoding_leaves_nothing_of_the_old_position() -> None:
-    file = flac(MUSIC_48)
+    file = flac(music(SECONDS))
     media = open_bytes(file)
     media.decode(10_000)
     media.seek(48_000)
@@ -88,7 +88,7 @@ def test_a_seek_in_the_middle_of_decoding_leaves_nothing_of_the_old_position() -
 
 
 def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
-    file = mp3(MUSIC_44)
+    file = mp3(music(SECONDS, 44_100))
     media = open_bytes(file)
     media.seek(int(SECONDS * 48_000) + 48_000)
     assert media.decode(4800) == b""
