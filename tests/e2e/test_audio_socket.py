@@ -1,6 +1,5 @@
 """What listeners get on `/ws`: whole frames at their pace, and each listener for itself."""
 
-import asyncio
 from pathlib import Path
 
 import aiohttp
@@ -68,8 +67,10 @@ async def test_frames_on_the_wire(node: RunningNode) -> None:
 
 async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode) -> None:
     (node.folder / "noise.wav").write_bytes(wav(NOISE))
+    (node.folder / "long.wav").write_bytes(wav(music(30.0)))
     await create(node, "p", "noise.wav")
-    async with listening(node, "p") as ear:
+    await create(node, "other", "long.wav")
+    async with listening(node, "other") as other_ear, listening(node, "p") as ear:
         for heard in (5, 15, 30):
             await ear.frames_heard(heard)
             await order(node, "p", "pause")
@@ -78,7 +79,7 @@ async def test_while_paused_nothing_comes_and_nothing_is_lost(node: RunningNode)
             frames = paused["quality"]["framesSent"]
             assert paused["position"] == frames * 20
             await ear.frames_heard(frames)
-            await asyncio.sleep(0.1)  # five frames' time
+            await other_ear.more_frames(5)
             assert len(ear.frames) == frames
             assert (await state(node, "p"))["position"] == frames * 20
             await order(node, "p", "play")

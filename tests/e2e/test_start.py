@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.support.audio_files import pcm_of, wav
 from tests.support.e2e_players import create, delete, enqueue, order, state, until_state, waiting_uris
@@ -19,14 +20,19 @@ def write_songs(folder: Path, *names: str) -> list[str]:
     return [str(folder / f"{name}.wav") for name in names]
 
 
-async def test_who_connects_after_creating_hears_the_first_sample(tmp_path: Path) -> None:
+async def test_who_connects_within_a_second_of_creating_hears_the_first_sample(tmp_path: Path) -> None:
     (song,) = write_songs(tmp_path, "song")
-    async with running_node(tmp_path) as node:
-        # With the wait of a fresh installation, which must be long enough for a client that connects at once.
-        await create(node, "p", song)
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(10)
-        assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
+    async with running_node(tmp_path) as node:  # with the wait of a fresh installation
+        for number in range(20):
+            player, begun_s = f"p{number}", time.monotonic()
+            await create(node, player, song)
+            async with listening(node, player) as ear:
+                was_in_time = time.monotonic() - begun_s < 1.0
+                await ear.frames_heard(10)
+            if was_in_time:
+                assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
+                return
+        pytest.fail("this machine was too slow to connect within a second")
 
 
 async def test_it_waits_for_its_first_listener_and_play_does_not_end_that(node: RunningNode) -> None:

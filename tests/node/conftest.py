@@ -9,12 +9,13 @@ import pytest_asyncio
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import running_node
 from tests.support.shelf import Shelf
-from tonearm.node import Node
+from tonearm.node import Node, NodeSettings
 
 
 @pytest_asyncio.fixture
 async def node() -> AsyncIterator[Node]:
-    async with running_node() as node:
+    # A player waits for its listener as long as a slow machine needs to connect it.
+    async with running_node(NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)) as node:
         yield node
 
 

@@ -47,7 +47,8 @@ async def test_a_failure_is_told_when_the_tracks_turn_comes(node: Node) -> None:
     await node.create_player("p", "/missing.mp3", {})
     node.player("p").pause()
     player = Listening(node, "p")
-    await asyncio.sleep(0.2)
+    # By the time that another player has told its failure, this one had every occasion to.
+    await (await listening(node, "witness", "/missing.mp3")).wait_state("failed")
     assert player.events.ops == []
     node.player("p").play()
     await player.wait_state("failed")

@@ -1,7 +1,5 @@
 """Volume and equalizer as they are heard: soon, without a click, gone without a trace."""
 
-import asyncio
-
 import numpy as np
 import pytest
 
@@ -76,7 +74,8 @@ async def test_a_slider_that_is_dragged_glides(node: Node, shelf: Shelf) -> None
     await player.listener.wait_frames(5)
     for step in range(100):
         node.player("p").change_filters(FilterChange(volume=1.0 - step / 100))
-        await asyncio.sleep(0.01)
+        if step % 2:
+            await player.more_frames(1)
     await player.wait_state("idle")
     assert len(player.listener.pcm) == len(padded(pcm))
     assert player.quality["timesRunDry"] == 0

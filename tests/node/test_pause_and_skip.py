@@ -1,7 +1,5 @@
 """Pause loses nothing, skip mixes nothing."""
 
-import asyncio
-
 from tests.support.media_server import MediaServer, stall
 from tests.support.node_in_process import Listening, listening, padded
 from tests.support.pcm import without_cuts
@@ -12,6 +10,7 @@ from tonearm.node import Node
 
 async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.6)
+    witness = await listening(node, "witness", shelf.song(5.0)[0])
     player = await listening(node, "p", uri)
     for frames in (3, 9, 10, 22):
         await player.listener.wait_frames(frames)
@@ -19,7 +18,7 @@ async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:
         node.player("p").pause()
         paused_at = len(player.listener)
         assert player.state["paused"]
-        await asyncio.sleep(0.1)
+        await witness.more_frames(5)
         assert len(player.listener) == paused_at
         node.player("p").play()
     await player.wait_state("idle")
@@ -32,7 +31,9 @@ async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node:
     await node.create_player("p", uri, {})
     node.player("p").pause()
     player = Listening(node, "p")
-    await asyncio.sleep(0.2)
+    await player.opened()
+    witness = await listening(node, "witness", shelf.song(5.0)[0])
+    await witness.more_frames(5)
     assert len(player.listener) == 0
     assert player.events.ops == []
     node.player("p").play()

@@ -1,6 +1,5 @@
 """Radio through the whole node: real stations on real sockets, real decoder processes, sound at its real pace."""
 
-import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -163,13 +162,15 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
 async def test_a_short_pause_keeps_the_station(server: MediaServer) -> None:
     stations = in_turn(radio(SOUND), radio(OTHER_SOUND))
     async with running_node() as node:
+        witness = await listening(node, "witness", server.serve("/song.mp3", media(OTHER_SOUND)))
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(10)
+        connections = server.connections
         node.player("p").pause()
-        await asyncio.sleep(0.3)
+        await witness.more_frames(15)
         node.player("p").play()
         assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
-        assert server.connections == 1
+        assert server.connections == connections
 
 
 async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(

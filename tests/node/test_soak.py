@@ -10,6 +10,7 @@ import signal
 import pytest
 
 from tests.support.audio_files import music, wav
+from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, media
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
@@ -27,10 +28,12 @@ class Chaos:
         self._player = player
         self._uris = uris
         self._random = random.Random(seed)
+        self.steps_done = 0
 
     async def go_on_for(self, steps: int) -> None:
         for _ in range(steps):
             await self._do_something()
+            self.steps_done += 1
             await asyncio.sleep(self._random.choice((0, 0, 0.001, 0.01, 0.03)))
 
     async def _do_something(self) -> None:
@@ -111,16 +114,19 @@ async def test_whatever_clients_do_while_decoders_die(shelf: Shelf, server: Medi
         players = [await listening(node, f"p{number}", uris[number % len(uris)]) for number in range(6)]
         chaos = [Chaos(player, uris, number) for number, player in enumerate(players)]
 
+        killed: set[int] = set()
+
         async def kill_now_and_then() -> None:
-            for _ in range(4):
-                await asyncio.sleep(0.4)
+            for kill in range(1, 5):
+                await eventually(lambda: chaos[0].steps_done >= 40 * kill, "it goes on")  # noqa: B023
                 process_id = next(node.players()).status().quality.decoder_process_id
                 if process_id is not None:
+                    killed.add(process_id)
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(process_id, signal.SIGKILL)
 
         await asyncio.gather(kill_now_and_then(), *(one.go_on_for(200) for one in chaos))
-        await asyncio.sleep(1.5)  # the last one that was killed is replaced
+        await asyncio.gather(*(player.moved(*killed) for player in players))
         await asyncio.gather(*(one.plays_as_ever(last_uri, last_pcm) for one in chaos))
         for one in chaos:
             one.kept_its_promises()

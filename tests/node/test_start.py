@@ -1,7 +1,6 @@
 """A player starts: first samples, the wait for the first listener, the order of events and frames."""
 
-import asyncio
-
+from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
@@ -14,7 +13,7 @@ from tonearm.node import Node, NodeSettings
 async def test_a_client_that_comes_a_little_later_hears_the_first_sample(node: Node, shelf: Shelf) -> None:
     uri, pcm = shelf.song(0.33)
     await node.create_player("p", uri, {})
-    await asyncio.sleep(0.3)
+    await eventually(lambda: state_of(node, "p")["track"]["info"]["length"], "the track is opened")
     assert state_of(node, "p")["position"] == 0
     player = Listening(node, "p")
     await player.events.wait_for("TrackEnd")
@@ -50,7 +49,7 @@ async def test_before_the_clock_starts_only_skip_takes_from_the_queue(node: Node
     for uri in uris[1:]:
         await node.enqueue("p", uri, {})
     node.player("p").play()
-    await asyncio.sleep(0.2)
+    await (await listening(node, "witness", shelf.song(5.0)[0])).more_frames(5)
     assert len(queue_of(node, "p")) == 2
     node.player("p").skip()
     assert len(queue_of(node, "p")) == 1

@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-import time
+from collections.abc import Callable
 
 import pytest
 
+from tests.support.eventually import PATIENCE_S
 from tonearm.sources.detached_threads import DetachedThreads
 
 
@@ -74,17 +75,27 @@ async def test_result_that_nobody_waits_for_any_more_is_discarded() -> None:
     assert discarded == ["late"]
 
 
-async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded() -> None:
+async def test_result_that_came_just_before_its_waiter_was_cancelled_is_discarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads, loop = DetachedThreads(1), asyncio.get_running_loop()
     discarded: list[str] = []
+    hand_in, is_handed_in = loop.call_soon_threadsafe, threading.Event()
 
     def hold_the_loop_then_cancel() -> None:
-        time.sleep(0.1)  # meanwhile the thread hands in its result, which the loop finds before the cancellation
+        # Meanwhile the thread hands in its result, which the loop finds before the cancellation.
+        assert is_handed_in.wait(PATIENCE_S)
         loop.call_soon(calling.cancel)
 
+    def noting_hand_in(callback: Callable[..., object], *arguments: object) -> None:
+        hand_in(callback, *arguments)
+        is_handed_in.set()
+
     def call() -> str:
-        loop.call_soon_threadsafe(hold_the_loop_then_cancel)
+        hand_in(hold_the_loop_then_cancel)
         return "in time"
+
+    monkeypatch.setattr(loop, "call_soon_threadsafe", noting_hand_in)
 
     calling = asyncio.create_task(threads.run(call, discard=discarded.append))
     with pytest.raises(asyncio.CancelledError):

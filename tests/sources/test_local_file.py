@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.eventually import eventually
 from tests.support.fetching import opener
 from tests.support.media_server import MediaServer, media
+from tests.support.processes import open_descriptors
 from tonearm.core.errors import SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
@@ -179,6 +181,7 @@ class TestFolders:
 
 async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
     async with opener() as source_opener:
+        before = open_descriptors()
         for _ in range(20):
             opening = asyncio.create_task(source_opener.open(parse_source_uri(f"{music}/a song #1.mp3")))
             await asyncio.sleep(0)
@@ -188,7 +191,8 @@ async def test_cancelled_opening_keeps_no_descriptor(music: Path) -> None:
         file = await source_opener.open(parse_source_uri(f"{music}/a song #1.mp3"))
         assert isinstance(file, OpenedSource)
         await file.close()
-        await asyncio.sleep(0.05)  # the cancelled ones close theirs once their threads are through
+        # The cancelled ones close theirs once their threads are through.
+        await eventually(lambda: open_descriptors().keys() <= before.keys(), "every descriptor is closed")
 
 
 async def loaded_modules() -> None:

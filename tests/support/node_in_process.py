@@ -104,15 +104,22 @@ class Listening:
     def is_opened(self) -> bool:
         return bool(self.state["track"]["info"]["length"])
 
+    async def opened(self) -> None:
+        await eventually(lambda: self.is_opened, f"the track of {self.id} is opened")
+
+    async def more_frames(self, count: int) -> None:
+        """Waits for `count` frames from now on: so much of the node's time has passed for every player."""
+        await self.listener.wait_frames(len(self.listener) + count)
+
     def kill_decoder(self, number: signal.Signals = signal.SIGKILL) -> int:
         """Sends a signal to the process that decodes for this player, and returns which one that was."""
         process_id: int = self.quality["decoderProcess"]
         os.kill(process_id, number)
         return process_id
 
-    async def moved(self, killed: int) -> None:
-        """Waits until another process than `killed` decodes for this player."""
-        await eventually(lambda: self.quality["decoderProcess"] not in (None, killed), "another process")
+    async def moved(self, *killed: int) -> None:
+        """Waits until another process than those decodes for this player."""
+        await eventually(lambda: self.quality["decoderProcess"] not in (None, *killed), "another process")
 
     async def enqueue(self, *uris: str) -> None:
         for uri in uris:

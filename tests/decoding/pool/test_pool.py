@@ -583,11 +583,12 @@ async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.Mo
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
 
 
-async def test_interrupts_do_not_end_a_decoder(caplog: pytest.LogCaptureFixture) -> None:
+async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_pool() as pool:
         owner = Owner(pool)
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pool.process_ids[0], number)
-        await asyncio.sleep(0.2)
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
         assert owner.losses == []
         assert caplog.records == [] or caplog.records[0].levelno < logging.WARNING

@@ -134,9 +134,9 @@ async def test_one_that_died_while_idle_is_not_asked() -> None:
 
 
 async def test_a_process_is_warmed_up_once_and_not_at_the_cost_of_who_asks() -> None:
-    async with pool(warm_up={"do": "(time.sleep(0.5), globals().update(warm=7), '{}')[2]"}) as children:
-        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 0.4) == {"warm": 7}
-        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 0.4) == {"warm": 7}
+    async with pool(warm_up={"do": "(time.sleep(2.0), globals().update(warm=7), '{}')[2]"}) as children:
+        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 1.8) == {"warm": 7}
+        assert await children.ask({"do": "json.dumps({'warm': warm})"}, 1.8) == {"warm": 7}
 
 
 async def test_closing_ends_the_work() -> None:
