@@ -9,13 +9,15 @@ from typing import Any
 
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opener
-from tests.support.processes import exists, open_descriptors
+from tests.support.processes import exists, open_descriptors, waited_for_cpu_s
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.wire_check import check_player
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sources.fetch_settings import FetchSettings
+
+BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 
 
 @contextlib.asynccontextmanager
@@ -74,6 +76,7 @@ class Listening:
     def __init__(self, node: Node, player_id: str) -> None:
         self.node = node
         self.id = player_id
+        self._waited_before_s = waited_for_cpu_s(os.getpid())
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
         node.player(player_id).subscribe(self.events, since=None, wants_snapshot=False)
@@ -110,6 +113,13 @@ class Listening:
     async def more_frames(self, count: int) -> None:
         """Waits for `count` frames from now on: so much of the node's time has passed for every player."""
         await self.listener.wait_frames(len(self.listener) + count)
+
+    def require_not_run_dry(self) -> None:
+        """That it never ran out of frames, or not more often than the machine made its processes wait so long."""
+        waited_s = (
+            waited_for_cpu_s(os.getpid()) - self._waited_before_s + waited_for_cpu_s(self.quality["decoderProcess"])
+        )
+        assert self.quality["timesRunDry"] <= waited_s / BUFFER_S
 
     def kill_decoder(self, number: signal.Signals = signal.SIGKILL) -> int:
         """Sends a signal to the process that decodes for this player, and returns which one that was."""

@@ -1,5 +1,6 @@
 """What a process holds of the system: descriptors and children."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -27,6 +28,15 @@ def is_alive(process_id: int) -> bool:
 def exists(process_id: int) -> bool:
     """Whether it is there, be it as a zombie."""
     return Path(f"/proc/{process_id}").exists()
+
+
+def waited_for_cpu_s(process_id: int) -> float:
+    """For how long the threads of a process have been ready to run, while the machine did something else."""
+    waited_ns = 0
+    for thread in Path(f"/proc/{process_id}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
+            waited_ns += int((thread / "schedstat").read_text().split()[1])
+    return waited_ns / 1e9
 
 
 def environment_of(process_id: int) -> list[str]:
