@@ -188,7 +188,7 @@ async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
     assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
 
 
-async def test_a_source_that_breaks_off_has_listeners_to_its_last_frame() -> None:
+async def test_a_source_that_breaks_off_is_heard_to_its_last_frame() -> None:
     bench = PlayerBench("a", "b")
     bench.start(10)
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
@@ -225,7 +225,7 @@ async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
 # Skips and other changes
 
 
-async def test_after_a_skip_nothing_of_the_old_track_has_listeners() -> None:
+async def test_after_a_skip_nothing_of_the_old_track_is_heard() -> None:
     bench = PlayerBench("a", "b")
     bench.start(10)
     bench.tick(3)
@@ -271,7 +271,7 @@ async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_m
 # Filters
 
 
-async def test_of_many_changes_only_one_is_under_way_and_the_last_one_has_listeners() -> None:
+async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.tick(1)

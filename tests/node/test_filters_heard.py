@@ -25,7 +25,7 @@ def sharpest_bend(pcm: bytes) -> int:
 CALM = 420
 
 
-async def test_a_filter_has_listeners_soon_without_a_click_and_goes_without_a_trace(node: Node, shelf: Shelf) -> None:
+async def test_a_filter_is_heard_soon_without_a_click_and_goes_without_a_trace(node: Node, shelf: Shelf) -> None:
     signal, pcm = original(1.6)
     player = await listening(node, "p", shelf.put("tone.wav", wav(signal)))
     changes = [

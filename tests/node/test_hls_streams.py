@@ -34,7 +34,7 @@ async def test_a_whole_stream(node: Node, server: MediaServer, cut: Callable[[Si
     player.require_not_run_dry()
 
 
-async def test_what_follows_a_break_in_another_form_has_listeners(node: Node, server: MediaServer) -> None:
+async def test_what_follows_a_break_in_another_form_is_heard(node: Node, server: MediaServer) -> None:
     """Another rate, another container: nothing of the first demuxer fits."""
     parts = [ts(tone(440, 0.8), 2), ts(tone(880, 0.8, 32_000), 2, 32_000), fmp4(tone(1760, 0.8, 44_100), 2, 44_100)]
     lines: list[str] = []

@@ -58,7 +58,7 @@ async def test_a_queue_in_a_loop_goes_round_with_ids_and_metadata(node: Node, sh
     assert await player.listener.wait_frames(whole) == expected[: whole * FRAME_BYTES]
 
 
-async def test_a_change_of_the_queue_in_the_last_moment_has_listeners(node: Node, shelf: Shelf) -> None:
+async def test_a_change_of_the_queue_in_the_last_moment_is_heard(node: Node, shelf: Shelf) -> None:
     """The next track is joined in what was rendered already when another one is to come next."""
     (first, first_pcm), (second, _) = shelf.song(0.5), shelf.song(0.3)
     player = await listening(node, "p", first, second)

@@ -37,7 +37,7 @@ class BreakingReader:
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.9])
-def test_a_wav_has_listeners_as_far_as_it_came_also_within_what_is_read_to_open_it(kept: float) -> None:
+def test_a_wav_is_heard_as_far_as_it_came_also_within_what_is_read_to_open_it(kept: float) -> None:
     signal = music(2.0)
     data, pcm = wav(signal), pcm_of(signal)
     cut = int(len(data) * kept)

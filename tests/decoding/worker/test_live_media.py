@@ -82,7 +82,7 @@ def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -
 
 
 @pytest.mark.parametrize("make", [radio_mp3, adts])
-def test_a_title_at_an_offset_has_listeners_with_the_sound_that_lies_there(make: Callable[[Signal], bytes]) -> None:
+def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Callable[[Signal], bytes]) -> None:
     first, second = make(tone(440, 3.0, 44_100)), make(tone(880, 3.0, 44_100))
     titles = StreamTitles()
     titles.expect(len(first), "Two")
@@ -95,7 +95,7 @@ def test_a_title_at_an_offset_has_listeners_with_the_sound_that_lies_there(make:
     assert 750 < loudest_hz(samples[change + 9600 : change + 24_000]) < 950
 
 
-def test_of_titles_that_came_at_once_the_last_one_has_listeners() -> None:
+def test_of_titles_that_came_at_once_the_last_one_is_heard() -> None:
     titles = StreamTitles()
     for offset in (5000, 5001, 5002):
         titles.expect(offset, str(offset))

@@ -118,7 +118,7 @@ def test_the_end_needs_its_source_too() -> None:
     assert timeline.oldest_samples() == {1: FRAME_SAMPLES}
 
 
-def test_a_source_that_has_listeners_twice_needs_its_oldest_sample() -> None:
+def test_a_source_that_is_heard_twice_needs_its_oldest_sample() -> None:
     timeline = timeline_of([(1, 5000, FRAME_SAMPLES), (1, 20, FRAME_SAMPLES)])
     assert timeline.oldest_samples() == {1: 20}
 

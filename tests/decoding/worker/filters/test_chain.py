@@ -160,7 +160,7 @@ class TestRamp:
         there_and_back = playing.changed(Filters(gains_db=ALL_DOWN), pcm).changed(PASSING, pcm).changed(BASS_QUIET, pcm)
         assert process(there_and_back, pcm)[0] == process(playing, pcm)[0]
 
-    def test_many_changes_before_the_next_frame_ramp_once_from_what_has_listeners_to_the_last(self) -> None:
+    def test_many_changes_before_the_next_frame_ramp_once_from_what_is_heard_to_the_last(self) -> None:
         pcm = noise(frames=5, peak=3_000)
         playing = process(ChainState.steady(BASS_QUIET), pcm)[1][-1]
         last = Filters(volume=0.5, gains_db=PRESENCE)
