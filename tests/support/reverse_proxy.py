@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from tests.support.certificate import certificate_file
-from tests.support.command import PATIENCE_S
+from tests.support.eventually import PATIENCE_S
 from tests.support.readme import REPOSITORY
 
 # Debian keeps servers where only root's PATH leads.
