@@ -40,6 +40,7 @@ async def test_300_that_send_half_a_request_harm_nobody_and_go(tmp_path: Path) -
     config = "[server]\nrequest_timeout_s = 2\nmax_connections = 500\nstranger_share = 0.5\n"
     async with running_node(tmp_path, config + PATIENT) as node, AsyncExitStack() as stack:
         await create(node, "p", "song.wav")
+        await node.decoders_ready(2)  # its own, and the spare
         descriptors = node.open_descriptors()
         async with listening(node, "p") as ear:
             strangers = []
