@@ -173,11 +173,12 @@ class DecoderPool:
                 return
 
     def _process_ready(self, process: DecoderProcess) -> None:
-        log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
         if not self._in_use:
             self._use_spare()
         if self._first_ready is not None and not self._first_ready.done():
-            self._first_ready.set_result(None)
+            self._first_ready.set_result(None)  # the node logs it when it has started as a whole
+        else:
+            log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
         if self.has_spare or not self._keeps_spare:
             self._suspected.clear()
         self._place([owner for owner in self._waiting if owner not in self._suspected])
