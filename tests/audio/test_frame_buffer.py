@@ -52,7 +52,7 @@ def test_frames_come_out_in_order_with_source_and_position() -> None:
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (0, 8, 8)
     sent = pop(buffer, 8)
     assert pcm(sent) == [frame(number) for number in range(8)]
-    assert [part[1:] for part in sent] == [(1, number * FRAME_SAMPLES) for number in range(8)]
+    assert [part[1:3] for part in sent] == [(1, number * FRAME_SAMPLES) for number in range(8)]
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
 
 
@@ -64,16 +64,16 @@ def test_a_buffer_may_begin_in_mid_session() -> None:
 
 def test_a_mark_is_told_when_its_frame_is_next() -> None:
     buffer = filled(audio(0, 3, marks=[(BEGIN, 0, 1)]))
-    begin = buffer.next_mark()
+    begin = buffer.take_mark()
     assert begin == Mark(BEGIN, 0, 1)
-    assert buffer.next_mark() is None
+    assert buffer.take_mark() is None
     buffer.append(audio(3, 2, marks=[(END, 5, 1)]))
     for _ in range(5):
-        assert buffer.next_mark() is None
-        assert buffer.next_end() is None
+        assert buffer.take_mark() is None
+        assert buffer.take_complete_end() is None
         buffer.pop()
-    assert buffer.next_end() == Mark(END, 5, 1)
-    assert buffer.next_end() is None
+    assert buffer.take_complete_end() == Mark(END, 5, 1)
+    assert buffer.take_complete_end() is None
 
 
 def test_an_end_without_frames() -> None:
@@ -82,20 +82,19 @@ def test_an_end_without_frames() -> None:
     assert not buffer.holds_end
     buffer.append(audio(2, 0, marks=[(BROKE, 2, 1)]))
     assert buffer.holds_end
-    assert buffer.next_end() == Mark(BROKE, 2, 1)
+    assert buffer.take_complete_end() == Mark(BROKE, 2, 1)
 
 
 def test_an_end_at_which_another_source_joins_is_not_complete() -> None:
     buffer = filled(audio(0, 4, marks=[(END, 2, 1), (BEGIN, 2, 2)]))
     pop(buffer, 2)
-    assert buffer.joining() == 2
-    assert buffer.next_end() is None
+    assert buffer.take_complete_end() is None
     assert not buffer.holds_end
-    assert buffer.next_mark() == Mark(END, 2, 1)
-    assert buffer.begins_now() == 2
-    assert buffer.next_mark() == Mark(BEGIN, 2, 2)
-    assert buffer.begins_now() is None
-    assert buffer.next_mark() is None
+    assert buffer.take_mark() == Mark(END, 2, 1)
+    assert buffer.begins_now == 2
+    assert buffer.take_mark() == Mark(BEGIN, 2, 2)
+    assert buffer.begins_now is None
+    assert buffer.take_mark() is None
 
 
 def test_a_join_in_mid_block_changes_the_source_there() -> None:
@@ -129,7 +128,7 @@ def test_two_joins_in_one_frame() -> None:
     buffer = filled(audio(0, 3, marks=marks))
     pop(buffer, 1)
     told = []
-    while (mark := buffer.next_mark()) is not None:
+    while (mark := buffer.take_mark()) is not None:
         told.append((mark.kind, mark.source))
     assert told == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
     assert [part.source for part in pop(buffer, 2)] == [3, 3]
@@ -150,9 +149,9 @@ def test_voiding_everything_in_the_middle_of_a_block() -> None:
     pop(buffer, 2)
     buffer.void_from(2)
     assert buffer.frames_ahead == 0
-    assert buffer.end_place() == (1, 2 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 2 * FRAME_SAMPLES)
     buffer.append(audio(2, 5, source=2, position=0, marks=[(BEGIN, 2, 2)], tone=9))
-    assert buffer.next_mark() == Mark(BEGIN, 2, 2)
+    assert buffer.take_mark() == Mark(BEGIN, 2, 2)
     sent = pop(buffer, 5)
     assert pcm(sent) == [frame(number, 9) for number in range(2, 7)]
     assert [part.source for part in sent] == [2] * 5
@@ -191,7 +190,7 @@ def test_frames_that_all_come_too_late_leave_only_their_marks() -> None:
     buffer.void_from(5)
     buffer.append(audio(5, 5, marks=[(END, 10, 1)], tone=9))
     assert buffer.frames_ahead == 0
-    assert buffer.next_end() == Mark(END, 10, 1)
+    assert buffer.take_complete_end() == Mark(END, 10, 1)
     buffer.append(audio(10, 5, tone=9))
     assert pcm(pop(buffer, 5)) == [frame(number, 9) for number in range(10, 15)]
 
@@ -201,8 +200,8 @@ def test_a_join_in_frames_that_come_late() -> None:
     pop(buffer, 8)
     buffer.void_from(5)
     buffer.append(audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2)], tone=9))
-    assert buffer.next_mark() == Mark(END, 7, 1)
-    assert buffer.next_mark() == Mark(BEGIN, 7, 2)
+    assert buffer.take_mark() == Mark(END, 7, 1)
+    assert buffer.take_mark() == Mark(BEGIN, 7, 2)
     sent = pop(buffer, 2)
     assert pcm(sent) == [frame(8, 9), frame(9, 9)]
     assert [part.source for part in sent] == [2, 2]
@@ -215,17 +214,17 @@ def test_another_join_than_the_wanted_one_is_voided_with_what_follows() -> None:
     assert buffer.end_frame == 15
     buffer.void_joins_except(1, 3)
     assert buffer.end_frame == 7
-    assert buffer.next_end() is None
+    assert buffer.take_complete_end() is None
     buffer = filled(*parts)
     buffer.void_joins_except(1, None)
     assert buffer.end_frame == 7
-    assert buffer.end_place() == (1, 7 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 7 * FRAME_SAMPLES)
 
 
 def test_the_begin_of_what_sounds_is_no_join_to_be_voided() -> None:
     buffer = filled(audio(0, 5, marks=[(BEGIN, 0, 1)]))
     buffer.void_joins_except(1, None)
-    assert buffer.next_mark() is not None
+    assert buffer.take_mark() is not None
     buffer.void_joins_except(1, 2)
     assert buffer.frames_ahead == 5
 
@@ -233,7 +232,7 @@ def test_the_begin_of_what_sounds_is_no_join_to_be_voided() -> None:
 def plain(buffer: FrameBuffer, most: int) -> int:
     """How many frames are plain ones after the first."""
     buffer.pop()
-    buffer.look_ahead(most)
+    buffer.allow_plain(most)
     count = 0
     while (message := buffer.pop_plain()) is not None:
         count += 1
@@ -253,11 +252,11 @@ def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
 def test_plain_frames_go_on_in_those_that_come_later() -> None:
     buffer = filled(audio(0, 5))
     buffer.pop()
-    buffer.look_ahead(100)
+    buffer.allow_plain(100)
     buffer.append(audio(5, 5))
     messages = [buffer.pop_plain() for _ in range(9)]
     assert [message[-2] for message in messages if message] == list(range(1, 10))
-    assert buffer.end_place() == (1, 10 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 10 * FRAME_SAMPLES)
     assert buffer.pop_plain() is None
 
 
@@ -267,7 +266,7 @@ def test_plain_frames_go_on_in_those_that_come_later() -> None:
 def test_frames_are_not_plain_any_more_when_something_is_to_happen(part: Audio) -> None:
     buffer = filled(audio(0, 5))
     buffer.pop()
-    buffer.look_ahead(100)
+    buffer.allow_plain(100)
     buffer.append(part)
     assert buffer.pop_plain() is None
 
@@ -275,22 +274,22 @@ def test_frames_are_not_plain_any_more_when_something_is_to_happen(part: Audio) 
 def test_no_frame_is_plain_after_voiding() -> None:
     buffer = filled(audio(0, 10))
     buffer.pop()
-    buffer.look_ahead(100)
+    buffer.allow_plain(100)
     buffer.void_from(5)
     assert buffer.pop_plain() is None
 
 
 def test_where_it_ends() -> None:
     buffer = filled(audio(0, 5, position=1000))
-    assert buffer.end_place() == (1, 1000 + 5 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 1000 + 5 * FRAME_SAMPLES)
     buffer.void_from(3)
-    assert buffer.end_place() == (1, 1000 + 3 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 1000 + 3 * FRAME_SAMPLES)
     pop(buffer, 3)
-    assert buffer.end_place() == (1, 1000 + 3 * FRAME_SAMPLES)
+    assert buffer.end_position() == (1, 1000 + 3 * FRAME_SAMPLES)
 
 
 def test_where_it_ends_after_a_join() -> None:
     buffer = filled(audio(0, 5, marks=[(END, 3, 1), (BEGIN, 3, 2, 500)]))
-    assert buffer.end_place() == (2, 2 * FRAME_SAMPLES - 500)
+    assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)
     pop(buffer, 4)
-    assert buffer.end_place() == (2, 2 * FRAME_SAMPLES - 500)
+    assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)

@@ -679,7 +679,8 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
             bench.session.orders[:-1] = [order for order in bench.session.orders[:-1] if isinstance(order, Plan)][-1:]
     await bench.settle()
     # Whatever is kept by source must be gone with the source: the player and its sound hold next to nothing.
-    for holder in (bench.player, bench.player._sound, bench.player._sound.buffer):
+    session = bench.player._session
+    for holder in (bench.player, session, session._state, session._state.buffer):
         for name, value in vars(holder).items():
             if isinstance(value, (dict, set, list, deque)):
                 assert len(value) < 5, f"{type(holder).__name__}.{name}"

@@ -1,6 +1,11 @@
-"""Rendered frames that wait to be sent, and what happens to the sources in them.
+"""The frames of one player between its decoder and the clock, and what falls due with each of them.
 
-Titles of streams, kept until their sound is sent.
+Frames arrive in blocks and leave one by one. With them wait the marks, which say in which frame a source begins or
+ends, and the titles of streams. Both take effect when their frame is sent, not when it arrives.
+
+Nearly all frames are *plain*: nothing falls due with them. After each frame that had to be looked at, the buffer is
+told how many may follow without a look (`allow_plain`), and sending one of those is a single `pop_plain`. Anything
+that may fall due earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque
@@ -16,66 +21,31 @@ from tonearm.decoding.messages import Audio, Mark, MarkKind
 MAX_WAITING_TITLES: Final = 200
 
 
-class TitleSchedule:
-    """Positions are samples (48 kHz) of the source."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[SourceId, deque[tuple[int, str]]] = {}
-
-    def add(self, source: SourceId, sample: int, title: str) -> None:
-        """From `sample` on the source has this title. Later calls of a source tell of later samples."""
-        self._waiting.setdefault(source, deque(maxlen=MAX_WAITING_TITLES)).append((sample, title))
-
-    def has_some(self, source: SourceId) -> bool:
-        return bool(self._waiting.get(source))
-
-    def due(self, source: SourceId, up_to_sample: int) -> str | None:
-        """The title of what is sent up to this sample, if it is a new one."""
-        waiting = self._waiting.get(source)
-        title = None
-        while waiting and waiting[0][0] < up_to_sample:
-            _, title = waiting.popleft()
-        return title
-
-    def forget(self, source: SourceId) -> None:
-        self._waiting.pop(source, None)
-
-
-class _Stretch(NamedTuple):
-    """Frames of one source. `position_samples` is where the first one stands in it: before 0 where it joins later."""
-
-    first_frame: int
-    source: SourceId
-    position_samples: int
-
-    def place(self, frame: int) -> tuple[SourceId, int]:
-        return self.source, self.position_samples + (frame - self.first_frame) * FRAME_SAMPLES
-
-
 class SentFrame(NamedTuple):
-    """A frame that leaves: as a WebSocket message, empty when it was made for nobody to hear; and the source and
-    sample (48 kHz) that it begins with."""
+    """A frame that leaves.
+
+    `message` is its WebSocket message, empty when it was rendered without listeners. `source` and `position_samples`
+    (48 kHz) are where its first sample lies. `title` is set where the source's title changes in this frame.
+    """
 
     message: bytes
     source: SourceId
     position_samples: int
+    title: str | None = None
 
 
 class FrameBuffer:
-    """Frames `next_frame` … `end_frame`, without gaps; marks are told when their frame's turn comes.
-
-    Frames before `plain_until` are plain: who sends has found that nothing is to be done in them. It is 0 again as soon
-    as something is learned that may change that.
-    """
+    """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is the one that is sent next."""
 
     def __init__(self, first_frame: int = 0) -> None:
-        self._messages: deque[bytes] = deque()
-        # The first is that of the last frame sent.
-        self._stretches: deque[_Stretch] = deque((_Stretch(first_frame, 0, 0),))
-        self._marks: deque[Mark] = deque()
         self.next_frame = first_frame
         self.end_frame = first_frame
-        self.plain_until = 0
+        self._messages: deque[bytes] = deque()
+        # The first run is that of the frame sent last.
+        self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
+        self._marks: deque[Mark] = deque()
+        self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
+        self._plain_until = 0  # frames before this one are plain
 
     @property
     def frames_ahead(self) -> int:
@@ -83,113 +53,154 @@ class FrameBuffer:
 
     @property
     def holds_end(self) -> bool:
-        """True when the sound ends in here: nothing more comes until something else is planned."""
+        """Whether a source ends in the buffer and none begins after it."""
         return bool(self._marks) and self._marks[-1].kind is not MarkKind.BEGIN
 
+    @property
+    def begins_now(self) -> SourceId | None:
+        """The source that begins in the next frame, as far as that one was rendered."""
+        if self._marks and self._marks[0].kind is MarkKind.BEGIN and self._marks[0].frame <= self.next_frame:
+            return self._marks[0].source
+        return None
+
+    def end_position(self) -> tuple[SourceId, int]:
+        """The source and sample that the frame after the last one would begin with. In an empty buffer the last one
+        is the one sent last."""
+        return self._runs[-1].position(self.end_frame)
+
+    # Frames arrive
+
     def append(self, audio: Audio) -> None:
-        """Takes rendered frames; those that were sent already in another form are left out."""
+        """Adds rendered frames. Those whose numbers were sent already are left out; their marks are kept."""
         if audio.marks:
-            self.plain_until = 0
+            self.end_plain_run()
             self._marks.extend(audio.marks)
         end_frame = audio.first_frame + audio.frames
         if not audio.frames or end_frame <= self.end_frame:
             return
         if not self.frames_ahead:
-            self.plain_until = 0
+            self.end_plain_run()
             self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
         messages = websocket_messages(audio.pcm) if audio.pcm else [b""] * audio.frames
         self._messages.extend(messages[self.end_frame - audio.first_frame :])
-        for stretch in _stretches(audio):
-            self._continue_with(stretch)
+        for run in _runs(audio):
+            self._continue_with(run)
         self.end_frame = end_frame
 
+    def add_title(self, source: SourceId, sample: int, title: str) -> None:
+        """The source has this title from `sample` on. Samples of one source come in order."""
+        self.end_plain_run()
+        self._titles.setdefault(source, deque(maxlen=MAX_WAITING_TITLES)).append((sample, title))
+
+    def forget_titles(self, source: SourceId) -> None:
+        self._titles.pop(source, None)
+
     def void_from(self, frame: int) -> None:
-        """Forgets the frames from `frame` on, and what was to happen in them."""
-        self.plain_until = 0
+        """Removes the frames from `frame` on, and their marks."""
+        self.end_plain_run()
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
         while len(self._messages) > self.frames_ahead:
             self._messages.pop()
-        while len(self._stretches) > 1 and self._stretches[-1].first_frame >= self.end_frame:
-            self._stretches.pop()
+        while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
+            self._runs.pop()
         self._marks = deque(mark for mark in self._marks if mark.frame < frame)
 
     def void_joins_except(self, *sources: SourceId | None) -> None:
-        """Forgets the frames from where another source than one of `sources` begins."""
+        """Removes the frames from where a source begins that is none of `sources`."""
         for mark in self._marks:
             if mark.kind is MarkKind.BEGIN and mark.source not in sources and mark.frame >= self.next_frame:
                 self.void_from(mark.frame)
                 return
 
-    def next_mark(self) -> Mark | None:
-        """Takes a mark of the frame that is to be sent next, or one of an end before it."""
-        if not self._marks or self._marks[0].frame > self.next_frame:
-            return None
-        return self._marks.popleft()
-
-    def next_end(self) -> Mark | None:
-        """Takes the mark of an end that is complete: all its frames were sent, and no other source joins in."""
-        if not self._marks or self._marks[0].frame > self.next_frame or self._marks[0].kind is MarkKind.BEGIN:
-            return None
-        if self.joining() is not None:
-            return None
-        return self._marks.popleft()
-
-    def begins_now(self) -> SourceId | None:
-        """The source that begins in the frame to be sent next, as far as that is rendered."""
-        if self._marks and self._marks[0].kind is MarkKind.BEGIN and self._marks[0].frame <= self.next_frame:
-            return self._marks[0].source
-        return None
-
-    def joining(self) -> SourceId | None:
-        """The source that begins where the next marked end is."""
-        if len(self._marks) < 2 or self._marks[1].kind is not MarkKind.BEGIN:
-            return None
-        return self._marks[1].source if self._marks[1].frame == self._marks[0].frame else None
-
-    def pop(self) -> SentFrame:
-        """The next frame, to be called only when there is one."""
-        while len(self._stretches) > 1 and self._stretches[1].first_frame <= self.next_frame:
-            self._stretches.popleft()
-        source, position_samples = self._stretches[0].place(self.next_frame)
-        self.next_frame += 1
-        return SentFrame(self._messages.popleft(), source, position_samples)
+    # Frames are sent
 
     def pop_plain(self) -> bytes | None:
-        """The message of the next frame if that is a plain one, and here."""
-        if self.next_frame >= self.plain_until or not self._messages:
+        """Takes the message of the next frame when that is a plain one and has arrived."""
+        if self.next_frame >= self._plain_until or not self._messages:
             return None
         self.next_frame += 1
         return self._messages.popleft()
 
-    def look_ahead(self, most: int) -> None:
-        """After a frame was sent: of up to `most` next ones, those before a mark and before another source are plain.
-        That includes frames that are still to come."""
-        self.plain_until = self.next_frame + most
+    def take_mark(self) -> Mark | None:
+        """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
+        if not self._marks or self._marks[0].frame > self.next_frame:
+            return None
+        return self._marks.popleft()
+
+    def take_complete_end(self) -> Mark | None:
+        """Takes the mark of an end after which nothing begins, once all frames before it were sent.
+
+        An end with a source that begins in the same frame falls due together with that frame (`take_mark`).
+        """
+        marks = self._marks
+        if not marks or marks[0].frame > self.next_frame or marks[0].kind is MarkKind.BEGIN:
+            return None
+        if len(marks) > 1 and marks[1].kind is MarkKind.BEGIN and marks[1].frame == marks[0].frame:
+            return None
+        return marks.popleft()
+
+    def pop(self) -> SentFrame:
+        """Takes the next frame; its marks were taken before. To be called only when `frames_ahead`."""
+        while len(self._runs) > 1 and self._runs[1].first_frame <= self.next_frame:
+            self._runs.popleft()
+        source, position_samples = self._runs[0].position(self.next_frame)
+        self.next_frame += 1
+        title = self._take_title(source, position_samples + FRAME_SAMPLES) if self._titles else None
+        return SentFrame(self._messages.popleft(), source, position_samples, title)
+
+    def allow_plain(self, frames: int) -> None:
+        """To be called after `pop`: the next `frames` frames, arrived or not, are plain up to a mark, a join or a
+        title."""
+        if self._titles.get(self._runs[0].source):
+            return
+        plain_until = self.next_frame + frames
         if self._marks:
-            self.plain_until = min(self.plain_until, self._marks[0].frame - 1)
-        if len(self._stretches) > 1:
-            self.plain_until = min(self.plain_until, self._stretches[1].first_frame)
+            # An end is reported in the tick of the frame before its mark.
+            plain_until = min(plain_until, self._marks[0].frame - 1)
+        if len(self._runs) > 1:
+            plain_until = min(plain_until, self._runs[1].first_frame)
+        self._plain_until = plain_until
 
-    def end_place(self) -> tuple[SourceId, int]:
-        """The source and sample that the frame after the last one here, or the last one sent, would begin with."""
-        return self._stretches[-1].place(self.end_frame)
+    def end_plain_run(self) -> None:
+        """The next frame has to be looked at, whatever was allowed before."""
+        self._plain_until = 0
 
-    def _continue_with(self, stretch: _Stretch) -> None:
-        """Frames from `end_frame` on are of `stretch`, from where it begins."""
-        frame = max(stretch.first_frame, self.end_frame)
-        place = stretch.place(frame)
-        while len(self._stretches) > 1 and self._stretches[-1].first_frame >= frame:
-            self._stretches.pop()
-        if place != self._stretches[-1].place(frame):
-            self.plain_until = 0
-            self._stretches.append(_Stretch(frame, *place))
+    def _take_title(self, source: SourceId, before_sample: int) -> str | None:
+        """Takes the titles that begin before this sample; the last one counts."""
+        waiting = self._titles.get(source)
+        title = None
+        while waiting and waiting[0][0] < before_sample:
+            _, title = waiting.popleft()
+        return title
+
+    def _continue_with(self, run: "_Run") -> None:
+        """Frames from `end_frame` on belong to `run`, from where that begins."""
+        frame = max(run.first_frame, self.end_frame)
+        position = run.position(frame)
+        while len(self._runs) > 1 and self._runs[-1].first_frame >= frame:
+            self._runs.pop()
+        if position != self._runs[-1].position(frame):
+            self.end_plain_run()
+            self._runs.append(_Run(frame, *position))
 
 
-def _stretches(audio: Audio) -> Iterator[_Stretch]:
-    """What the frames of `audio` are of. One that begins no later than the one before it takes its place."""
+class _Run(NamedTuple):
+    """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
+    below 0 where the source begins later in that frame."""
+
+    first_frame: int
+    source: SourceId
+    position_samples: int
+
+    def position(self, frame: int) -> tuple[SourceId, int]:
+        return self.source, self.position_samples + (frame - self.first_frame) * FRAME_SAMPLES
+
+
+def _runs(audio: Audio) -> Iterator[_Run]:
+    """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
-    yield _Stretch(audio.first_frame, source, audio.position_samples)
+    yield _Run(audio.first_frame, source, audio.position_samples)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
-            yield _Stretch(mark.frame, source, -mark.offset_samples)
+            yield _Run(mark.frame, source, -mark.offset_samples)

@@ -1,8 +1,7 @@
-"""The shell of a `Playback`: does what the rules say, sends a frame at each tick, and tells what happened.
+"""A player: the shell of a `Playback`, which holds the rules.
 
-What a player is given to work with.
-
-What the log tells of a player's tracks.
+It does what the rules ask for, sends a frame at each tick, and reports to the rules what happens to the sources. Events
+go to the event clients and, as far as an operator wants to know of them, to the log.
 """
 
 import logging
@@ -14,6 +13,7 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_log import EventLog, EventText
+from tonearm.audio.plan_state import SourceBegan, SourceEnded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
@@ -30,7 +30,6 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import Mark, MarkKind
 from tonearm.decoding.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
@@ -98,19 +97,18 @@ class Player:
         self._events = EventLog(player_id, services.wall_ms, services.event_text)
         self._broadcast = Broadcast(self._count_lost_frames)
         self._uris: dict[SourceId, SourceUri] = {}
-        self._is_dry = True
+        self._is_buffering = True  # before the first frame, and after an underrun
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._frames_sent = 0
         self._frames_lost = 0
-        self._times_dry = 0
+        self._underruns = 0
         self._is_deleted = False
-        self._sound = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
-        self._buffer = self._sound.buffer
+        self._session = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
         self._stalls = StallWatch(
-            services.call_later, self._tell_stuck, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
+            services.call_later, self._report_stall, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
         )
-        self._live_pause = LivePause(services.call_later, self._sound.rest, services.live_pause_s)
+        self._live_pause = LivePause(services.call_later, self._session.rest, services.live_pause_s)
         self._first_wait: Cancellable | None = services.call_later(
             services.first_listener_wait_ms / 1000, self._start_clock
         )
@@ -143,7 +141,7 @@ class Player:
         self._perform(self._playback.change_metadata(merge, value))
 
     async def delete(self) -> None:
-        """Tells the end and closes all connections at once; returns when everything is given back."""
+        """Emits the end and closes all connections at once; returns when everything is given back."""
         self._is_deleted = True
         self._cancel_first_wait()
         self._stalls.follow(None, is_paused=False)
@@ -151,7 +149,7 @@ class Player:
         self._clock.leave(self)
         self._emit(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
-        await self._sound.close()
+        await self._session.close()
 
     def attach(self, sink: FrameSink) -> Callable[[], None]:
         """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`."""
@@ -161,12 +159,12 @@ class Player:
             )
         detach = self._broadcast.attach(sink)
         self._start_clock()
-        self._update_hearing()
+        self._update_listening()
         self._update_ticking()
 
         def leave() -> None:
             detach()
-            self._update_hearing()
+            self._update_listening()
 
         return leave
 
@@ -208,18 +206,18 @@ class Player:
             quality=PlayerQuality(
                 frames_sent=self._frames_sent,
                 frames_lost=self._frames_lost,
-                underruns=self._times_dry,
-                late_plans=self._sound.late_plans_total,
-                decoder_process_id=self._sound.decoder_process_id,
+                underruns=self._underruns,
+                late_plans=self._session.late_plans_total,
+                decoder_process_id=self._session.decoder_process_id,
             ),
         )
 
     # The clock
 
     def tick(self) -> None:
-        """One frame's time. Nearly all frames are plain ones, for which no more is done than this."""
+        """One frame's time. Nearly all frames are plain ones, for which this is all that is done."""
         try:
-            message = self._buffer.pop_plain()
+            message = self._session.pop_plain()
             if message is None:
                 self._tick()
             else:
@@ -230,43 +228,42 @@ class Player:
             self.went_wrong()
 
     def _tick(self) -> None:
-        """Sends the next frame when there is one, and does what is due with it."""
+        """Sends the next frame when there is one, with all that falls due with it."""
         if self._playback.wants_frames:
-            if self._is_dry and self._sound.can_flow:
-                self._is_dry = False
+            if self._is_buffering and self._session.has_enough:
+                self._is_buffering = False
                 self._perform(self._playback.recovered())
-            if not self._is_dry and self._send_frame():
+            if not self._is_buffering and self._send_frame():
                 return
         if self._broadcast.wants_silence:
             self._broadcast.send_silence()
         self._update_ticking()
 
     def _send_frame(self) -> bool:
-        buffer = self._buffer
-        if not buffer.frames_ahead:
-            self._run_dry()
+        session, playback = self._session, self._playback
+        if not session.frames_ahead:
+            self._underrun()
             return False
-        while (mark := buffer.next_mark()) is not None:
-            self._tell(mark)
-        if not buffer.frames_ahead or not self._playback.wants_frames:
-            return False
-        frame = buffer.pop()
+        while (event := session.take_event()) is not None:
+            self._take_up(event)
+        if not session.frames_ahead or not playback.wants_frames:
+            return False  # the events led to another plan
+        frame = session.pop()
         self._send(frame.message)
-        if frame.source == self._playback.current_source:
-            self._playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
-        self._tell_complete_ends()
-        title = self._sound.titles.due(frame.source, frame.position_samples + FRAME_SAMPLES)
-        if title is not None:
-            self._perform(self._playback.retitled(frame.source, title))
+        if frame.source == playback.current_source:
+            playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
+        self._take_up_complete_ends()
+        if frame.title is not None:
+            self._perform(playback.retitled(frame.source, frame.title))
         self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
-            self._events.add(self._playback.update())
-        if frame.source == self._playback.current_source and not self._sound.titles.has_some(frame.source):
-            buffer.look_ahead(self._frames_without_a_look())
+            self._events.add(playback.update())
+        if frame.source == playback.current_source:
+            session.allow_plain(self._frames_until_due())
         return True
 
-    def _frames_without_a_look(self) -> int:
-        """How many frames may follow until something is due by their number, whatever is in them."""
+    def _frames_until_due(self) -> int:
+        """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
         frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
         info = self._playback.current.info
         if self._next_ordered_for == self._playback.current_source or info.is_stream or not info.length_ms:
@@ -280,34 +277,29 @@ class Player:
         self._frames_sent += 1
         # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
         if self._clock.beat % GRANT_STEP_FRAMES == 0:
-            self._sound.grant()
+            self._session.grant()
 
-    def _tell(self, mark: Mark) -> None:
-        """What happens to a source where the sending stands now."""
-        source = mark.source
-        if mark.kind is MarkKind.BEGIN:
+    def _take_up(self, event: SourceBegan | SourceEnded) -> None:
+        source = event.source
+        if isinstance(event, SourceBegan):
             self._perform(self._playback.first_frame(source))
             return
-        if source != self._playback.current_source:
-            return  # a plan that begins where it ended tells the end again
-        self._sound.source_ended(self._sound.buffer.begins_now())
-        failure = self._sound.take_break_off(source)
-        if mark.kind is MarkKind.END or failure is None:
+        if event.failure is None:
             outcome = self._playback.ended(source)
         else:
-            outcome = self._playback.interrupted(source, failure)
+            outcome = self._playback.interrupted(source, event.failure)
         self._drop(source)
         self._perform(outcome)
 
-    def _tell_complete_ends(self) -> None:
-        while (mark := self._sound.buffer.next_end()) is not None:
-            self._tell(mark)
+    def _take_up_complete_ends(self) -> None:
+        while (end := self._session.take_complete_end()) is not None:
+            self._take_up(end)
 
-    def _run_dry(self) -> None:
-        self._is_dry = True
+    def _underrun(self) -> None:
+        self._is_buffering = True
         if self._playback.state is PlayerState.PLAYING:
-            self._times_dry += 1
-        self._sound.run_dry()
+            self._underruns += 1
+        self._session.underrun()
         self._perform(self._playback.underrun())
         if self._late_failure is not None:
             source, failure = self._late_failure
@@ -321,8 +313,8 @@ class Player:
         self._open_next_in_time()
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        if source == self._playback.current_source and not self._is_dry and self._sound.buffer.frames_ahead:
-            # A source that was opened again has failed: what is still here of it is sent first.
+        if source == self._playback.current_source and not self._is_buffering and self._session.frames_ahead:
+            # A source that was opened again has failed: its buffered frames are sent first.
             self._late_failure = (source, failure)
             return
         outcome = self._playback.failed(source, failure)
@@ -336,19 +328,19 @@ class Player:
 
     def source_decoded(self, source: SourceId) -> None:
         self._open_next_in_time()
-        if self._is_dry and self._playback.position_ms:
-            self._sound.flush()  # its last samples have been waited for: they shall not wait for the next track, too
+        if self._is_buffering and self._playback.position_ms:
+            self._session.flush()
         self.frames_arrived()
 
     def frames_arrived(self) -> None:
         if self._is_deleted:
             return
         if self._playback.wants_frames:
-            self._tell_complete_ends()  # an end may be known only after its last frame was sent
-        if self._is_dry:
+            self._take_up_complete_ends()  # an end may be known only after its last frame was sent
+        if self._is_buffering:
             self._update_ticking()
 
-    def sources_guilty(self, sources: tuple[SourceId, ...]) -> None:
+    def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:
             uri = self._uris.get(source)
             if uri is not None:
@@ -371,18 +363,17 @@ class Player:
     # How it is done
 
     def _perform(self, outcome: Outcome) -> None:
-        self._buffer.plain_until = 0
         self._emit(outcome.events)
         for action in outcome.actions:
             if isinstance(action, Open):
                 uri = self._uris[action.source] = action.track.uri
-                self._sound.open(action.source, uri, action.delay_s)
+                self._session.open(action.source, uri, action.delay_s)
             else:
                 self._drop(action.source)
         playback = self._playback
         if not playback.paused:
-            self._sound.wake()
-        self._sound.play(playback.current_source, playback.next_source, playback.filters)
+            self._session.wake()
+        self._session.play(playback.current_source, playback.next_source, playback.filters)
         self._stalls.follow(playback.stalled, is_paused=playback.paused)
         is_held_live = playback.paused and playback.current.info.is_stream
         self._live_pause.follow(playback.current_source if is_held_live else None)
@@ -395,10 +386,10 @@ class Player:
 
     def _drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)
-        self._sound.drop(source)
+        self._session.drop(source)
 
-    def _tell_stuck(self, source: SourceId) -> None:
-        self._perform(self._playback.stuck(source, int(STUCK_AFTER_S * 1000), self._sound.waiting_for))
+    def _report_stall(self, source: SourceId) -> None:
+        self._perform(self._playback.stuck(source, int(STUCK_AFTER_S * 1000), self._session.waiting_for))
 
     def _open_next_in_time(self) -> None:
         """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""
@@ -408,7 +399,7 @@ class Player:
         if source is None or source == self._next_ordered_for or info.is_stream:
             return
         is_near = 0 < info.length_ms <= playback.position_ms + OPEN_NEXT_BEFORE_END_MS
-        if is_near or self._sound.is_decoded(source):
+        if is_near or self._session.is_decoded(source):
             self._next_ordered_for = source
             self._perform(playback.next_is_due())
 
@@ -416,7 +407,7 @@ class Player:
         self._cancel_first_wait()
         if not self._playback.clock_started:
             self._perform(self._playback.start_clock())
-            self._update_hearing()
+            self._update_listening()
             self.frames_arrived()
 
     def _cancel_first_wait(self) -> None:
@@ -424,16 +415,16 @@ class Player:
             self._first_wait.cancel()
             self._first_wait = None
 
-    def _update_hearing(self) -> None:
-        """Before the clock starts the first frames are made ready for whoever comes first."""
+    def _update_listening(self) -> None:
+        """Before the clock starts the first frames are rendered for the first listener."""
         if not self._is_deleted:
-            self._sound.listen(len(self._broadcast) > 0 or not self._playback.clock_started)
+            self._session.listen(len(self._broadcast) > 0 or not self._playback.clock_started)
 
     def _update_ticking(self) -> None:
-        """Ticks only while there is something to send: who is paused, idle or waiting costs nothing."""
+        """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_deleted:
             return
-        has_frames = self._playback.wants_frames and (not self._is_dry or self._sound.can_flow)
+        has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
         if has_frames or self._broadcast.wants_silence:
             self._clock.join(self)
         else:

@@ -1,0 +1,444 @@
+"""What a player's decoder is asked to render: a state machine that decides and does nothing.
+
+Each input is a call: a wish of the player (`play`, `listen`), a message of the decoder (`audio`), the fate of the
+session (`session_opened`, `lose`, `rest`). It returns the orders that follow, in order; `DecoderSession` carries them
+out. Frames wait in `buffer`, which belongs to this object.
+
+The decoder renders *plans*. A plan says what the frames hold from a number on, and has an epoch. Audio of any epoch but
+the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan arrives, the
+frames of the plan before it, the played one, are sent where they still fit. The states:
+
+  WAITING     no decoder process; the frames in the buffer are sent meanwhile
+  STEADY      the newest plan is the played one
+  CHANGING    the newest plan has another next source or other filters; the buffered frames are good until it arrives
+  SWITCHING   the newest plan cuts to another source; the buffer is empty until it arrives
+  RESUMING    the newest plan goes on after the buffered frames, in a session that knows nothing of them
+  RESTING     everything was given up on purpose, the buffered frames too; `wake` ends it
+
+`MOVES` lists what leads from where to where. Anything else is refused with `RefusedMove`: a fault of the caller.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from tonearm.audio.frame_buffer import FrameBuffer
+from tonearm.core.failure import PlayFailure
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_MS
+from tonearm.core.play_queue import SourceId
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+
+ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
+PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
+POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
+
+
+class State(Enum):
+    DETACHED = "detached"
+    STEADY = "steady"
+    CHANGING = "changing"
+    SWITCHING = "switching"
+    RESUMING = "resuming"
+    RESTING = "resting"
+
+
+class Move(Enum):
+    CUT = "cut"  # to another source, from the next frame on
+    CHANGE = "change"  # another next source, other filters, or frames with sound in them for a new listener
+    POSTPONE = "postpone"  # the plan arrived after its first frame had been sent
+    ARRIVE = "arrive"  # the first audio of the newest plan
+    OPEN = "open"  # a session, with nothing to go on with
+    RESUME = "resume"  # a session, going on after the buffered frames
+    LOSE = "lose"  # the decoder process, or the session given up for another one
+    REST = "rest"
+    WAKE = "wake"
+
+
+# A change while switching is a cut as well: a cut that did not arrive belongs to every plan that replaces it.
+MOVES: Final[Mapping[State, Mapping[Move, State]]] = {
+    State.DETACHED: {
+        Move.CUT: State.DETACHED,
+        Move.CHANGE: State.DETACHED,
+        Move.OPEN: State.STEADY,
+        Move.RESUME: State.RESUMING,
+        Move.LOSE: State.DETACHED,
+        Move.REST: State.RESTING,
+    },
+    State.STEADY: {
+        Move.CUT: State.SWITCHING,
+        Move.CHANGE: State.CHANGING,
+        Move.LOSE: State.DETACHED,
+        Move.REST: State.RESTING,
+    },
+    State.CHANGING: {
+        Move.CUT: State.SWITCHING,
+        Move.CHANGE: State.CHANGING,
+        Move.POSTPONE: State.CHANGING,
+        Move.ARRIVE: State.STEADY,
+        Move.LOSE: State.DETACHED,
+        Move.REST: State.RESTING,
+    },
+    State.SWITCHING: {
+        Move.CUT: State.SWITCHING,
+        Move.ARRIVE: State.STEADY,
+        Move.LOSE: State.DETACHED,
+        Move.REST: State.RESTING,
+    },
+    State.RESUMING: {
+        Move.CUT: State.SWITCHING,
+        Move.CHANGE: State.RESUMING,
+        Move.ARRIVE: State.STEADY,
+        Move.LOSE: State.DETACHED,
+        Move.REST: State.RESTING,
+    },
+    State.RESTING: {
+        Move.CUT: State.RESTING,
+        Move.CHANGE: State.RESTING,
+        Move.REST: State.RESTING,
+        Move.WAKE: State.DETACHED,
+    },
+}
+
+
+class RefusedMove(Exception):
+    """An input that cannot come in this state."""
+
+
+class OpenSourceAt(NamedTuple):
+    """Order: open this source in the session, from this sample (48 kHz) on."""
+
+    source: SourceId
+    start_sample: int
+
+
+class RenewSession(NamedTuple):
+    """Order: close the session, report it with `lose`, and open another one."""
+
+
+Order: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | RenewSession
+
+
+class SourceBegan(NamedTuple):
+    """The first sample of the source is in the frame that is sent next."""
+
+    source: SourceId
+
+
+class SourceEnded(NamedTuple):
+    """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
+    why, when the source was interrupted."""
+
+    source: SourceId
+    failure: PlayFailure | None
+
+
+class PlanState:
+    """One player's plans, from its creation on. Sources are known from `add` to `drop`."""
+
+    def __init__(self) -> None:
+        self.state = State.DETACHED
+        self.buffer = FrameBuffer()
+        self.late_plans_total = 0
+        self._session = 0
+        self._sources: dict[SourceId, _Progress] = {}
+        self._wanted = _Program(None, None, Filters())
+        self._planned = self._played = _Epoch(0, self._wanted.filters)
+        self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING
+        self._postponed = 0  # how often, since the player changed its mind
+        self._has_listeners = True
+        self._has_flushed = False
+        self._granted_at = 0  # the frame that was next at the last grant
+
+    # What the player wants to know
+
+    @property
+    def current(self) -> SourceId | None:
+        return self._wanted.current
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether sending may begin, or go on after an underrun: with 200 ms, or all there is up to the end."""
+        frames_ahead = self.buffer.frames_ahead
+        if frames_ahead >= ENOUGH_FRAMES:
+            return True
+        return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
+
+    def is_known(self, source: SourceId) -> bool:
+        return source in self._sources
+
+    def is_decoded(self, source: SourceId | None) -> bool:
+        """Whether a source was decoded to its end."""
+        progress = None if source is None else self._sources.get(source)
+        return progress is not None and progress.is_decoded
+
+    # Wishes of the player
+
+    def add(self, source: SourceId) -> None:
+        """Makes a source known. It is the caller who has it opened now; later sessions do by `OpenSourceAt`."""
+        self._sources[source] = _Progress()
+
+    def drop(self, source: SourceId) -> None:
+        self._sources.pop(source, None)
+        self.buffer.forget_titles(source)
+
+    def play(
+        self, current: SourceId | None, next: SourceId | None, filters: Filters, until_tick_s: float
+    ) -> tuple[Order, ...]:
+        """Makes these the plan, from the earliest frame on that is possible.
+
+        `next` joins `current` without a gap; one that is not known (any more) is not waited for. `until_tick_s`
+        is the time until the next frame is sent.
+        """
+        self.buffer.end_plain_run()
+        wanted = _Program(current, next if next in self._sources else None, filters)
+        if wanted == self._wanted:
+            return ()
+        self._postponed = 0
+        self._has_flushed = False
+        if wanted.current != self._wanted.current or self.state is State.SWITCHING:
+            return self._cut(wanted)
+        return self._change(wanted, until_tick_s)
+
+    def listen(self, has_listeners: bool) -> tuple[Order, ...]:
+        """Without listeners frames are counted, but neither filtered nor sent by the decoder."""
+        if has_listeners == self._has_listeners:
+            return ()
+        self._has_listeners = has_listeners
+        if has_listeners and self.buffer.frames_ahead and self.state in (State.STEADY, State.CHANGING):
+            self._move(Move.CHANGE)  # the buffered frames have no sound in them
+            return self._plan_from(self.buffer.next_frame)
+        return self.grant()
+
+    # Sending
+
+    def take_event(self) -> SourceBegan | SourceEnded | None:
+        """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
+        while (mark := self.buffer.take_mark()) is not None:
+            event = SourceBegan(mark.source) if mark.kind is MarkKind.BEGIN else self._ended(mark)
+            if event is not None:
+                return event
+        return None
+
+    def take_complete_end(self) -> SourceEnded | None:
+        """Takes an end of which all frames were sent, when nothing joins there."""
+        while (mark := self.buffer.take_complete_end()) is not None:
+            ended = self._ended(mark)
+            if ended is not None:
+                return ended
+        return None
+
+    def grant(self) -> tuple[Order, ...]:
+        """Lets the decoder render on from the frames that were sent."""
+        if not self._session:
+            return ()
+        sent = self._granted_at = self.buffer.next_frame
+        return (Grant(self._session, self._played.number, sent, sent + GRANT_FRAMES, self._has_listeners),)
+
+    def underrun(self) -> tuple[Order, ...]:
+        """There was no frame to send.
+
+        None is sent now until there are enough, so the next grant would not come by itself, and the last one may have
+        been for fewer frames.
+        """
+        grant = self.grant() if self.buffer.next_frame > self._granted_at else ()
+        return grant + self.flush()
+
+    def flush(self) -> tuple[Order, ...]:
+        """A last partial frame is waited for: it must not wait for samples of the next source any longer."""
+        wanted = self._wanted
+        if self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
+            return ()
+        self._has_flushed = True
+        return (Flush(self._session),) if self._session else ()
+
+    # Messages of the decoder
+
+    def audio(self, audio: Audio, until_tick_s: float) -> tuple[Order, ...]:
+        if audio.epoch != self._planned.number:
+            return ()  # of a plan that was replaced
+        if self.state is State.STEADY:
+            self.buffer.append(audio)
+            return ()
+        if self._comes_too_late(audio):
+            self._move(Move.POSTPONE)
+            self._postponed += 1
+            self.late_plans_total += 1
+            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed
+            return self._plan_from(min(later_frame, self.buffer.end_frame))
+        self._move(Move.ARRIVE)
+        self._played = self._planned
+        self.buffer.void_from(audio.first_frame)
+        self.buffer.append(audio)
+        if self._planned.filters == self._wanted.filters:
+            return ()
+        self._move(Move.CHANGE)
+        self._postponed = 0
+        return self._plan_from(self._earliest_frame(until_tick_s))
+
+    def decoded(self, source: SourceId) -> None:
+        """The source was decoded to its end."""
+        if source in self._sources:
+            self._sources[source].is_decoded = True
+            self.buffer.end_plain_run()
+
+    def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source gave audio, and gives no more because of `failure`."""
+        if source in self._sources:
+            self._sources[source] = _Progress(is_decoded=True, failure=failure)
+            self.buffer.end_plain_run()
+
+    def titled(self, source: SourceId, sample: int, title: str) -> None:
+        """From `sample` on the source has this title."""
+        if source in self._sources:
+            self.buffer.add_title(source, sample, title)
+
+    # The session
+
+    def session_opened(self, session: int) -> tuple[Order, ...]:
+        """The sources are opened in it, the current one from where the buffered frames end."""
+        current, next_source, filters = self._wanted
+        buffer = self.buffer
+        buffered_source, buffered_to = buffer.end_position()
+        finished: set[SourceId | None] = set()
+        if buffered_source == next_source and buffered_source != current:
+            finished.add(current)  # the buffered frames end within the source that joins
+            current = buffered_source
+        if buffer.holds_end:
+            finished.add(current)
+        goes_on = current is not None and current not in finished
+        self._move(Move.RESUME if goes_on else Move.OPEN)
+        self._session = session
+        self._planned = self._played = _Epoch(self._planned.number + 1, filters)
+        self._granted_at = buffer.end_frame
+        orders: list[Order] = [OpenSession(session, self._planned.number, buffer.end_frame, filters)]
+        orders += (
+            OpenSourceAt(source, buffered_to if source == current == buffered_source else 0)
+            for source in self._sources
+            if source not in finished
+        )
+        if current is not None and goes_on:
+            self._resumed = current
+            orders += self._plan_from(buffer.end_frame)
+        return tuple(orders)
+
+    def lose(self) -> None:
+        """The decoder process died, or the session was closed: `session_opened` follows."""
+        self._move(Move.LOSE)
+        self._session = 0
+        for progress in self._sources.values():
+            progress.is_decoded = False
+
+    def rest(self) -> None:
+        """Gives the session and the buffered frames up. `wake` and `session_opened` go on from the frame sent last; a
+        live source is then where it is then."""
+        self._move(Move.REST)
+        self._session = 0
+        for source in self._sources:
+            self._sources[source] = _Progress()
+        self.buffer.void_from(self.buffer.next_frame)
+
+    def wake(self) -> None:
+        """Ends a rest; `session_opened` follows."""
+        self._move(Move.WAKE)
+
+    # Plans
+
+    def _cut(self, wanted: "_Program") -> tuple[Order, ...]:
+        self._move(Move.CUT)
+        self._wanted = wanted
+        self.buffer.void_from(self.buffer.next_frame)
+        return self._plan_from(self.buffer.next_frame)
+
+    def _change(self, wanted: "_Program", until_tick_s: float) -> tuple[Order, ...]:
+        buffer = self.buffer
+        end_frame = buffer.end_frame
+        is_under_way = self.state is State.CHANGING
+        self._move(Move.CHANGE)
+        before, self._wanted = self._wanted, wanted
+        if wanted.next != before.next:
+            buffer.void_joins_except(wanted.current, wanted.next)
+        elif is_under_way and buffer.frames_ahead:
+            # Each plan makes the one before it worthless: with many changes a second none would ever arrive in time.
+            # So this one is made when the one under way has arrived.
+            return ()
+        if self.state is not State.RESUMING:
+            return self._plan_from(self._earliest_frame(until_tick_s))
+        if buffer.end_frame == end_frame:
+            return self._plan_from(end_frame)
+        # The buffered frames end earlier now, within another source: that one has to be opened from there.
+        return (RenewSession(),)
+
+    def _plan_from(self, at_frame: int) -> tuple[Order, ...]:
+        """Orders what is wanted, from `at_frame` on."""
+        if not self._session:
+            return ()
+        wanted = self._wanted
+        after, next_source, switch_to = wanted.current or 0, wanted.next, None
+        if self.state is State.SWITCHING:
+            switch_to = after
+        elif self.state is State.RESUMING:
+            switch_to = self._resumed
+            if switch_to != after:  # the source that joins has begun in the buffer already
+                after, next_source = switch_to, None
+        self._planned = _Epoch(self._planned.number + 1, wanted.filters)
+        epochs = self._planned.number, self._played.number
+        return Plan(self._session, *epochs, at_frame, switch_to, after, next_source, wanted.filters), *self.grant()
+
+    @property
+    def _glides(self) -> bool:
+        """Whether the sound glides from the played plan's filters to the newest plan's."""
+        return self._planned.filters != self._played.filters
+
+    def _earliest_frame(self, until_tick_s: float) -> int:
+        """Where a change may begin. Filters glide from their first frame on, so that one must not come too late."""
+        buffer = self.buffer
+        if self._wanted.filters != self._played.filters and until_tick_s < PLAN_LEAD_S:
+            return min(buffer.next_frame + 1, buffer.end_frame)
+        return buffer.next_frame
+
+    def _comes_too_late(self, audio: Audio) -> bool:
+        """Whether the frame in which the sound begins to glide was sent as it was before."""
+        if self.state is not State.CHANGING or not self._glides or not audio.frames:
+            return False
+        return audio.first_frame < self.buffer.next_frame and self.buffer.frames_ahead > 0
+
+    def _ended(self, mark: Mark) -> SourceEnded | None:
+        """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
+        if mark.source != self._wanted.current:
+            return None  # a plan that begins where a source had ended reports its end again
+        self._wanted = _Program(self.buffer.begins_now, None, self._wanted.filters)
+        self._has_flushed = False
+        progress = self._sources.get(mark.source)
+        is_interrupted = progress is not None and mark.kind is MarkKind.BROKE
+        return SourceEnded(mark.source, progress.failure if progress is not None and is_interrupted else None)
+
+    def _move(self, move: Move) -> None:
+        state = MOVES[self.state].get(move)
+        if state is None:
+            raise RefusedMove(f"{move.value} while {self.state.value}")
+        self.state = state
+
+
+class _Program(NamedTuple):
+    """What shall be played. `current` is None for silence."""
+
+    current: SourceId | None
+    next: SourceId | None
+    filters: Filters
+
+
+class _Epoch(NamedTuple):
+    """A plan's number, and its filters."""
+
+    number: int
+    filters: Filters
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the decoder reported about a source."""
+
+    is_decoded: bool = False
+    failure: PlayFailure | None = None
