@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from tonearm.audio.frame_buffer import SentFrame
 from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
 from tonearm.audio.source_input import Opener, SourceOpenings
 from tonearm.core.failure import PlayFailure
@@ -63,13 +62,11 @@ class DecoderSession:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._observer = observer
         self._pool = pool
-        self._until_tick_s = until_tick_s
         self._uris: dict[SourceId, SourceUri] = {}
         self._openings = SourceOpenings(observer, opener)
-        self._state = PlanState()
+        self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
-        # Once a frame for each player of the node: the buffer's own method, without one of ours around it.
-        self.pop_plain: Final = self._state.buffer.pop_plain
+        self.buffer: Final = self._state.buffer  # for the player to take frames from
         self._open_session()
 
     @property
@@ -106,7 +103,7 @@ class DecoderSession:
 
     def play(self, current: SourceId | None, next: SourceId | None, filters: Filters) -> None:
         """Plays `current`, and `next` after it without a gap. Costs nothing when that is the plan already."""
-        self._carry_out(self._state.play(current, next, filters, self._until_tick_s()))
+        self._carry_out(self._state.play(current, next, filters))
 
     def listen(self, has_listeners: bool) -> None:
         self._carry_out(self._state.listen(has_listeners))
@@ -134,29 +131,17 @@ class DecoderSession:
     # Sending
 
     @property
-    def frames_ahead(self) -> int:
-        return self._state.buffer.frames_ahead
-
-    @property
     def has_enough(self) -> bool:
         """Whether sending may begin, or go on after an underrun."""
         return self._state.has_enough
 
     def take_event(self) -> SourceBegan | SourceEnded | None:
-        """Takes what falls due with the next frame. To be called until there is nothing, before `pop`."""
+        """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
         return self._state.take_event()
 
     def take_complete_end(self) -> SourceEnded | None:
         """Takes an end of which all frames were sent, when nothing joins there."""
         return self._state.take_complete_end()
-
-    def pop(self) -> SentFrame:
-        """Takes the next frame. To be called only when `frames_ahead`."""
-        return self._state.buffer.pop()
-
-    def allow_plain(self, frames: int) -> None:
-        """After `pop`: so many next frames may be taken by `pop_plain`, unless something falls due with them."""
-        self._state.buffer.allow_plain(frames)
 
     def grant(self) -> None:
         """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`."""
@@ -176,7 +161,7 @@ class DecoderSession:
         try:
             match message:
                 case Audio():
-                    self._carry_out(self._state.audio(message, self._until_tick_s()))
+                    self._carry_out(self._state.audio(message))
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)

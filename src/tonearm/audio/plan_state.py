@@ -18,7 +18,7 @@ frames of the plan before it, the played one, are sent where they still fit. The
 `MOVES` lists what leads from where to where. Anything else is refused with `RefusedMove`: a fault of the caller.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
@@ -42,6 +42,9 @@ class State(Enum):
     SWITCHING = "switching"
     RESUMING = "resuming"
     RESTING = "resting"
+
+
+_STEADY: Final = State.STEADY  # looking up an enum's member takes as long as a call, too long for each audio message
 
 
 class Move(Enum):
@@ -135,9 +138,13 @@ class SourceEnded(NamedTuple):
 
 
 class PlanState:
-    """One player's plans, from its creation on. Sources are known from `add` to `drop`."""
+    """One player's plans, from its creation on. Sources are known from `add` to `drop`.
 
-    def __init__(self) -> None:
+    `until_tick_s` gives the time until the next frame is sent; it is asked when that matters for a plan.
+    """
+
+    def __init__(self, until_tick_s: Callable[[], float]) -> None:
+        self._until_tick_s = until_tick_s
         self.state = State.DETACHED
         self.buffer = FrameBuffer()
         self.late_plans_total = 0
@@ -183,13 +190,10 @@ class PlanState:
         self._sources.pop(source, None)
         self.buffer.forget_titles(source)
 
-    def play(
-        self, current: SourceId | None, next: SourceId | None, filters: Filters, until_tick_s: float
-    ) -> tuple[Order, ...]:
+    def play(self, current: SourceId | None, next: SourceId | None, filters: Filters) -> tuple[Order, ...]:
         """Makes these the plan, from the earliest frame on that is possible.
 
-        `next` joins `current` without a gap; one that is not known (any more) is not waited for. `until_tick_s`
-        is the time until the next frame is sent.
+        `next` joins `current` without a gap; one that is not known (any more) is not waited for.
         """
         self.buffer.end_plain_run()
         wanted = _Program(current, next if next in self._sources else None, filters)
@@ -199,7 +203,7 @@ class PlanState:
         self._has_flushed = False
         if wanted.current != self._wanted.current or self.state is State.SWITCHING:
             return self._cut(wanted)
-        return self._change(wanted, until_tick_s)
+        return self._change(wanted)
 
     def listen(self, has_listeners: bool) -> tuple[Order, ...]:
         """Without listeners frames are counted, but neither filtered nor sent by the decoder."""
@@ -255,10 +259,10 @@ class PlanState:
 
     # Messages of the decoder
 
-    def audio(self, audio: Audio, until_tick_s: float) -> tuple[Order, ...]:
+    def audio(self, audio: Audio) -> tuple[Order, ...]:
         if audio.epoch != self._planned.number:
             return ()  # of a plan that was replaced
-        if self.state is State.STEADY:
+        if self.state is _STEADY:
             self.buffer.append(audio)
             return ()
         if self._comes_too_late(audio):
@@ -275,7 +279,7 @@ class PlanState:
             return ()
         self._move(Move.CHANGE)
         self._postponed = 0
-        return self._plan_from(self._earliest_frame(until_tick_s))
+        return self._plan_from(self._earliest_frame())
 
     def decoded(self, source: SourceId) -> None:
         """The source was decoded to its end."""
@@ -351,7 +355,7 @@ class PlanState:
         self.buffer.void_from(self.buffer.next_frame)
         return self._plan_from(self.buffer.next_frame)
 
-    def _change(self, wanted: "_Program", until_tick_s: float) -> tuple[Order, ...]:
+    def _change(self, wanted: "_Program") -> tuple[Order, ...]:
         buffer = self.buffer
         end_frame = buffer.end_frame
         is_under_way = self.state is State.CHANGING
@@ -364,7 +368,7 @@ class PlanState:
             # So this one is made when the one under way has arrived.
             return ()
         if self.state is not State.RESUMING:
-            return self._plan_from(self._earliest_frame(until_tick_s))
+            return self._plan_from(self._earliest_frame())
         if buffer.end_frame == end_frame:
             return self._plan_from(end_frame)
         # The buffered frames end earlier now, within another source: that one has to be opened from there.
@@ -391,10 +395,10 @@ class PlanState:
         """Whether the sound glides from the played plan's filters to the newest plan's."""
         return self._planned.filters != self._played.filters
 
-    def _earliest_frame(self, until_tick_s: float) -> int:
+    def _earliest_frame(self) -> int:
         """Where a change may begin. Filters glide from their first frame on, so that one must not come too late."""
         buffer = self.buffer
-        if self._wanted.filters != self._played.filters and until_tick_s < PLAN_LEAD_S:
+        if self._wanted.filters != self._played.filters and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 

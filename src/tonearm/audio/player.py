@@ -105,6 +105,7 @@ class Player:
         self._underruns = 0
         self._is_deleted = False
         self._session = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
+        self._buffer = self._session.buffer
         self._stalls = StallWatch(
             services.call_later, self._report_stall, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
         )
@@ -217,7 +218,7 @@ class Player:
     def tick(self) -> None:
         """One frame's time. Nearly all frames are plain ones, for which this is all that is done."""
         try:
-            message = self._session.pop_plain()
+            message = self._buffer.pop_plain()
             if message is None:
                 self._tick()
             else:
@@ -240,15 +241,15 @@ class Player:
         self._update_ticking()
 
     def _send_frame(self) -> bool:
-        session, playback = self._session, self._playback
-        if not session.frames_ahead:
+        buffer, playback = self._buffer, self._playback
+        if not buffer.frames_ahead:
             self._underrun()
             return False
-        while (event := session.take_event()) is not None:
+        while (event := self._session.take_event()) is not None:
             self._take_up(event)
-        if not session.frames_ahead or not playback.wants_frames:
+        if not buffer.frames_ahead or not playback.wants_frames:
             return False  # the events led to another plan
-        frame = session.pop()
+        frame = buffer.pop()
         self._send(frame.message)
         if frame.source == playback.current_source:
             playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
@@ -259,7 +260,7 @@ class Player:
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(playback.update())
         if frame.source == playback.current_source:
-            session.allow_plain(self._frames_until_due())
+            buffer.allow_plain(self._frames_until_due())
         return True
 
     def _frames_until_due(self) -> int:
@@ -313,7 +314,7 @@ class Player:
         self._open_next_in_time()
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
-        if source == self._playback.current_source and not self._is_buffering and self._session.frames_ahead:
+        if source == self._playback.current_source and not self._is_buffering and self._buffer.frames_ahead:
             # A source that was opened again has failed: its buffered frames are sent first.
             self._late_failure = (source, failure)
             return
