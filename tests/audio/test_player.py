@@ -166,6 +166,18 @@ async def test_who_waits_for_its_last_samples_does_not_wait_for_the_next_track()
     assert isinstance(bench.session.orders[-1], Flush)
 
 
+async def test_the_last_samples_do_not_wait_for_the_next_track_in_another_process_either() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(15)
+    bench.decoded(1)
+    assert bench.orders(Flush)
+    bench.pool.lose()
+    assert not bench.orders(Flush)
+    bench.decoded(1)
+    assert bench.orders(Flush)
+
+
 async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
     bench = PlayerBench("a", "b")
     bench.listen()

@@ -1,7 +1,12 @@
-"""The one ticker of the node: every player's frames leave on absolute deadlines, 20 ms apart.
+"""The one ticker of the node: every player sends a frame every 20 ms, on absolute deadlines.
 
-Players fill one phase of it after the other: to wake up once for a hundred of them costs a sixth less CPU a frame than
-four times for a quarter each (at 50 players; caches stay warm), and a hundred sends in a row take a millisecond or two.
+The 20 ms are divided into four phases, 5 ms apart. All members of a phase share one timer and are ticked one after the
+other. A phase is filled up to `PHASE_MEMBERS` before the next one is used: at 50 players, one wake-up for all of them
+costs a sixth less CPU a frame than four wake-ups for a quarter each, because the caches stay warm, and a hundred sends
+in a row take only a millisecond or two.
+
+Deadlines do not drift: each is the one before plus 20 ms, however late the tick was. A phase that is late catches up,
+with at most `CATCH_UP_FRAMES` ticks at once; deadlines missed beyond those are skipped and counted.
 """
 
 import asyncio
@@ -19,7 +24,7 @@ PHASE_MEMBERS: Final = 100
 CATCH_UP_FRAMES: Final = 10
 _FRAME_S: Final = FRAME_MS / 1000
 _PHASE_S: Final = _FRAME_S / PHASES
-_EARLY_S: Final = 0.001  # the loop's timers are whole milliseconds: this much too early counts as in time
+_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds: a timer that fires this early is on time
 
 log = logging.getLogger(__name__)
 
@@ -30,20 +35,12 @@ class Ticking(Protocol):
     def tick(self) -> None: ...
 
 
-class _Phase:
-    __slots__ = ("deadline_s", "is_scheduled", "members")
-
-    def __init__(self) -> None:
-        self.members: dict[Ticking, None] = {}
-        self.deadline_s = 0.0
-        self.is_scheduled = False
-
-
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
 
-    `late_frames` counts frames whose deadline was set anew because the node was over 200 ms late. `beat` numbers the
-    frame times of whoever ticks now: the same for all of a phase, one more for the next phase.
+    `late_frames` counts the ticks that were skipped because the node was over 200 ms late. `beat` is the number of the
+    tick under way, the same for all members of a phase. Neighbouring phases are one beat apart, so what is done on
+    every tenth beat is done by each phase at another time.
     """
 
     def __init__(
@@ -56,21 +53,24 @@ class Clock:
         self._origin_s = now_s()
         self._phases = [_Phase() for _ in range(PHASES)]
         self._phase_of: dict[Ticking, _Phase] = {}
-        # When the next tick of who has left would have been: who comes back at once must not tick faster for it.
-        self._rests_until_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
+        # Next deadline of members that left, so that one that rejoins at once is not ticked twice within 20 ms.
+        self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
         self.beat = 0
 
     def join(self, member: Ticking) -> None:
-        """Ticks `member` from the next tick of a phase that is in use and not full on, else of the emptiest one."""
+        """Ticks `member` every 20 ms from now on. Its phase is the fullest one that has room, or, when all are full,
+        the one with the fewest members."""
         if member in self._phase_of or self._is_stopped:
             return
         now_s = self._now_s()
-        rests_s = self._rests_until_s.pop(member, now_s) - now_s - _EARLY_S
-        elapsed_s = now_s - self._origin_s
-        coming = max(int(elapsed_s / _PHASE_S) + 1, math.ceil((elapsed_s + rests_s) / _PHASE_S))
-        number = min(range(coming, coming + PHASES), key=lambda number: _order(self._phases[number % PHASES]))
+        not_before_s = self._left_deadline_s.pop(member, now_s) - _EARLY_S
+        # Deadlines lie 5 ms apart on one grid, numbered from the origin; every fourth is of the same phase.
+        next_number = int((now_s - self._origin_s) / _PHASE_S) + 1
+        first_number = max(next_number, math.ceil((not_before_s - self._origin_s) / _PHASE_S))
+        candidates = range(first_number, first_number + PHASES)  # one of each phase, and the earliest wins a draw
+        number = min(candidates, key=lambda number: _rank(self._phases[number % PHASES]))
         phase = self._phases[number % PHASES]
         if not phase.members:
             phase.deadline_s = self._origin_s + number * _PHASE_S
@@ -83,7 +83,7 @@ class Clock:
         phase = self._phase_of.pop(member, None)
         if phase is not None:
             del phase.members[member]
-            self._rests_until_s[member] = phase.deadline_s
+            self._left_deadline_s[member] = phase.deadline_s
 
     def until_tick_s(self, member: Ticking) -> float:
         """How long until the member's next tick; a whole frame for one that does not tick."""
@@ -91,21 +91,22 @@ class Clock:
         return _FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
 
     def stop(self) -> None:
+        """Ends all ticks; nobody can join any more."""
         self._is_stopped = True
         for member in tuple(self._phase_of):
             self.leave(member)
 
-    def _schedule(self, phase: _Phase) -> None:
+    def _schedule(self, phase: "_Phase") -> None:
         phase.is_scheduled = True
         call_later = self._call_later or asyncio.get_running_loop().call_later
         call_later(max(0.0, phase.deadline_s - self._now_s()), lambda: self._run(phase))
 
-    def _run(self, phase: _Phase) -> None:
-        """One wake of a phase: as many frames as are due, at most ten, then the next deadline."""
+    def _run(self, phase: "_Phase") -> None:
+        """One wake-up of a phase: ticks its members for each deadline that has passed, then sets the next timer."""
         phase.is_scheduled = False
-        sent = 0
+        ticks = 0
         while phase.members and phase.deadline_s <= self._now_s() + _EARLY_S:
-            if sent == CATCH_UP_FRAMES:
+            if ticks == CATCH_UP_FRAMES:
                 missed = int((self._now_s() - phase.deadline_s) / _FRAME_S) + 1
                 self.late_frames += missed * len(phase.members)
                 phase.deadline_s += missed * _FRAME_S
@@ -113,19 +114,30 @@ class Clock:
             self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
             phase.deadline_s += _FRAME_S
             for member in tuple(phase.members):
-                if member in phase.members:
+                if member in phase.members:  # otherwise it left in another member's tick
                     try:
                         member.tick()
                     except Exception:
-                        # Nobody may stop the clock for all others.
+                        # One member must not stop the clock for all others.
                         log.exception("a tick failed; its player is not ticked any more")
                         self.leave(member)
-            sent += 1
+            ticks += 1
         if phase.members:
             self._schedule(phase)
 
 
-def _order(phase: _Phase) -> int:
-    """The smallest is filled first: the fullest that has room, or, when all are full, the one with the fewest."""
+class _Phase:
+    """`deadline_s` is that of the next tick; it means something only while there are members."""
+
+    __slots__ = ("deadline_s", "is_scheduled", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[Ticking, None] = {}
+        self.deadline_s = 0.0
+        self.is_scheduled = False
+
+
+def _rank(phase: _Phase) -> int:
+    """The lowest rank is filled first: the fullest phase with room, then the one with the fewest members."""
     members = len(phase.members)
     return members if members >= PHASE_MEMBERS else -members

@@ -145,7 +145,9 @@ class DecoderSession:
 
     def grant(self) -> None:
         """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`."""
-        self._carry_out(self._state.grant())
+        grant = self._state.grant()
+        if grant is not None and self._link is not None:
+            self._link.send(grant)
 
     def underrun(self) -> None:
         """There was no frame to send."""
@@ -161,7 +163,9 @@ class DecoderSession:
         try:
             match message:
                 case Audio():
-                    self._carry_out(self._state.audio(message))
+                    orders = self._state.audio(message)
+                    if orders:
+                        self._carry_out(orders)
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)

@@ -213,7 +213,7 @@ class PlanState:
         if has_listeners and self.buffer.frames_ahead and self.state in (State.STEADY, State.CHANGING):
             self._move(Move.CHANGE)  # the buffered frames have no sound in them
             return self._plan_from(self.buffer.next_frame)
-        return self.grant()
+        return self._granted()
 
     # Sending
 
@@ -233,12 +233,12 @@ class PlanState:
                 return ended
         return None
 
-    def grant(self) -> tuple[Order, ...]:
-        """Lets the decoder render on from the frames that were sent."""
+    def grant(self) -> Grant | None:
+        """Lets the decoder render on from the frames that were sent. To be called every few frames."""
         if not self._session:
-            return ()
+            return None
         sent = self._granted_at = self.buffer.next_frame
-        return (Grant(self._session, self._played.number, sent, sent + GRANT_FRAMES, self._has_listeners),)
+        return Grant(self._session, self._played.number, sent, sent + GRANT_FRAMES, self._has_listeners)
 
     def underrun(self) -> tuple[Order, ...]:
         """There was no frame to send.
@@ -246,8 +246,7 @@ class PlanState:
         None is sent now until there are enough, so the next grant would not come by itself, and the last one may have
         been for fewer frames.
         """
-        grant = self.grant() if self.buffer.next_frame > self._granted_at else ()
-        return grant + self.flush()
+        return (self._granted() if self.buffer.next_frame > self._granted_at else ()) + self.flush()
 
     def flush(self) -> tuple[Order, ...]:
         """A last partial frame is waited for: it must not wait for samples of the next source any longer."""
@@ -255,7 +254,7 @@ class PlanState:
         if self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
             return ()
         self._has_flushed = True
-        return (Flush(self._session),) if self._session else ()
+        return (Flush(self._session),)
 
     # Messages of the decoder
 
@@ -314,6 +313,7 @@ class PlanState:
         goes_on = current is not None and current not in finished
         self._move(Move.RESUME if goes_on else Move.OPEN)
         self._session = session
+        self._has_flushed = False
         self._planned = self._played = _Epoch(self._planned.number + 1, filters)
         self._granted_at = buffer.end_frame
         orders: list[Order] = [OpenSession(session, self._planned.number, buffer.end_frame, filters)]
@@ -388,7 +388,11 @@ class PlanState:
                 after, next_source = switch_to, None
         self._planned = _Epoch(self._planned.number + 1, wanted.filters)
         epochs = self._planned.number, self._played.number
-        return Plan(self._session, *epochs, at_frame, switch_to, after, next_source, wanted.filters), *self.grant()
+        return Plan(self._session, *epochs, at_frame, switch_to, after, next_source, wanted.filters), *self._granted()
+
+    def _granted(self) -> tuple[Order, ...]:
+        grant = self.grant()
+        return () if grant is None else (grant,)
 
     @property
     def _glides(self) -> bool:

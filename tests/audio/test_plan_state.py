@@ -1,0 +1,331 @@
+"""The node's side of a session: what leads from one state to another, and the orders that follow."""
+
+from itertools import product
+
+import pytest
+
+from tonearm.audio.plan_state import MOVES, Move, OpenSourceAt, Order, PlanState, RefusedMove, RenewSession, State
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.decoding.messages import Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+
+FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
+
+
+class Bench:
+    """A plan of which source 1 plays, unless it is told otherwise."""
+
+    def __init__(self, frames: int = 10) -> None:
+        self.until_tick_s = 0.02
+        self.plan = PlanState(lambda: self.until_tick_s)
+        self.plan.session_opened(1)
+        self.plan.add(1)
+        self.plan.add(2)
+        self.ordered = plan_in(self.plan.play(1, None, FLAT))
+        self.audio(0, frames, marks=(Mark(MarkKind.BEGIN, 0, 1),))
+
+    def play(self, current: int | None, next: int | None = None, filters: Filters = FLAT) -> Plan:
+        self.ordered = plan_in(self.plan.play(current, next, filters))
+        return self.ordered
+
+    def audio(
+        self, first: int, frames: int, *, marks: tuple[Mark, ...] = (), epoch: int | None = None
+    ) -> tuple[Order, ...]:
+        """Frames of the plan ordered last, of source 1."""
+        epoch = self.ordered.epoch if epoch is None else epoch
+        position = first * FRAME_SAMPLES
+        return self.plan.audio(Audio(1, epoch, first, frames, 1, position, marks, bytes(frames * FRAME_BYTES)))
+
+    def send(self, frames: int) -> None:
+        for _ in range(frames):
+            self.plan.take_event()
+            self.plan.buffer.pop()
+
+
+def plan_in(orders: tuple[Order, ...]) -> Plan:
+    (plan,) = (order for order in orders if isinstance(order, Plan))
+    return plan
+
+
+def reach(state: State) -> Bench:
+    bench = Bench()
+    match state:
+        case State.STEADY:
+            pass
+        case State.CHANGING:
+            bench.play(1, filters=QUIET)
+        case State.SWITCHING:
+            bench.play(2)
+        case State.DETACHED:
+            bench.plan.lose()
+        case State.RESUMING:
+            bench.plan.lose()
+            bench.plan.session_opened(2)
+        case State.RESTING:
+            bench.plan.rest()
+    assert bench.plan.state is state
+    return bench
+
+
+def make(bench: Bench, move: Move) -> None:
+    """Does what makes this move, in whatever state."""
+    plan = bench.plan
+    newest = plan._planned.number
+    match move:
+        case Move.CUT:
+            plan.play(None, None, LOUD)
+        case Move.CHANGE:
+            plan.play(plan.current, None, LOUD)
+        case Move.POSTPONE:
+            bench.send(3)
+            bench.audio(0, 10, epoch=newest)
+        case Move.ARRIVE:
+            bench.audio(plan.buffer.end_frame, 10, epoch=newest)
+        case Move.OPEN:
+            plan.play(None, None, FLAT)
+            plan.session_opened(2)
+        case Move.RESUME:
+            plan.session_opened(2)
+        case Move.LOSE:
+            plan.lose()
+        case Move.REST:
+            plan.rest()
+        case Move.WAKE:
+            plan.wake()
+
+
+# In these states the same input makes another move: a change while switching is a cut, audio while steady no move.
+SAME_INPUT_OTHER_MOVE = {
+    (State.STEADY, Move.ARRIVE),
+    (State.STEADY, Move.POSTPONE),
+    (State.SWITCHING, Move.CHANGE),
+    (State.SWITCHING, Move.POSTPONE),
+    (State.RESUMING, Move.POSTPONE),
+    (State.DETACHED, Move.POSTPONE),
+    (State.RESTING, Move.POSTPONE),
+}
+
+
+@pytest.mark.parametrize(("state", "move"), [(state, move) for state in State for move in MOVES[state]])
+def test_a_move_of_the_table(state: State, move: Move) -> None:
+    bench = reach(state)
+    make(bench, move)
+    assert bench.plan.state is MOVES[state][move]
+
+
+@pytest.mark.parametrize(
+    ("state", "move"),
+    [pair for pair in product(State, Move) if pair[1] not in MOVES[pair[0]] and pair not in SAME_INPUT_OTHER_MOVE],
+)
+def test_any_other_move_is_refused(state: State, move: Move) -> None:
+    bench = reach(state)
+    with pytest.raises(RefusedMove, match="while"):
+        make(bench, move)
+
+
+def test_every_state_can_be_left_and_reached() -> None:
+    assert set(MOVES) == set(State)
+    for state in State:
+        assert set(MOVES[state].values()) - {state}
+        assert any(state in MOVES[other].values() for other in State if other is not state)
+
+
+# Cuts and changes
+
+
+def test_a_session_begins_with_nothing_to_play() -> None:
+    plan = PlanState(lambda: 0.02)
+    assert plan.session_opened(7) == (OpenSession(7, 1, 0, FLAT),)
+
+
+def test_a_cut_begins_with_the_next_frame_and_empties_the_buffer() -> None:
+    bench = Bench()
+    bench.send(3)
+    plan = bench.play(2, filters=QUIET)
+    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, 2, 2, None)
+    assert bench.plan.buffer.frames_ahead == 0
+
+
+def test_the_same_again_is_no_new_plan() -> None:
+    assert Bench().plan.play(1, None, FLAT) == ()
+
+
+def test_a_change_keeps_the_buffered_frames_until_it_arrives() -> None:
+    bench = Bench()
+    bench.send(3)
+    plan = bench.play(1, 2)
+    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, None, 1, 2)
+    assert bench.plan.buffer.frames_ahead == 7
+
+
+def test_a_change_of_a_cut_that_did_not_arrive_is_a_cut() -> None:
+    bench = Bench()
+    bench.play(2)
+    assert bench.play(2, filters=QUIET).switch_to == 2
+
+
+def test_audio_of_a_plan_that_was_replaced_is_ignored() -> None:
+    bench = Bench()
+    old_epoch = bench.ordered.epoch
+    bench.play(2)
+    assert bench.audio(10, 10, epoch=old_epoch) == ()
+    assert bench.plan.buffer.frames_ahead == 0
+    assert bench.plan.state is State.SWITCHING
+
+
+def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
+    bench = Bench()
+    assert bench.plan.play(1, 77, FLAT) == ()
+    bench.plan.drop(2)
+    assert bench.plan.play(1, 2, FLAT) == ()
+
+
+# Filters
+
+
+def test_filters_shortly_before_a_tick_are_for_the_frame_after_it() -> None:
+    bench = Bench()
+    bench.until_tick_s = 0.005
+    assert bench.play(1, filters=QUIET).at_frame == 1
+
+
+def test_another_next_source_shortly_before_a_tick_is_for_the_next_frame() -> None:
+    bench = Bench()
+    bench.until_tick_s = 0.005
+    assert bench.play(1, 2).at_frame == 0
+
+
+def test_of_filters_that_change_faster_than_plans_arrive_the_last_ones_are_planned_then() -> None:
+    bench = Bench()
+    bench.play(1, filters=QUIET)
+    assert bench.plan.play(1, None, Filters(volume=0.7)) == ()
+    assert bench.plan.play(1, None, LOUD) == ()
+    assert plan_in(bench.audio(0, 10)).filters == LOUD
+
+
+def test_filters_changed_and_changed_back_before_they_arrive_are_heard_and_changed_back() -> None:
+    bench = Bench()
+    bench.play(1, filters=QUIET)
+    assert bench.plan.play(1, None, FLAT) == ()
+    assert plan_in(bench.audio(0, 10)).filters == FLAT
+
+
+def test_filters_that_arrive_too_late_are_planned_again_further_on_each_time() -> None:
+    bench = Bench(20)
+    bench.play(1, filters=QUIET)
+    planned = []
+    for _ in range(4):
+        bench.send(bench.ordered.at_frame + 1 - bench.plan.buffer.next_frame)
+        bench.ordered = plan_in(bench.audio(bench.ordered.at_frame, 5))
+        planned.append((bench.plan.buffer.next_frame, bench.ordered.at_frame))
+    assert planned == [(1, 3), (4, 8), (9, 15), (16, 20)], "never beyond the buffered frames"
+    assert bench.plan.late_plans_total == 4
+
+
+def test_a_late_plan_without_other_filters_is_taken_as_it_is() -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    bench.send(3)
+    assert bench.audio(0, 12) == ()
+    assert bench.plan.buffer.frames_ahead == 9
+    assert bench.plan.late_plans_total == 0
+
+
+def test_filters_that_were_put_off_glide_although_another_next_source_came_with_them() -> None:
+    """The first plan only has another next source; the one that replaces it has the newer filters, too."""
+    bench = Bench()
+    bench.play(1, 2)
+    assert bench.plan.play(1, 2, QUIET) == ()
+    plan = bench.play(1, None, QUIET)
+    bench.send(3)
+    later = plan_in(bench.audio(plan.at_frame, 10))
+    assert later.at_frame == 5
+    assert bench.plan.late_plans_total == 1
+
+
+# Listeners, grants, flushes
+
+
+def test_frames_for_a_new_listener_are_rendered_again_with_sound() -> None:
+    bench = Bench()
+    (grant,) = bench.plan.listen(False)
+    assert isinstance(grant, Grant)
+    assert not grant.has_listeners
+    bench.send(4)
+    plan, grant = bench.plan.listen(True)
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (4, None, 1)
+    assert isinstance(grant, Grant)
+    assert grant.has_listeners
+    assert bench.plan.listen(True) == ()
+
+
+def test_a_grant_is_of_the_plan_that_is_played() -> None:
+    bench = Bench()
+    played = bench.ordered.epoch
+    bench.play(1, filters=QUIET)
+    bench.send(2)
+    assert bench.plan.grant() == Grant(1, played, 2, 22)
+
+
+def test_an_underrun_asks_for_more_once() -> None:
+    bench = Bench()
+    bench.send(10)
+    assert bench.plan.underrun() == (Grant(1, bench.ordered.epoch, 10, 30),)
+    assert bench.plan.underrun() == ()
+
+
+def test_a_last_partial_frame_is_flushed_once() -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    assert bench.plan.flush() == ()
+    bench.plan.decoded(1)
+    assert bench.plan.flush() == (Flush(1),)
+    assert bench.plan.flush() == ()
+
+
+# Sessions
+
+
+def test_another_session_goes_on_after_the_buffered_frames() -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.lose()
+    opened, *openings, plan, grant = bench.plan.session_opened(2)
+    assert isinstance(opened, OpenSession)
+    assert opened.first_frame == 10
+    assert openings == [OpenSourceAt(1, 10 * FRAME_SAMPLES), OpenSourceAt(2, 0)]
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (10, 1, 1)
+    assert isinstance(grant, Grant)
+
+
+def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session() -> None:
+    bench = Bench(frames=5)
+    bench.plan.add(3)
+    bench.play(1, 2)
+    bench.audio(5, 5, marks=(Mark(MarkKind.END, 7, 1), Mark(MarkKind.BEGIN, 7, 2)))
+    bench.plan.lose()
+    bench.plan.session_opened(2)
+    assert bench.plan.play(1, 3, FLAT) == (RenewSession(),)
+    assert bench.plan.buffer.end_frame == 7
+
+
+def test_a_rest_forgets_the_buffered_frames_and_goes_on_after_the_one_sent_last() -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.rest()
+    assert bench.plan.buffer.frames_ahead == 0
+    bench.plan.wake()
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(1, 4 * FRAME_SAMPLES) in orders
+    assert plan_in(orders).at_frame == 4
+
+
+def test_without_a_session_nothing_is_ordered() -> None:
+    for state in (State.DETACHED, State.RESTING):
+        bench = reach(state)
+        plan = bench.plan
+        assert plan.play(1, None, QUIET) == plan.play(2, None, LOUD) == plan.listen(False) == plan.listen(True) == ()
+        assert plan.flush() == plan.underrun() == ()
+        assert plan.grant() is None

@@ -1,0 +1,384 @@
+"""A session's plans and buffer under random orders, against a simulated decoder whose messages take their time.
+
+Whatever comes in between (other plans, replies to old ones, processes that die, rests), the frames that are sent have
+to be the samples of the tracks, one after the other, none doubled, none left out, and nothing of a plan that a cut
+replaced.
+"""
+
+from collections import deque
+from typing import TypeAlias
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
+from tonearm.audio.frame_buffer import SentFrame
+from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoding.messages import Audio, Decoded, DropSource, Failed, Flush, Grant, OpenSession, Plan
+
+ToDecoder: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | DropSource
+ToNode: TypeAlias = Audio | Decoded | Failed
+
+SAMPLES = st.sampled_from([0, 1, 300, 959, 960, 961, 1919, 9600, 12_345, 40_000])
+TRACKS = st.builds(Track, SAMPLES, st.booleans())
+HEADER_BYTES = 4
+
+
+class PlanStateMachine(RuleBasedStateMachine):
+    """Stands in for the player and for the shell around the plan."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.until_tick_s = 0.01
+        self.plan = PlanState(lambda: self.until_tick_s)
+        self.buffer = self.plan.buffer
+        self.sessions = 0
+        self.tracks: dict[int, Track] = {}
+        self.contents: list[Content] = []
+        # What the player wants
+        self.current: int | None = None
+        self.next: int | None = None
+        self.filters = Filters()
+        self.has_listeners = True
+        # What was sent
+        self.sent = 0
+        self.heard: dict[int, int] = {}  # how many samples of each source
+        self.ends_in_next_frame: int | None = None
+        self.ended: set[int] = set()
+        self.last: SentFrame | None = None
+        self.last_content: Content | None = None
+        self.may_jump = True  # the filters, because no frame was there to glide from
+        self.open_session()
+
+    # The player
+
+    @rule(track=TRACKS, next_track=st.none() | TRACKS)
+    def cut_to_another_track(self, track: Track, next_track: Track | None) -> None:
+        self.leave(self.current)
+        self.leave(self.next)
+        self.current, self.next = self.add(track), next_track and self.add(next_track)
+        self.play()
+
+    @rule()
+    def cut_to_the_next_track(self) -> None:
+        self.leave(self.current)
+        self.current, self.next = self.next, None
+        self.play()
+
+    @rule(track=st.none() | TRACKS)
+    def replace_the_next_track(self, track: Track | None) -> None:
+        if self.current is not None:
+            self.leave(self.next)
+            self.next = track and self.add(track)
+            self.play()
+
+    @rule(until_tick_s=st.sampled_from([0.0, 0.005, 0.019]))
+    def change_filters(self, until_tick_s: float) -> None:
+        self.until_tick_s = until_tick_s
+        self.filters = Filters(volume=self.filters.volume + 2**-10)
+        self.play()
+
+    @rule(has_listeners=st.booleans())
+    def listen(self, has_listeners: bool) -> None:
+        self.has_listeners = has_listeners
+        self.do(self.plan.listen(has_listeners))
+
+    @precondition(lambda self: self.plan.state is not State.RESTING)
+    @rule(frames=st.integers(1, 12))
+    def send(self, frames: int) -> None:
+        for _ in range(frames):
+            self.tick()
+        self.grant()
+
+    @rule()
+    def flush(self) -> None:
+        self.do(self.plan.flush())
+
+    @rule()
+    def rest(self) -> None:
+        self.close_session()
+        self.plan.rest()
+        self.may_jump = True
+
+    @precondition(lambda self: self.plan.state is State.RESTING)
+    @rule()
+    def wake(self) -> None:
+        self.plan.wake()
+        self.open_session()
+
+    # The decoder and the ways to it
+
+    @rule(count=st.integers(1, 4))
+    def orders_reach_the_decoder(self, count: int) -> None:
+        for _ in range(min(count, len(self.to_decoder))):
+            self.deliver(self.to_decoder.popleft())
+
+    @rule(count=st.integers(1, 4))
+    def replies_reach_the_node(self, count: int) -> None:
+        for _ in range(min(count, len(self.to_node))):
+            self.take(self.to_node.popleft())
+
+    @rule()
+    def a_source_is_opened(self) -> None:
+        if self.opening:
+            source, start_sample = self.opening.popitem()
+            self.decoder.open(source, start_sample)
+
+    @rule(samples=st.sampled_from([500, 5_000, 100_000]))
+    def decode(self, samples: int) -> None:
+        for source in self.tracks:
+            self.to_node += self.decoder.decode(source, samples)
+
+    @precondition(lambda self: self.has_session)
+    @rule()
+    def render(self) -> None:
+        if not any(isinstance(order, OpenSession) for order in self.to_decoder):
+            self.to_node += self.decoder.render()
+
+    @rule()
+    def all_goes_its_way(self) -> None:
+        """As it mostly is: otherwise too few frames were ever sent."""
+        self.exchange()
+        self.tick_if_awake()
+        self.exchange()
+
+    @precondition(lambda self: self.plan.state is not State.RESTING)
+    @rule()
+    def the_process_dies(self) -> None:
+        self.close_session()
+        self.plan.lose()
+
+    @precondition(lambda self: self.plan.state is State.DETACHED)
+    @rule()
+    def a_process_is_there(self) -> None:
+        self.open_session()
+
+    # What must hold in the end
+
+    def teardown(self) -> None:
+        """When nothing disturbs any more, everything is played to its end, with the filters that were set last."""
+        if self.plan.state is State.RESTING:
+            self.wake()
+        if self.plan.state is State.DETACHED:
+            self.open_session()
+        self.listen(True)
+        for _ in range(200):
+            self.exchange()
+            for _ in range(5):
+                self.tick()
+            if self.plan.state is State.STEADY and not self.buffer.frames_ahead and self.current is None:
+                break
+        assert self.current is None, "a track was not played to its end"
+        self.leave(self.next)
+        self.next = None
+        self.the_last_plan_is_heard()
+
+    def the_last_plan_is_heard(self) -> None:
+        self.cut_to_another_track(Track(40 * FRAME_SAMPLES), None)
+        self.change_filters(0.0)
+        before = self.sent
+        while self.current is not None and self.sent < before + 100:
+            self.exchange()
+            self.tick()
+            if self.sent > before + 3:
+                assert self.last is not None
+                assert self.last.message, "silence for a listener"
+                assert self.last_content is not None
+                assert self.last_content.filters == self.filters
+        assert self.sent == before + 40
+
+    # How the player and the shell do it
+
+    @property
+    def has_session(self) -> bool:
+        return self.plan.state not in (State.DETACHED, State.RESTING)
+
+    def add(self, track: Track) -> int:
+        source = len(self.tracks) + 1
+        self.tracks[source] = track
+        if self.plan.state is State.RESTING:
+            self.wake()
+        self.plan.add(source)
+        if self.has_session:
+            self.opening[source] = 0
+        return source
+
+    def leave(self, source: int | None) -> None:
+        if source is not None:
+            self.plan.drop(source)
+            if self.opening.pop(source, None) is None:
+                self.to_decoder.append(DropSource(self.sessions, source))
+
+    def play(self) -> None:
+        if self.plan.current != self.current:
+            self.may_jump = True
+            self.ends_in_next_frame = None
+        self.do(self.plan.play(self.current, self.next, self.filters))
+
+    def do(self, orders: tuple[Order, ...]) -> None:
+        for order in orders:
+            assert self.has_session
+            if isinstance(order, OpenSourceAt):
+                self.opening[order.source] = order.start_sample
+            elif isinstance(order, RenewSession):
+                self.close_session()
+                self.plan.lose()
+                self.open_session()
+            else:
+                assert order.session == self.sessions
+                self.to_decoder.append(order)
+
+    def grant(self) -> None:
+        grant = self.plan.grant()
+        self.do(() if grant is None else (grant,))
+
+    def open_session(self) -> None:
+        self.close_session()
+        self.sessions += 1
+        self.may_jump = True
+        self.do(self.plan.session_opened(self.sessions))
+
+    def close_session(self) -> None:
+        self.to_decoder: deque[ToDecoder] = deque()
+        self.to_node: deque[ToNode] = deque()
+        self.opening: dict[int, int] = {}
+        self.decoder = SimulatedDecoder(self.tracks, self.contents)
+
+    def deliver(self, order: ToDecoder) -> None:
+        match order:
+            case OpenSourceAt():
+                self.decoder.open(order.source, order.start_sample)
+            case DropSource():
+                self.decoder.drop(order.source)
+            case _:
+                self.decoder.receive(order)
+
+    def take(self, message: ToNode) -> None:
+        match message:
+            case Audio():
+                self.may_jump |= not self.buffer.frames_ahead
+                self.do(self.plan.audio(message))
+                self.take_complete_ends()
+            case Decoded():
+                self.plan.decoded(message.source)
+            case Failed(gave_audio=True):
+                self.plan.interrupted(message.source, message.failure)
+            case Failed(source=source):
+                if source not in (self.current, self.next):
+                    return
+                self.leave(source)
+                if source == self.current:
+                    self.current, self.next = self.next, None
+                else:
+                    self.next = None
+                self.play()
+
+    def exchange(self) -> None:
+        """Everything that is on its way arrives, and everything that can be decoded is."""
+        if not self.has_session:
+            return
+        while self.to_decoder:
+            self.deliver(self.to_decoder.popleft())
+        while self.opening:
+            self.a_source_is_opened()
+        self.decode(100_000)
+        self.render()
+        while self.to_node:
+            self.take(self.to_node.popleft())
+
+    # Sending, and what must hold for all that is sent
+
+    def tick_if_awake(self) -> None:
+        if self.plan.state is not State.RESTING:
+            for _ in range(8):
+                self.tick()
+            self.grant()
+
+    def tick(self) -> None:
+        message = self.buffer.pop_plain()
+        if message is not None:
+            assert self.last is not None
+            self.check(SentFrame(message, self.last.source, self.last.position_samples + FRAME_SAMPLES))
+            assert self.plan.take_complete_end() is None, "an end that was not reported in its tick"
+            return
+        if not self.buffer.frames_ahead:
+            self.do(self.plan.underrun())
+            return
+        while (event := self.plan.take_event()) is not None:
+            self.take_up(event)
+        if not self.buffer.frames_ahead:
+            return
+        self.check(self.buffer.pop())
+        self.take_complete_ends()
+        self.buffer.allow_plain(100)
+
+    def take_complete_ends(self) -> None:
+        while (event := self.plan.take_complete_end()) is not None:
+            self.take_up(event)
+
+    def take_up(self, event: SourceBegan | SourceEnded) -> None:
+        source = event.source
+        assert source == self.current
+        if isinstance(event, SourceBegan):
+            return
+        assert source not in self.ended
+        self.ended.add(source)
+        missing = self.tracks[source].samples - self.heard.get(source, 0)
+        joined = self.plan.current
+        if joined is None:
+            assert missing == 0, "an end before the last sample"
+        else:
+            assert joined == self.next, "another track than the next one joins"
+            assert 0 <= missing < FRAME_SAMPLES
+            self.ends_in_next_frame = source if missing else None
+        assert (event.failure is not None) == self.tracks[source].breaks
+        self.leave(source)
+        self.current, self.next = self.next, None
+        self.do(self.plan.play(self.current, self.next, self.filters))
+
+    def check(self, frame: SentFrame) -> None:
+        content = self.content_of(frame)
+        assert content.frame == self.sent == self.buffer.next_frame - 1, "a frame left out or doubled"
+        assert content.position == (frame.source, frame.position_samples)
+        sources = [piece.source for piece in content.pieces]
+        assert sources == [source for source in (self.ends_in_next_frame, self.current) if source is not None]
+        for piece in content.pieces:
+            self.check_piece(piece)
+        last = content.pieces[-1]
+        if sum(piece.samples for piece in content.pieces) < FRAME_SAMPLES:
+            assert last.sample + last.samples == self.tracks[last.source].samples, "silence in the middle of a track"
+        before = self.last_content
+        if before is not None and content.filters != before.filters and frame.message:
+            assert content.filters.volume > before.filters.volume, "filters of a plan that was replaced"
+            assert content.glides or self.may_jump, "the sound jumps to other filters"
+        if not frame.message:
+            self.may_jump = True
+        elif before is not None and content.filters != before.filters:
+            self.may_jump = False
+        self.ends_in_next_frame = None
+        self.last, self.last_content = frame, content
+        self.sent += 1
+
+    def check_piece(self, piece: Piece) -> None:
+        assert piece.sample == self.heard.get(piece.source, 0), "samples left out or doubled"
+        self.heard[piece.source] = piece.sample + piece.samples
+
+    def content_of(self, frame: SentFrame) -> Content:
+        if frame.message:
+            return self.contents[int.from_bytes(frame.message[HEADER_BYTES:], "little")]
+        fitting = [
+            content
+            for content in self.contents
+            if content.frame == self.sent and content.position == (frame.source, frame.position_samples)
+        ]
+        assert fitting, "a frame that was not rendered"
+        return fitting[-1]
+
+
+PlanStateMachine.TestCase.settings = settings(
+    max_examples=200, stateful_step_count=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestPlanStateModel = PlanStateMachine.TestCase

@@ -1,0 +1,242 @@
+"""A decoder's side of a session without sound: which samples of which source it would put into which frame.
+
+It keeps to what `decoding.messages` says and renders nothing. A frame's PCM is a number, under which `contents` has
+what the frame holds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.decoding.messages import (
+    Audio,
+    Decoded,
+    Failed,
+    Flush,
+    Grant,
+    Mark,
+    MarkKind,
+    OpenSession,
+    Plan,
+)
+
+BLOCK_FRAMES = 10
+FROM_START = -1
+INTERRUPTION = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
+
+
+class Track(NamedTuple):
+    """What a source is in truth. One without samples fails to open; one that `breaks` is interrupted at its end."""
+
+    samples: int
+    breaks: bool = False
+
+
+class Piece(NamedTuple):
+    source: int
+    sample: int
+    samples: int
+
+
+class Content(NamedTuple):
+    """What a rendered frame holds. `glides`: other filters come in with it."""
+
+    frame: int
+    pieces: tuple[Piece, ...]
+    filters: Filters
+    glides: bool
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The source of the frame's last piece, and the sample that the frame's beginning would be of it."""
+        *before, last = self.pieces
+        return last.source, last.sample - sum(piece.samples for piece in before)
+
+
+@dataclass
+class OpenedSource:
+    track: Track
+    start: int
+    end: int  # decoded up to here
+    is_finished: bool = False
+    has_failed: bool = False
+    is_dropped: bool = False
+
+
+class Place(NamedTuple):
+    """Where rendering goes on; `has_begun` when the begin was reported."""
+
+    source: int = 0
+    sample: int = FROM_START
+    has_begun: bool = False
+
+
+@dataclass
+class Timeline:
+    first_frame: int
+    place: Place
+    filters: Filters
+    frames: list[tuple[Place, Content]] = field(default_factory=list)
+
+    @property
+    def end_frame(self) -> int:
+        return self.first_frame + len(self.frames)
+
+    def cut_at(self, frame: int) -> "Timeline":
+        kept = self.frames[: max(0, frame - self.first_frame)]
+        if len(kept) == len(self.frames):
+            return Timeline(self.first_frame, self.place, self.filters, kept)
+        place = self.frames[len(kept)][0]
+        filters = kept[-1][1].filters if kept else self.frames[0][1].filters
+        return Timeline(self.first_frame, place, filters, kept)
+
+
+class SimulatedDecoder:
+    """One session. `tracks` says what the sources are in truth."""
+
+    def __init__(self, tracks: dict[int, Track], contents: list[Content]) -> None:
+        self._tracks = tracks
+        self._contents = contents
+        self._sources: dict[int, OpenedSource] = {}
+        self._followers: dict[int, int | None] = {}
+        self._place = Place()
+        self._must_flush = False
+        self._has_listeners = True
+        self._glides = False
+        self._session = self._epoch = self._sent = self._granted = 0
+        self._timelines: dict[int, Timeline] = {}
+
+    def receive(self, message: OpenSession | Plan | Grant | Flush) -> None:
+        match message:
+            case OpenSession():
+                self._session, self._epoch = message.session, message.epoch
+                self._sent, self._granted = message.first_frame, message.first_frame + 20
+                self._timelines = {message.epoch: Timeline(message.first_frame, Place(), message.filters)}
+            case Plan():
+                self._plan(message)
+            case Grant():
+                self._sent = max(self._sent, message.sent)
+                self._granted = max(self._granted, message.granted)
+                self._has_listeners = message.has_listeners
+                for epoch in [epoch for epoch in self._timelines if epoch < message.epoch and epoch != self._epoch]:
+                    del self._timelines[epoch]
+            case Flush():
+                self._must_flush = True
+
+    def open(self, source: int, start_sample: int) -> None:
+        self._sources[source] = OpenedSource(self._tracks[source], start_sample, start_sample)
+
+    def drop(self, source: int) -> None:
+        if source in self._sources:
+            self._sources[source].is_dropped = True
+
+    def decode(self, source: int, samples: int) -> list[Decoded | Failed]:
+        """Decodes so many samples of an opened source, and reports its end."""
+        opened = self._sources.get(source)
+        if opened is None or opened.is_finished or opened.has_failed or opened.is_dropped:
+            return []
+        track = opened.track
+        if not track.samples:
+            opened.has_failed = True
+            return [Failed(self._session, source, INTERRUPTION, gave_audio=False)]
+        opened.end = max(opened.end, min(opened.end + samples, track.samples))
+        if opened.end < track.samples:
+            return []
+        opened.is_finished = True
+        if track.breaks:
+            return [Failed(self._session, source, INTERRUPTION, gave_audio=True)]
+        return [Decoded(self._session, source)]
+
+    def render(self) -> Iterator[Audio]:
+        """What was granted and can be rendered now."""
+        while (audio := self._block()) is not None:
+            yield audio
+
+    def _plan(self, plan: Plan) -> None:
+        assert plan.base_epoch in self._timelines, "a plan on an epoch that was given up"
+        assert plan.at_frame >= self._sent, "a plan for frames that are gone"
+        base = self._timelines[plan.base_epoch]
+        timeline = base.cut_at(plan.at_frame)
+        self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
+        self._epoch = plan.epoch
+        if plan.switch_to is not None:
+            timeline.place = Place(plan.switch_to)
+            self._followers.clear()
+        self._place = timeline.place
+        self._followers[plan.after] = plan.following
+        self._must_flush = False
+        self._glides = plan.filters != timeline.filters
+        timeline.filters = plan.filters
+
+    def _block(self) -> Audio | None:
+        timeline = self._timelines[self._epoch]
+        first_frame = timeline.end_frame
+        rendered: list[Content] = []
+        marks: list[Mark] = []
+        first = None
+        while len(rendered) < BLOCK_FRAMES and timeline.end_frame < self._granted:
+            before = self._place
+            pieces, new_marks, is_whole = self._frame(timeline.end_frame)
+            if pieces and not is_whole:
+                self._place = before
+                break
+            marks += new_marks
+            if not pieces:
+                break
+            first = first or pieces[0]
+            content = Content(timeline.end_frame, tuple(pieces), timeline.filters, self._glides)
+            self._glides = False
+            timeline.frames.append((timeline.place, content))
+            timeline.place = Place(pieces[-1].source, pieces[-1].sample + pieces[-1].samples, has_begun=True)
+            rendered.append(content)
+        if not rendered and not marks:
+            return None
+        pcm = b""
+        if self._has_listeners:
+            pcm = b"".join((len(self._contents) + n).to_bytes(FRAME_BYTES, "little") for n in range(len(rendered)))
+        self._contents += rendered
+        source, sample = (first.source, first.sample) if first else (self._place.source, max(self._place.sample, 0))
+        return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm)
+
+    def _frame(self, frame: int) -> tuple[list[Piece], list[Mark], bool]:
+        """One frame's pieces and marks, and whether it is whole."""
+        pieces: list[Piece] = []
+        marks: list[Mark] = []
+        have = 0
+        while have < FRAME_SAMPLES and self._place.source:
+            source, sample, has_begun = self._place
+            opened = self._sources.get(source)
+            if opened is None:
+                break
+            sample = opened.start if sample == FROM_START else sample
+            count = min(FRAME_SAMPLES - have, opened.end - sample)
+            if count > 0:
+                if not has_begun:
+                    marks.append(Mark(MarkKind.BEGIN, frame, source, have))
+                pieces.append(Piece(source, sample, count))
+                have += count
+                self._place = Place(source, sample + count, has_begun=True)
+                continue
+            follower = self._followers.get(source)
+            joins = follower is not None and self._can_join(follower)
+            if not opened.is_finished or (follower is not None and not joins and self._is_awaited(follower)):
+                break
+            end = MarkKind.BROKE if opened.track.breaks else MarkKind.END
+            if joins or not have:
+                marks.append(Mark(end, frame, source))
+            else:
+                have = FRAME_SAMPLES  # the rest of the frame is silent
+                marks.append(Mark(end, frame + 1, source))
+            self._place = Place(follower) if follower is not None and joins else Place()
+        return pieces, marks, have == FRAME_SAMPLES
+
+    def _can_join(self, source: int) -> bool:
+        opened = self._sources.get(source)
+        return opened is not None and opened.end > opened.start
+
+    def _is_awaited(self, source: int) -> bool:
+        opened = self._sources.get(source)
+        return not self._must_flush and (opened is None or not (opened.has_failed or opened.is_finished))
