@@ -8,7 +8,7 @@ The decoder renders *plans*. A plan says what the frames hold from a number on, 
 the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan arrives, the
 frames of the plan before it, the played one, are sent where they still fit. The states:
 
-  WAITING     no decoder process; the frames in the buffer are sent meanwhile
+  DETACHED    no session in a decoder process (yet); the buffered frames are sent meanwhile
   STEADY      the newest plan is the played one
   CHANGING    the newest plan has another next source or other filters; the buffered frames are good until it arrives
   SWITCHING   the newest plan cuts to another source; the buffer is empty until it arrives
