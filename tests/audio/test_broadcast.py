@@ -8,7 +8,7 @@ from tests.support.sinks import MemoryListener
 from tonearm.audio.broadcast import (
     CUT_AFTER_FRAMES,
     RING_FRAMES,
-    TAKES_NOTHING_FRAMES,
+    CLOSE_AFTER_FRAMES,
     Broadcast,
     in_framing,
     websocket_messages,
@@ -89,7 +89,7 @@ def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> 
     assert len(broadcast) == 0
 
 
-def test_who_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
+def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
     slow, quick = MemoryListener(takes=0), MemoryListener()
     broadcast.attach(slow)
     broadcast.attach(quick)
@@ -122,22 +122,22 @@ def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcas
     assert slow.messages == [frame(number) for number in range(len(slow))]
 
 
-def test_who_takes_nothing_for_ten_seconds_is_closed_and_cut_a_second_later(broadcast: Broadcast) -> None:
+def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_second_later(broadcast: Broadcast) -> None:
     dead, quick = MemoryListener(takes=0), MemoryListener()
     broadcast.attach(dead)
     broadcast.attach(quick)
-    send(broadcast, 0, 1 + TAKES_NOTHING_FRAMES - 1)
+    send(broadcast, 0, 1 + CLOSE_AFTER_FRAMES - 1)
     assert dead.closed == []
-    send(broadcast, TAKES_NOTHING_FRAMES, TAKES_NOTHING_FRAMES + 2)
+    send(broadcast, CLOSE_AFTER_FRAMES, CLOSE_AFTER_FRAMES + 2)
     assert [code for code, _ in dead.closed] == [1013]
     assert dead.aborted == 0
-    send(broadcast, TAKES_NOTHING_FRAMES + 2, TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES)
+    send(broadcast, CLOSE_AFTER_FRAMES + 2, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
     assert dead.aborted == 1
     assert [code for code, _ in dead.closed] == [1013]
     assert dead.messages == [frame(0)]
     send(broadcast, 10_000, 10_500)
     assert dead.aborted == 1
-    assert len(quick) == TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES + 500
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES + 500
     assert len(broadcast) == 1
 
 
@@ -145,10 +145,10 @@ def test_a_trickle_keeps_a_listener(broadcast: Broadcast, lost: Lost) -> None:
     """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
     trickling = MemoryListener(takes=FRAME_BYTES // 10)
     broadcast.attach(trickling)
-    send(broadcast, 0, 3 * TAKES_NOTHING_FRAMES)
+    send(broadcast, 0, 3 * CLOSE_AFTER_FRAMES)
     assert trickling.closed == []
-    assert len(trickling) > TAKES_NOTHING_FRAMES / 5
-    assert len(trickling) + lost.frames + RING_FRAMES == pytest.approx(3 * TAKES_NOTHING_FRAMES, abs=1)
+    assert len(trickling) > CLOSE_AFTER_FRAMES / 5
+    assert len(trickling) + lost.frames + RING_FRAMES == pytest.approx(3 * CLOSE_AFTER_FRAMES, abs=1)
 
 
 def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
@@ -175,20 +175,20 @@ def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broa
     assert listener.closed == []
 
 
-def test_closing_leaves_who_is_closing_already(broadcast: Broadcast) -> None:
+def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast) -> None:
     dead, quick = MemoryListener(takes=0), MemoryListener()
     broadcast.attach(dead)
     broadcast.attach(quick)
-    send(broadcast, 0, TAKES_NOTHING_FRAMES + 2)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2)
     broadcast.close(1000, "the player was deleted")
     assert [code for code, _ in dead.closed] == [1013]
     assert quick.closed == [(1000, "the player was deleted")]
     assert len(broadcast) == 0
     send(broadcast, 0, 5)
-    assert len(quick) == TAKES_NOTHING_FRAMES + 2
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2
 
 
-def test_silence_goes_only_to_who_wants_it(broadcast: Broadcast) -> None:
+def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
     socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.WAV_CHUNKED, wants_silence=True)
     broadcast.attach(socket)
     assert not broadcast.wants_silence
@@ -204,7 +204,7 @@ def test_silence_goes_only_to_who_wants_it(broadcast: Broadcast) -> None:
 def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
     dead = MemoryListener(Framing.WAV_CHUNKED, wants_silence=True, takes=0)
     broadcast.attach(dead)
-    for _ in range(TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES):
+    for _ in range(CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES):
         broadcast.send_silence()
     assert [code for code, _ in dead.closed] == [1013]
     assert dead.aborted == 1
@@ -224,11 +224,11 @@ def test_listeners_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
     assert len(broadcast) == 0
 
 
-def test_who_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+def test_a_listener_that_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
     quick, dead = MemoryListener(), MemoryListener(takes=0)
     broadcast.attach(quick)
     detach_dead = broadcast.attach(dead)
-    send(broadcast, 0, TAKES_NOTHING_FRAMES + 1 + CUT_AFTER_FRAMES - 1)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 1 + CUT_AFTER_FRAMES - 1)
     quick.on_write = detach_dead
     send(broadcast, 0, 3)
     assert dead.aborted == 0
@@ -245,7 +245,7 @@ def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
     assert all(listener.closed == [(1000, "deleted")] for listener in listeners)
 
 
-def test_a_listener_that_raises_is_cut_and_told_of_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_listener_that_raises_is_cut_and_logged_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
     listeners = [MemoryListener() for _ in range(3)]
     for listener in listeners:
         broadcast.attach(listener)
@@ -266,9 +266,9 @@ def test_whatever_a_listener_raises_the_others_hear_everything(
     monkeypatch.setattr(broken, method, _raise)
     broadcast.attach(broken)
     broadcast.attach(quick)
-    send(broadcast, 0, TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
     broadcast.close(1000, "deleted")
-    assert len(quick) == TAKES_NOTHING_FRAMES + 2 + CUT_AFTER_FRAMES
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES
     assert quick.closed == [(1000, "deleted")]
 
 

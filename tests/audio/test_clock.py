@@ -143,7 +143,7 @@ def test_joining_twice_is_joining_once(clock: Clock, time: HandTime) -> None:
     assert len(member.ticks_s) == 50
 
 
-def test_who_leaves_and_joins_again_while_a_timer_waits_is_not_ticked_twice(clock: Clock, time: HandTime) -> None:
+def test_a_member_that_leaves_and_rejoins_while_a_timer_waits_is_not_ticked_twice(clock: Clock, time: HandTime) -> None:
     member = Member(time)
     for _ in range(200):
         clock.join(member)
@@ -157,7 +157,7 @@ def test_who_leaves_and_joins_again_while_a_timer_waits_is_not_ticked_twice(cloc
     assert min(steps) >= FRAME_S - 0.0011
 
 
-def test_who_leaves_and_joins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
+def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
     member = Member(time)
 
     def leave_and_join() -> None:
@@ -213,7 +213,7 @@ def test_a_member_that_joins_others_in_its_tick(clock: Clock, time: HandTime) ->
     assert all(len(newcomer.ticks_s) in range(29, 51) for newcomer in newcomers)
 
 
-def test_who_raises_is_told_of_once_and_ticked_no_more(
+def test_a_member_that_raises_is_logged_once_and_ticked_no_more(
     clock: Clock, time: HandTime, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail() -> None:

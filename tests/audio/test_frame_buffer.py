@@ -10,7 +10,7 @@ from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
-BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
+BEGIN, END, INTERRUPTED = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
 
 
 def frame(number: int, tone: int = 0) -> bytes:
@@ -26,7 +26,7 @@ def audio(
     marks: Sequence[tuple[MarkKind, int, int] | tuple[MarkKind, int, int, int]] = (),
     tone: int = 0,
 ) -> Audio:
-    """Frames that can be told apart by their number and `tone`. Without `position`, the source began in frame 0."""
+    """Frames that differ by their number and `tone`. Without `position`, the source began in frame 0."""
     position_samples = first * FRAME_SAMPLES if position is None else position
     pcm = b"".join(frame(number, tone) for number in range(first, first + frames))
     return Audio(1, 1, first, frames, source, position_samples, tuple(Mark(*mark) for mark in marks), pcm)
@@ -62,7 +62,7 @@ def test_a_buffer_may_begin_in_mid_session() -> None:
     assert pcm(pop(buffer, 2)) == [frame(100), frame(101)]
 
 
-def test_a_mark_is_told_when_its_frame_is_next() -> None:
+def test_a_mark_falls_due_when_its_frame_is_next() -> None:
     buffer = filled(audio(0, 3, marks=[(BEGIN, 0, 1)]))
     begin = buffer.take_mark()
     assert begin == Mark(BEGIN, 0, 1)
@@ -80,9 +80,9 @@ def test_an_end_without_frames() -> None:
     buffer = filled(audio(0, 2))
     pop(buffer, 2)
     assert not buffer.holds_end
-    buffer.append(audio(2, 0, marks=[(BROKE, 2, 1)]))
+    buffer.append(audio(2, 0, marks=[(INTERRUPTED, 2, 1)]))
     assert buffer.holds_end
-    assert buffer.take_complete_end() == Mark(BROKE, 2, 1)
+    assert buffer.take_complete_end() == Mark(INTERRUPTED, 2, 1)
 
 
 def test_an_end_at_which_another_source_joins_is_not_complete() -> None:
@@ -127,10 +127,10 @@ def test_two_joins_in_one_frame() -> None:
     marks = [(END, 1, 1), (BEGIN, 1, 2), (END, 1, 2), (BEGIN, 1, 3)]
     buffer = filled(audio(0, 3, marks=marks))
     pop(buffer, 1)
-    told = []
+    taken = []
     while (mark := buffer.take_mark()) is not None:
-        told.append((mark.kind, mark.source))
-    assert told == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
+        taken.append((mark.kind, mark.source))
+    assert taken == [(END, 1), (BEGIN, 2), (END, 2), (BEGIN, 3)]
     assert [part.source for part in pop(buffer, 2)] == [3, 3]
 
 
@@ -241,7 +241,7 @@ def plain(buffer: FrameBuffer, most: int) -> int:
 
 
 def test_frames_are_plain_up_to_the_tick_in_which_something_happens() -> None:
-    """The end is told in the tick of the last frame."""
+    """The end is reported in the tick of the last frame."""
     assert plain(filled(audio(0, 10)), 100) == 9
     assert plain(filled(audio(0, 10)), 4) == 4
     assert plain(filled(audio(0, 10, marks=[(END, 10, 1)])), 100) == 8

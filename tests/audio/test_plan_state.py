@@ -13,7 +13,7 @@ FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
 
 
 class Bench:
-    """A plan of which source 1 plays, unless it is told otherwise."""
+    """A plan of which source 1 plays, unless a test says otherwise."""
 
     def __init__(self, frames: int = 10) -> None:
         self.until_tick_s = 0.02

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from tests.support.player_bench import BEGIN, BROKE, END, PlayerBench, frame
+from tests.support.player_bench import BEGIN, INTERRUPTED, END, PlayerBench, frame
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.audio.sinks import Framing
@@ -75,7 +75,7 @@ async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
 # Ends
 
 
-async def test_an_end_that_is_known_only_after_the_last_frame_is_told() -> None:
+async def test_an_end_that_is_known_only_after_the_last_frame_is_reported() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.tick(10)
@@ -86,7 +86,7 @@ async def test_an_end_that_is_known_only_after_the_last_frame_is_told() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_however_often_the_sound_runs_dry_it_goes_on_with_what_comes(seed: int) -> None:
+async def test_however_often_there_is_an_underrun_the_sound_goes_on_with_what_comes(seed: int) -> None:
     chance = random.Random(seed)
     bench = PlayerBench("a")
     bench.start(10)
@@ -109,7 +109,7 @@ async def test_however_often_the_sound_runs_dry_it_goes_on_with_what_comes(seed:
     assert bench.listener.messages == [frame(number) for number in range(len(bench.listener))]
 
 
-async def test_an_end_that_comes_after_the_sound_ran_dry_is_told() -> None:
+async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.tick(15)
@@ -119,7 +119,7 @@ async def test_an_end_that_comes_after_the_sound_ran_dry_is_told() -> None:
     assert ends(bench) == [("a", "finished")]
 
 
-async def test_an_end_is_told_in_the_tick_of_the_last_frame() -> None:
+async def test_an_end_is_reported_in_the_tick_of_the_last_frame() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.audio(10, 0, marks=[(END, 10, 1)])
@@ -129,7 +129,7 @@ async def test_an_end_is_told_in_the_tick_of_the_last_frame() -> None:
     assert ends(bench) == [("a", "finished")]
 
 
-async def test_an_end_that_comes_while_paused_is_told_at_play() -> None:
+async def test_an_end_that_comes_while_paused_is_reported_at_play() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.tick(10)
@@ -155,7 +155,7 @@ async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() 
     assert state(bench) == "playing"
 
 
-async def test_who_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
+async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
     """Its last, partial frame would be held back for the next one, which may take long to open."""
     bench = PlayerBench("a", "b")
     bench.start(10)
@@ -200,18 +200,18 @@ async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
     assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
 
 
-async def test_a_source_that_breaks_off_is_heard_to_its_last_frame() -> None:
+async def test_a_source_that_is_interrupted_is_sent_to_its_last_frame() -> None:
     bench = PlayerBench("a", "b")
     bench.start(10)
     bench.failed(1, CONNECTION_LOST, gave_audio=True)
-    bench.audio(10, 2, marks=[(BROKE, 12, 1)])
+    bench.audio(10, 2, marks=[(INTERRUPTED, 12, 1)])
     bench.tick(12)
     assert len(bench.listener) == 12
     assert bench.events.named("TrackException")[0]["error"]["code"] == "connection_lost"
     assert ends(bench) == [("a", "loadFailed")]
 
 
-async def test_what_follows_a_source_that_breaks_off_is_opened_while_its_last_frames_are_sent() -> None:
+async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frames_are_sent() -> None:
     bench = PlayerBench("a", "b")
     bench.start(20)
     bench.tick(3)
@@ -237,7 +237,7 @@ async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
 # Skips and other changes
 
 
-async def test_after_a_skip_nothing_of_the_old_track_is_heard() -> None:
+async def test_after_a_skip_nothing_of_the_old_track_is_sent() -> None:
     bench = PlayerBench("a", "b")
     bench.start(10)
     bench.tick(3)
@@ -375,7 +375,7 @@ async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() 
     assert bench.started_at == {1: 10 * FRAME_SAMPLES}
 
 
-async def test_suspect_sources_are_struck_before_they_are_opened_again() -> None:
+async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     bench.pool.lose((1, 77))
@@ -673,7 +673,7 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
             bench.decoded(source)
             bench.failed(source, CONNECTION_LOST, gave_audio=True)
             bench.audio(
-                at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (BROKE, at_frame + 1, source)]
+                at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (INTERRUPTED, at_frame + 1, source)]
             )
             bench.tick(2)
         else:

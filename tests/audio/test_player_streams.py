@@ -16,8 +16,8 @@ def live_player(*names: str) -> PlayerBench:
     return bench
 
 
-def dry_player(*names: str) -> PlayerBench:
-    """The sound of its track broke off a moment ago."""
+def stalled_player(*names: str) -> PlayerBench:
+    """The audio of its track has been missing for a moment."""
     bench = PlayerBench(*(names or ("a",)))
     bench.start(10)
     bench.tick(12)
@@ -29,14 +29,14 @@ def shown(bench: PlayerBench) -> TrackInfo:
     return bench.player.status().track.info
 
 
-def told(bench: PlayerBench, *ops: str) -> list[str]:
+def emitted(bench: PlayerBench, *ops: str) -> list[str]:
     return [op for op in bench.events.ops if op in ops]
 
 
 # Titles
 
 
-async def test_a_title_is_told_with_the_frame_that_it_begins_in() -> None:
+async def test_a_title_is_reported_with_the_frame_that_it_begins_in() -> None:
     bench = live_player()
     bench.titled(1, 4, "One")
     bench.titled(1, 7, "Two")
@@ -63,8 +63,8 @@ async def test_titles_of_a_source_that_was_left_are_not_told() -> None:
 # Sound that stays away
 
 
-async def test_a_stall_is_told_after_10_s_and_once() -> None:
-    bench = dry_player()
+async def test_a_stall_is_reported_after_10_s_and_once() -> None:
+    bench = stalled_player()
     bench.time.forward(9.7)
     assert bench.events.named("TrackStuck") == []
     bench.time.forward(0.4)
@@ -77,7 +77,7 @@ async def test_a_stall_is_told_after_10_s_and_once() -> None:
 
 
 async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> None:
-    bench = dry_player("a", "b")
+    bench = stalled_player("a", "b")
     bench.time.forward(29)
     assert bench.events.named("TrackException") == []
     bench.time.forward(2)
@@ -90,43 +90,43 @@ async def test_a_stall_that_goes_on_fails_the_track_and_the_next_one_plays() -> 
     bench.tick(5)
     assert bench.listener.messages[10:12] == [frame(10, 2), frame(11, 2)]
     assert bench.player.status().state == "playing"
-    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
 
 
-async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_told_again() -> None:
-    bench = dry_player()
+async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_reported_again() -> None:
+    bench = stalled_player()
     bench.time.forward(15)
     bench.audio(10, 10)
     bench.tick(12)
-    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
     bench.time.forward(9)
-    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
     bench.time.forward(2)
-    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackStuck"]
+    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackStuck"]
 
 
 async def test_a_pause_stops_the_time() -> None:
-    bench = dry_player()
+    bench = stalled_player()
     bench.time.forward(8)
     bench.player.pause()
     bench.time.forward(100)
-    assert told(bench, "TrackStuck", "TrackException") == []
+    assert emitted(bench, "TrackStuck", "TrackException") == []
     bench.player.play()
     bench.time.forward(9)
-    assert told(bench, "TrackStuck") == []
+    assert emitted(bench, "TrackStuck") == []
     bench.time.forward(2)
-    assert told(bench, "TrackStuck") == ["TrackStuck"]
+    assert emitted(bench, "TrackStuck") == ["TrackStuck"]
     bench.player.pause()
     bench.time.forward(100)
     bench.player.play()
     bench.time.forward(19)
-    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck"]
+    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck"]
     bench.time.forward(2)
-    assert told(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackException"]
+    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackException"]
 
 
-async def test_nothing_is_told_after_delete() -> None:
-    bench = dry_player()
+async def test_nothing_is_reported_after_delete() -> None:
+    bench = stalled_player()
     await bench.player.delete()
     bench.time.forward(100)
     assert bench.events.ops[-1] == "PlayerDelete"
@@ -136,7 +136,7 @@ async def test_a_track_that_never_sounded_is_not_stuck() -> None:
     bench = PlayerBench("a")
     bench.listen()
     bench.time.forward(100)
-    assert told(bench, "TrackStuck", "TrackException") == []
+    assert emitted(bench, "TrackStuck", "TrackException") == []
 
 
 # Pauses of live streams
@@ -177,7 +177,7 @@ async def test_a_long_pause_lets_the_stream_go_and_joins_it_where_it_is_then() -
     bench.tick(4)
     assert bench.listener.messages[4] == frame(first, 9), "nothing of before the pause is heard"
     assert bench.player.status().position_ms in range(120, 181, 20)
-    assert told(bench, "TrackStart", "TrackEnd") == ["TrackStart"]
+    assert emitted(bench, "TrackStart", "TrackEnd") == ["TrackStart"]
     assert shown(bench).title == "One"
 
 

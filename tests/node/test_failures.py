@@ -12,7 +12,7 @@ from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node
 
 
-async def test_a_bad_source_is_told_and_the_next_one_plays(
+async def test_a_bad_source_is_reported_and_the_next_one_plays(
     node: Node, shelf: Shelf, server: MediaServer, tmp_path: Path
 ) -> None:
     bad_sources: dict[str, tuple[str, str, int | None]] = {
@@ -43,7 +43,7 @@ async def test_a_bad_source_is_told_and_the_next_one_plays(
     await asyncio.gather(*(play(kind, *bad) for kind, bad in bad_sources.items()))
 
 
-async def test_a_failure_is_told_when_the_tracks_turn_comes(node: Node) -> None:
+async def test_a_failure_is_reported_when_the_tracks_turn_comes(node: Node) -> None:
     await node.create_player("p", "/missing.mp3", {})
     node.player("p").pause()
     player = Listening(node, "p")

@@ -96,7 +96,7 @@ async def test_a_playlist_within_itself_ends(node: Node, server: MediaServer, en
     assert player.failures == ["limit_exceeded"] * 2
 
 
-async def test_failures_are_told_when_it_is_opened(node: Node, server: MediaServer, shelf: Shelf) -> None:
+async def test_failures_are_reported_when_it_is_opened(node: Node, server: MediaServer, shelf: Shelf) -> None:
     song, _ = shelf.song(0.2)
     gone = server.serve("/gone.m3u", status(404))
     empty = serve_list(server, "/empty.pls")

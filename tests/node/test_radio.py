@@ -70,7 +70,9 @@ def note_frames(player: Listening) -> dict[str, int]:
     ],
     ids=["Icecast", "SHOUTcast", "chunked"],
 )
-async def test_a_station_plays_and_its_titles_are_told_with_their_sound(server: MediaServer, station: Answer) -> None:
+async def test_a_station_plays_and_its_titles_are_reported_with_their_sound(
+    server: MediaServer, station: Answer
+) -> None:
     async with running_node() as node:
         player = await listening(node, "p", server.serve("/live", station))
         sent = note_frames(player)

@@ -55,7 +55,7 @@ async def test_before_the_clock_starts_only_skip_takes_from_the_queue(node: Node
     assert len(queue_of(node, "p")) == 1
 
 
-async def test_track_start_is_told_before_the_first_frame_and_track_end_after_the_last(
+async def test_track_start_is_reported_before_the_first_frame_and_track_end_after_the_last(
     node: Node, shelf: Shelf
 ) -> None:
     first, second = shelf.song(0.1), shelf.song(0.1)

@@ -34,7 +34,7 @@ from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 
-BEGIN, END, BROKE = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
+BEGIN, END, INTERRUPTED = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
 
 _M = TypeVar("_M", bound=FromNode)
 

@@ -224,7 +224,7 @@ class SimulatedDecoder:
             joins = follower is not None and self._can_join(follower)
             if not opened.is_finished or (follower is not None and not joins and self._is_awaited(follower)):
                 break
-            end = MarkKind.BROKE if opened.track.breaks else MarkKind.END
+            end = MarkKind.INTERRUPTED if opened.track.breaks else MarkKind.END
             if joins or not have:
                 marks.append(Mark(end, frame, source))
             else:

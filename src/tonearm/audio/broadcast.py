@@ -1,6 +1,7 @@
-"""One player's listeners: every frame is made once for each kind of connection and written to all of them.
+"""One player's listeners: each frame is framed once for each kind of connection and written to all of them.
 
-Frames as they leave: each is made into a WebSocket message once, and that is what most listeners get.
+Frames are kept as WebSocket messages, which most listeners get as they are. The broadcast never waits: a listener that
+is slow loses its own oldest frames, and one that takes nothing is closed.
 """
 
 import contextlib
@@ -27,7 +28,7 @@ def websocket_messages(pcm: bytes | memoryview) -> list[bytes]:
 
 
 def in_framing(message: bytes, framing: Framing) -> bytes:
-    """What carries the frame of a WebSocket message on a connection of another kind."""
+    """The frame of a WebSocket message in the framing of another kind of connection."""
     match framing:
         case Framing.WEBSOCKET:
             return message
@@ -39,18 +40,18 @@ def in_framing(message: bytes, framing: Framing) -> bytes:
 
 SILENT_MESSAGE: Final = websocket_messages(SILENT_FRAME)[0]
 
-RING_FRAMES: Final = FRAMES_PER_SECOND  # what is kept for a listener that is slow
-TAKES_NOTHING_FRAMES: Final = 10 * FRAMES_PER_SECOND
-CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND
+RING_FRAMES: Final = FRAMES_PER_SECOND  # kept for a slow listener
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has taken nothing
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
 CLOSE_TOO_SLOW: Final = 1013
 
-_MOST_LISTENERS: Final = Framing.WEBSOCKET  # to look an enum's member up takes as long as a call
+_MOST_LISTENERS: Final = Framing.WEBSOCKET  # looking up an enum's member takes as long as a call
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 
 class _Listener:
-    """A connection and the frames that wait for it. `keeps_up`: none do, and it is neither closing nor gone."""
+    """A connection and the frames that wait for it. `keeps_up`: none wait, and it is neither closing nor gone."""
 
     __slots__ = ("framing", "has_left", "is_closing", "keeps_up", "last_pending", "ring", "sink", "stalled_frames")
 
@@ -66,10 +67,11 @@ class _Listener:
 
 
 class Broadcast:
-    """Never waits for anybody: who is slow loses its own oldest frames."""
+    """The listeners of one player. `count_lost` is called with the number of frames that a listener lost."""
 
     def __init__(self, count_lost: Callable[[int], None]) -> None:
-        self._listeners: tuple[_Listener, ...] = ()  # never changed but replaced: they may go while a frame is sent
+        # Replaced and never changed, since listeners may come and go while a frame is sent.
+        self._listeners: tuple[_Listener, ...] = ()
         self._count_lost = count_lost
 
     def __len__(self) -> int:
@@ -80,7 +82,7 @@ class Broadcast:
         return any(listener.sink.wants_silence for listener in self._listeners)
 
     def attach(self, sink: FrameSink) -> Callable[[], None]:
-        """Adds a listener from the next frame on. Returns how to take it away."""
+        """Adds a listener from the next frame on. Returns a call that removes it."""
         listener = _Listener(sink)
         self._listeners = (*self._listeners, listener)
         return lambda: self._remove(listener)
@@ -89,18 +91,19 @@ class Broadcast:
         """Gives a frame, as a WebSocket message, to every listener."""
         framing, framed = _MOST_LISTENERS, message
         for listener in self._listeners:
-            if listener.framing is not framing:  # listeners of one kind mostly stand together
+            if listener.framing is not framing:
                 framing = listener.framing
                 framed = in_framing(message, framing)
             self._give(listener, framed)
 
     def send_silence(self) -> None:
-        """Feeds the connections that must not run dry while the player sends nothing."""
+        """Sends a silent frame to the connections that need data while the player sends nothing."""
         for listener in self._listeners:
             if listener.sink.wants_silence:
                 self._give(listener, in_framing(SILENT_MESSAGE, listener.framing))
 
     def close(self, code: int, reason: str) -> None:
+        """Removes all listeners and closes their connections."""
         listeners, self._listeners = self._listeners, ()
         for listener in listeners:
             listener.has_left, listener.keeps_up = True, False
@@ -121,9 +124,9 @@ class Broadcast:
             if listener.keeps_up and listener.sink.offer(message):
                 return
             if listener.has_left:
-                return  # while this frame was given to the others
+                return  # in the course of this very frame
             if listener.is_closing:
-                self._count_to_the_cut(listener)
+                self._wait_for_close(listener)
             else:
                 self._keep(listener, message)
         except Exception:
@@ -131,7 +134,7 @@ class Broadcast:
             self._cut(listener)
 
     def _keep(self, listener: _Listener, message: bytes) -> None:
-        """For a listener whose buffer is not empty, or that older frames still wait for."""
+        """Puts the frame in the ring of a slow listener, then writes as many frames as its connection takes."""
         sink, ring = listener.sink, listener.ring
         pending = sink.pending_bytes()
         ring.append(message)
@@ -145,7 +148,7 @@ class Broadcast:
         if len(ring) > RING_FRAMES:
             ring.popleft()
             self._count_lost(1)
-        if listener.stalled_frames >= TAKES_NOTHING_FRAMES:
+        if listener.stalled_frames >= CLOSE_AFTER_FRAMES:
             listener.is_closing = True
             listener.stalled_frames = 0
             ring.clear()
@@ -153,12 +156,13 @@ class Broadcast:
         listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 
     def _cut(self, listener: _Listener) -> None:
-        """A connection that raises where it must not is cut, and nobody else notices."""
+        """Removes a listener whose connection raised an error, without an effect on the others."""
         self._remove(listener)
         with contextlib.suppress(Exception):
             listener.sink.abort()
 
-    def _count_to_the_cut(self, listener: _Listener) -> None:
+    def _wait_for_close(self, listener: _Listener) -> None:
+        """Called for each frame while a close is under way: a connection that does not close in time is cut."""
         listener.stalled_frames += 1
         if listener.stalled_frames >= CUT_AFTER_FRAMES:
             self._remove(listener)

@@ -419,7 +419,7 @@ class PlanState:
         self._wanted = _Program(self.buffer.begins_now, None, self._wanted.filters)
         self._has_flushed = False
         progress = self._sources.get(mark.source)
-        is_interrupted = progress is not None and mark.kind is MarkKind.BROKE
+        is_interrupted = progress is not None and mark.kind is MarkKind.INTERRUPTED
         return SourceEnded(mark.source, progress.failure if progress is not None and is_interrupted else None)
 
     def _move(self, move: Move) -> None:

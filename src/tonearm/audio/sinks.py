@@ -1,11 +1,11 @@
-"""What the audio room knows of a listener's or an event client's connection. The edge implements these."""
+"""The connections of listeners and event clients, as the player sees them. The server implements them."""
 
 from enum import Enum
 from typing import Protocol
 
 
 class Framing(Enum):
-    """How a frame's PCM must be wrapped for a connection. The wrapping is done once for all connections of a kind."""
+    """How a frame's PCM is wrapped for a kind of connection."""
 
     WEBSOCKET = "websocket"  # one unmasked binary server message
     WAV_CHUNKED = "wav_chunked"  # one chunk of an HTTP/1.1 chunked body
@@ -26,11 +26,11 @@ class FrameSink(Protocol):
     def write(self, message: bytes) -> None: ...
 
     def offer(self, message: bytes) -> bool:
-        """Writes the message and returns True, unless something else waits to be handed to the kernel."""
+        """Writes the message and returns True, unless earlier bytes have not been handed to the kernel yet."""
         ...
 
     def pending_bytes(self) -> int:
-        """Bytes that the transport could not hand to the kernel yet."""
+        """How many bytes the transport could not hand to the kernel yet."""
         ...
 
     def close(self, code: int, reason: str) -> None:
@@ -48,7 +48,7 @@ class EventSink(Protocol):
     def send(self, text: str) -> None: ...
 
     def pending_messages(self) -> int:
-        """Messages given to `send` that the transport could not hand to the kernel yet."""
+        """How many messages of `send` the transport could not hand to the kernel yet."""
         ...
 
     def close(self, code: int, reason: str) -> None: ...

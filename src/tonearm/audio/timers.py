@@ -1,9 +1,4 @@
-"""A live stream goes on while its player is paused: after a while nothing of it is worth keeping.
-
-Timers as the node's side uses them: an event loop's, or a test's.
-
-Watches over sound that stays away in the middle of a track: first it is told, then the track is given up.
-"""
+"""The timers of a player: for audio that is missing in mid-track, and for live streams that are paused."""
 
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
@@ -16,13 +11,16 @@ class Cancellable(Protocol):
 
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
+"""Calls a function after so many seconds: the event loop's, or a test's that turns time by hand."""
 
 STUCK_AFTER_S: Final = 10.0
-GIVE_UP_AFTER_S: Final = 20.0  # from then on
+GIVE_UP_AFTER_S: Final = 20.0  # after it was reported as stuck
+LIVE_PAUSE_S: Final = 10.0
 
 
 class StallWatch:
-    """Calls `stuck` once in a stall, and `gave_up` when the stall goes on. The time of a pause does not count."""
+    """Times how long the audio of a source has been missing: `stuck` is called once in a stall, and `gave_up` when it
+    goes on. A pause stops the time, and the current wait begins anew after it."""
 
     def __init__(
         self, call_later: CallLater, stuck: Callable[[SourceId], None], gave_up: Callable[[SourceId], None]
@@ -31,14 +29,14 @@ class StallWatch:
         self._stuck = stuck
         self._gave_up = gave_up
         self._source: SourceId | None = None
-        self._has_told = False
+        self._is_reported = False
         self._timer: Cancellable | None = None
 
     def follow(self, source: SourceId | None, *, is_paused: bool) -> None:
-        """To be called with every change: the source whose sound is missing, None when none is."""
+        """To be called with every change. `source` is the one whose audio is missing, None when none is."""
         if source != self._source:
             self._source = source
-            self._has_told = False
+            self._is_reported = False
             self._stop()
         if source is None or is_paused:
             self._stop()
@@ -46,15 +44,15 @@ class StallWatch:
             self._wait(source)
 
     def _wait(self, source: SourceId) -> None:
-        delay_s = GIVE_UP_AFTER_S if self._has_told else STUCK_AFTER_S
+        delay_s = GIVE_UP_AFTER_S if self._is_reported else STUCK_AFTER_S
         self._timer = self._call_later(delay_s, lambda: self._ring(source))
 
     def _ring(self, source: SourceId) -> None:
         self._timer = None
-        if self._has_told:
+        if self._is_reported:
             self._gave_up(source)
             return
-        self._has_told = True
+        self._is_reported = True
         self._wait(source)
         self._stuck(source)
 
@@ -64,11 +62,9 @@ class StallWatch:
             self._timer = None
 
 
-LIVE_PAUSE_S: Final = 10.0
-
-
 class LivePause:
-    """Calls `rest` when a live stream has been paused for `after_s` seconds."""
+    """Calls `rest` when a live stream has been paused for `after_s` seconds: it goes on meanwhile, and what was
+    buffered is not worth keeping."""
 
     def __init__(self, call_later: CallLater, rest: Callable[[], None], after_s: float) -> None:
         self._call_later = call_later
@@ -78,7 +74,7 @@ class LivePause:
         self._source: SourceId | None = None
 
     def follow(self, source: SourceId | None) -> None:
-        """To be called with every change: the live source that is paused, None when none is."""
+        """To be called with every change. `source` is the live one that is paused, None when none is."""
         if source == self._source:
             return
         self._source = source
