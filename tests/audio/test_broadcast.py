@@ -6,9 +6,9 @@ import pytest
 
 from tests.support.sinks import MemoryListener
 from tonearm.audio.broadcast import (
+    CLOSE_AFTER_FRAMES,
     CUT_AFTER_FRAMES,
     RING_FRAMES,
-    CLOSE_AFTER_FRAMES,
     Broadcast,
     in_framing,
     websocket_messages,

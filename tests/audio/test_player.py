@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from tests.support.player_bench import BEGIN, INTERRUPTED, END, PlayerBench, frame
+from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.audio.sinks import Framing
