@@ -12,6 +12,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import (
+    GRANT_FRAMES,
     Audio,
     Decoded,
     Failed,
@@ -113,7 +114,7 @@ class SimulatedDecoder:
         match message:
             case OpenSession():
                 self._session, self._epoch = message.session, message.epoch
-                self._sent, self._granted = message.first_frame, message.first_frame + 20
+                self._granted = message.first_frame + GRANT_FRAMES
                 self._timelines = {message.epoch: Timeline(message.first_frame, Place(), message.filters)}
             case Plan():
                 self._plan(message)
