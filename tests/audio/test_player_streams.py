@@ -50,7 +50,7 @@ async def test_a_title_is_reported_with_the_frame_that_it_begins_in() -> None:
     assert [event["title"] for event in bench.events.named("StreamTitle")] == ["One", "Two"]
 
 
-async def test_titles_of_a_source_that_was_left_are_not_told() -> None:
+async def test_titles_of_a_source_that_was_left_are_not_emitted() -> None:
     bench = live_player("a", "b")
     bench.titled(1, 4, "One")
     bench.player.skip()
