@@ -1,7 +1,9 @@
 """The rooms of the house and the ways between them. Imports for type checking and inside of functions count."""
 
 import ast
+import re
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -50,6 +52,9 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "yarl": ("sources", "server"),
     "yt_dlp": ("sources.resolver.extraction",),
 }
+
+# Libraries that are distributed under another name than they are imported by.
+DISTRIBUTION: Final[Mapping[str, str]] = {"re2": "google_re2"}
 
 # Rules are decided from what is given: no input and output, no clock, no chance, nothing that waits.
 NOT_IN_CORE: Final = frozenset(
@@ -124,6 +129,14 @@ def test_a_library_is_known_in_its_rooms_only(library: str) -> None:
 def test_every_library_that_is_imported_has_its_rooms() -> None:
     foreign = {library for name in MODULES for library in foreign_imports(name)} - sys.stdlib_module_names
     assert foreign == set(ONLY_IN)
+
+
+def test_every_library_that_is_imported_is_declared() -> None:
+    """What another dependency brings along today may be gone with its next version."""
+    project = tomllib.loads(SOURCE.parent.parent.joinpath("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    declared = {re.split(r"[<>=;\s]", line, maxsplit=1)[0].replace("-", "_") for line in lines}
+    assert {DISTRIBUTION.get(library, library) for library in ONLY_IN} <= declared
 
 
 def test_the_rules_use_the_standard_library_only_and_nothing_of_it_that_acts() -> None:
