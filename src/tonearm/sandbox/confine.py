@@ -1,0 +1,180 @@
+"""A process shuts itself in: first in a forked child that tries whether it still can work, then for good.
+
+So no kernel, libc or container can break a node with a sandbox: where it does not work, there is none, and a reason.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from tonearm.sandbox.bpf import CallRules, filter_program
+from tonearm.sandbox.kernel import give_up_privileges, libc
+from tonearm.sandbox.landlock import landlock_abi, landlock_ruleset, restrict_by
+from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
+from tonearm.sandbox.seccomp import set_filter
+from tonearm.sandbox.syscalls import CLONE3, FACCESSAT2, Architecture, this_architecture
+
+_TRIAL_LIMIT_S: Final = 5.0
+_THREAD_ENDS_WITHIN_S: Final = 0.5
+_IT_WORKED: Final = b"it worked"
+_LONGEST_REASON_BYTES: Final = 500
+
+
+def confine(
+    mode: SandboxMode,
+    rules: Callable[[int], CallRules],
+    exercise: Callable[[], object],
+    readable: Iterable[Path] = (),
+) -> SandboxReport:
+    """Puts seccomp and, where there is one, Landlock over this process, which must have one thread only.
+
+    `rules` are made for a process id. `exercise` is what the process is for, on a small scale: it is done in a new
+    thread of the trial, and counts as failed when it raises. `readable` are the only paths that Landlock lets it read.
+    Never raises: the report says what is active, and why not all.
+    """
+    if mode is SandboxMode.OFF:
+        return SandboxReport()
+    try:
+        architecture = this_architecture()
+        _check_for_one_thread()
+        give_up_privileges()
+    except SandboxUnavailable as unavailable:
+        return SandboxReport(problem=str(unavailable))
+    sandbox = _Sandbox(architecture, rules, traps=mode is SandboxMode.TRAP)
+    try:
+        abi = landlock_abi()
+        ruleset = landlock_ruleset(abi, readable)
+    except SandboxUnavailable as unavailable:
+        return _confined(sandbox, exercise, landlock_problem=str(unavailable))
+    try:
+        report = _confined(sandbox, exercise, ruleset, abi)
+        if report.seccomp:
+            return report
+        # Perhaps it is Landlock that it cannot work with.
+        without = _confined(sandbox, exercise, landlock_problem=f"landlock: {report.problem}")
+        return without if without.seccomp else report
+    finally:
+        os.close(ruleset)
+
+
+class _Sandbox:
+    def __init__(self, architecture: Architecture, rules: Callable[[int], CallRules], *, traps: bool) -> None:
+        self._architecture = architecture
+        self._rules = rules
+        self._traps = traps
+
+    def enter(self, ruleset: int | None) -> None:
+        """For good. Raises `SandboxUnavailable`."""
+        program = filter_program(
+            self._architecture,
+            self._rules(os.getpid()),
+            traps=self._traps,
+            known_missing=(CLONE3, FACCESSAT2),
+        )
+        if ruleset is not None:
+            restrict_by(ruleset)
+        set_filter(self._architecture, program)
+
+
+def _confined(
+    sandbox: _Sandbox,
+    exercise: Callable[[], object],
+    ruleset: int | None = None,
+    abi: int = 0,
+    *,
+    landlock_problem: str = "",
+) -> SandboxReport:
+    try:
+        _try_in_a_child(sandbox, exercise, ruleset)
+        sandbox.enter(ruleset)
+    except (SandboxUnavailable, OSError) as error:
+        return SandboxReport(problem=str(error))
+    return SandboxReport(seccomp=True, landlock_abi=abi, problem=landlock_problem)
+
+
+def _check_for_one_thread() -> None:
+    """A thread that is there already would stay outside. Raises `SandboxUnavailable`."""
+    give_up_s = time.monotonic() + _THREAD_ENDS_WITHIN_S
+    try:
+        # A thread that was joined may still be on its last steps.
+        while (threads := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < give_up_s:
+            time.sleep(0.0005)
+    except OSError as error:
+        raise SandboxUnavailable(f"/proc/self/task: {error.strerror}") from error
+    if threads != 1:
+        raise SandboxUnavailable(f"{threads} threads are running, and only one can be confined")
+
+
+def _try_in_a_child(sandbox: _Sandbox, exercise: Callable[[], object], ruleset: int | None) -> None:
+    """Raises `SandboxUnavailable` when `exercise` fails in a forked process under the sandbox; `OSError` without a
+    pipe."""
+    answer_end, child_end = os.pipe()
+    try:
+        child = libc.fork()
+        if child == 0:
+            _answer_trial(sandbox, exercise, ruleset, child_end)
+        os.close(child_end)
+        child_end = -1
+        reason = _reason_of(child, answer_end)
+    finally:
+        os.close(answer_end)
+        if child_end >= 0:
+            os.close(child_end)
+    if reason:
+        raise SandboxUnavailable(reason)
+
+
+def _answer_trial(sandbox: _Sandbox, exercise: Callable[[], object], ruleset: int | None, answer: int) -> None:
+    """The whole life of the forked child. Never returns."""
+    words = [b"the trial did not get to its end"]
+    try:
+        sandbox.enter(ruleset)
+        # In a new thread, as all the work will be. Its end is a part of the trial.
+        thread = threading.Thread(target=_exercised, args=(exercise, words))
+        thread.start()
+        thread.join()
+    except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it is
+        words[0] = _words_for(error)
+    with contextlib.suppress(OSError):
+        os.write(answer, words[0])
+    os._exit(0)
+
+
+def _exercised(exercise: Callable[[], object], words: list[bytes]) -> None:
+    try:
+        exercise()
+        words[0] = _IT_WORKED
+    except BaseException as error:  # noqa: BLE001 - as above
+        words[0] = b"under the filter: " + _words_for(error)
+
+
+def _words_for(error: BaseException) -> bytes:
+    text = str(error) if isinstance(error, SandboxUnavailable) else f"{type(error).__name__}: {error}"
+    return text.encode("utf-8", "replace")[:_LONGEST_REASON_BYTES]
+
+
+def _reason_of(child: int, answer_end: int) -> str:
+    """Why the trial failed; empty when it did not. The child is gone then."""
+    is_answered = bool(select.select([answer_end], [], [], _TRIAL_LIMIT_S)[0])
+    words = os.read(answer_end, 2 * _LONGEST_REASON_BYTES) if is_answered else b""
+    if not is_answered:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if words == _IT_WORKED:
+        return ""
+    if not is_answered:
+        return f"the trial of the filter took longer than {_TRIAL_LIMIT_S:g} s"
+    if words:
+        return words.decode("utf-8", "replace")
+    return (
+        f"the trial of the filter was ended by {signal.Signals(-status).name}"
+        if status < 0
+        else (f"the trial of the filter exited with {status}")
+    )

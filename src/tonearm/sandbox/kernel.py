@@ -1,0 +1,75 @@
+"""System calls that Python has no function for, made through libc."""
+
+import ctypes
+import errno
+import os
+from typing import Final
+
+from tonearm.sandbox.report import SandboxUnavailable
+
+PR_SET_PDEATHSIG: Final = 1
+PR_SET_SECCOMP: Final = 22
+PR_SET_NO_NEW_PRIVS: Final = 38
+
+
+class _Libc:
+    """Looked up once, by the first call: a confined process cannot open libraries."""
+
+    def __init__(self) -> None:
+        # The interpreter's lock is kept: these calls take no time, and a fork must come back with the lock as it was.
+        self._library = ctypes.PyDLL(None, use_errno=True)
+        self._library.syscall.restype = ctypes.c_long
+        self._library.prctl.restype = ctypes.c_int
+
+    def call(self, what: str, number: int, *arguments: object) -> int:
+        """`number` with integers and pointers. Raises `SandboxUnavailable`: "`what`: EINVAL"."""
+        ctypes.set_errno(0)
+        result: int = self._library.syscall(ctypes.c_long(number), *map(_register, arguments))
+        if result < 0:
+            raise refusal(what, ctypes.get_errno())
+        return result
+
+    def prctl(self, what: str, option: int, *arguments: object) -> None:
+        """As `call`, for prctl(2)."""
+        ctypes.set_errno(0)
+        given = [*map(_register, arguments), *[ctypes.c_ulong(0)] * (4 - len(arguments))]
+        if self._library.prctl(ctypes.c_int(option), *given) != 0:
+            raise refusal(what, ctypes.get_errno())
+
+    def fork(self) -> int:
+        """As `os.fork`, but without what Python does around it: for a child that ends with `os._exit` soon.
+
+        Raises `SandboxUnavailable`.
+        """
+        ctypes.set_errno(0)
+        process_id: int = self._library.fork()
+        if process_id < 0:
+            raise refusal("fork", ctypes.get_errno())
+        return process_id
+
+
+def refusal(what: str, number: int) -> SandboxUnavailable:
+    return SandboxUnavailable(f"{what}: {errno.errorcode.get(number) or os.strerror(number)}")
+
+
+def _register(argument: object) -> object:
+    return ctypes.c_ulong(argument) if isinstance(argument, int) else argument
+
+
+libc: Final = _Libc()
+
+
+def die_with_the_node() -> None:
+    """Has this process killed when the thread ends that started it. Does nothing where that cannot be had."""
+    try:
+        libc.prctl("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, 9)
+    except SandboxUnavailable:
+        return
+
+
+def give_up_privileges() -> None:
+    """No program that is started can have more rights than this one: without that, neither seccomp nor Landlock.
+
+    Raises `SandboxUnavailable`.
+    """
+    libc.prctl("no_new_privs", PR_SET_NO_NEW_PRIVS, 1)

@@ -1,0 +1,147 @@
+"""What decoder and resolver processes may ask of the kernel. Everything else is refused.
+
+The calls are those that Python, NumPy, libav and yt-dlp were seen to make, and those that libc makes in the same
+places elsewhere. Nothing here opens a way out: no new connection, no other process, no path for a decoder, and
+nothing that changes a file, also not one that is open.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from tonearm.sandbox.bpf import ALWAYS, ArgumentTest, CallRules, Conditions
+
+_WORD: Final = 0xFFFFFFFF
+_POINTER: Final = 0xFFFFFFFFFFFFFFFF
+
+# Memory: linux/mman.h
+_PROT_WRITE, _PROT_EXEC = 2, 4
+_MAP_ANONYMOUS = 0x20
+
+# Threads: linux/sched.h
+_CLONE_THREAD: Final = 0x00010000
+_NO_OTHER_PROCESS: Final = (
+    _CLONE_THREAD
+    | 0x00002000  # CLONE_PTRACE
+    | 0x00004000  # CLONE_VFORK
+    | 0x00020000  # CLONE_NEWNS
+    | 0x02000000  # CLONE_NEWCGROUP
+    | 0x04000000  # CLONE_NEWUTS
+    | 0x08000000  # CLONE_NEWIPC
+    | 0x10000000  # CLONE_NEWUSER
+    | 0x20000000  # CLONE_NEWPID
+    | 0x40000000  # CLONE_NEWNET
+)
+
+# Commands: linux/fcntl.h, asm-generic/ioctls.h, linux/prctl.h
+_F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC = 1, 2, 3, 1030
+_TCGETS, _FIONBIO, _FIOCLEX = 0x5401, 0x5421, 0x5451
+_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA = 15, 16, 0x53564D41
+
+# Files: asm-generic/fcntl.h, the same on x86-64 and aarch64
+_O_WRITES: Final = 0o3 | 0o100 | 0o1000 | 0o20000000  # O_ACCMODE, O_CREAT, O_TRUNC, __O_TMPFILE
+
+# Sockets: linux/socket.h, linux/net.h
+_AF_INET, _SOCK_STREAM, _IPPROTO_TCP, _SOL_SOCKET = 2, 1, 6, 1
+_SOCK_FLAGS: Final = 0o2000000 | 0o4000  # SOCK_CLOEXEC, SOCK_NONBLOCK
+_TCP_OPTIONS: Final = (1, 4, 5, 6)  # TCP_NODELAY and those of keeping alive
+_SOCKET_OPTIONS: Final = (2, 7, 8, 9)  # SO_REUSEADDR, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE
+
+
+def _is(argument: int, value: int) -> ArgumentTest:
+    return ArgumentTest(argument, _WORD, value)
+
+
+def _is_one_of(argument: int, values: Iterable[int]) -> Conditions:
+    return tuple((_is(argument, value),) for value in values)
+
+
+def _has_none_of(argument: int, bits: int) -> ArgumentTest:
+    return ArgumentTest(argument, bits, 0)
+
+
+def _is_null(argument: int) -> ArgumentTest:
+    return ArgumentTest(argument, _POINTER, 0)
+
+
+def _always(*names: str) -> Mapping[str, Conditions]:
+    return dict.fromkeys(names, ALWAYS)
+
+
+_READS_PATHS: Final = ("newfstatat", "stat", "lstat", "statx", "access", "faccessat", "readlink", "readlinkat",
+                       "getdents64", "getcwd", "statfs")  # fmt: skip
+_OPENS_PATHS: Final = ("openat", "open")
+
+
+def decoder_rules(process_id: int) -> CallRules:
+    """For the decoder process `process_id`: it talks over the descriptors that it has, computes, and has threads."""
+    return CallRules(
+        MappingProxyType(
+            {
+                # What goes on all the time comes first.
+                **_always("futex", "recvmsg"),
+                "sendto": ((_is_null(4),),),  # with an address, or to open a connection by TCP Fast Open: no
+                **_always("pread64", "read", "madvise", "munmap"),
+                "mmap": ((_has_none_of(2, _PROT_EXEC),),),
+                "mprotect": ((_has_none_of(2, _PROT_EXEC),),),
+                **_always(
+                    # Memory
+                    "brk", "mremap", "mbind",
+                    # Descriptors that are there
+                    "write", "readv", "writev", "recvfrom", "close", "fstat", "lseek", "dup", "poll", "ppoll", "select",
+                    "pselect6", "getsockopt", "shutdown",
+                    # Threads and signals
+                    "set_robust_list", "set_tid_address", "rseq", "sched_yield", "sched_getaffinity", "membarrier",
+                    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",
+                    "exit", "exit_group",
+                    # Time and chance
+                    "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getcpu",
+                    "getrandom",
+                    # Itself
+                    "getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getrlimit", "getrusage",
+                    "times", "uname", "sysinfo",
+                ),
+                "clone": ((ArgumentTest(0, _NO_OTHER_PROCESS, _CLONE_THREAD),),),
+                "tgkill": ((_is(0, process_id),),),  # abort, and what faulthandler does after its report
+                "fcntl": _is_one_of(1, (_F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),
+                "ioctl": _is_one_of(1, (_TCGETS, _FIONBIO, _FIOCLEX)),
+                "prctl": _is_one_of(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA)),
+                "prlimit64": ((_is(0, 0), _is_null(2)),),  # ask for its own limits
+            }
+        ),
+        # Text encodings that libav knows of, the allocator's look at the system's settings, lines for tracebacks.
+        refused=frozenset((*_READS_PATHS, *_OPENS_PATHS)),
+    )  # fmt: skip
+
+
+def resolver_rules(process_id: int) -> CallRules:
+    """For the resolver process `process_id`: as a decoder, and it reads files and has TCP sockets.
+
+    They are connected by the node: there is neither `connect` nor `bind`. Which files it reads is Landlock's.
+    """
+    readable_code = (
+        _has_none_of(2, _PROT_WRITE),
+        ArgumentTest(2, _PROT_EXEC, _PROT_EXEC),
+        _has_none_of(3, _MAP_ANONYMOUS),
+    )
+    return decoder_rules(process_id).also(
+        {
+            **_always(*_READS_PATHS),
+            "openat": ((_has_none_of(2, _O_WRITES),),),
+            "open": ((_has_none_of(1, _O_WRITES),),),
+            # Extension modules that are imported late. It can write no file, so no code of its own.
+            "mmap": ((_has_none_of(2, _PROT_EXEC),), readable_code),
+            "socket": tuple(
+                (_is(0, _AF_INET), ArgumentTest(1, _WORD & ~_SOCK_FLAGS, _SOCK_STREAM), _is(2, protocol))
+                for protocol in (0, _IPPROTO_TCP)
+            ),
+            "setsockopt": (
+                *((_is(1, _IPPROTO_TCP), _is(2, option)) for option in _TCP_OPTIONS),
+                *((_is(1, _SOL_SOCKET), _is(2, option)) for option in _SOCKET_OPTIONS),
+            ),
+            **_always(
+                "getsockname", "getpeername", "dup2", "dup3", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+                "setitimer", "getitimer",
+            ),
+        }
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""The node's side: how the processes of one kind are to be confined, and what they say about it."""
+
+import logging
+
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+
+log = logging.getLogger(__name__)
+
+
+class SandboxRequiredError(Exception):
+    """A sandbox is required and cannot be had. The message names the key and the reason."""
+
+
+class SandboxSupervision:
+    """Logs the level of `kind` ("decoders") once the node has started, and again when a later process has another one.
+
+    `key` is what the configuration calls it.
+    """
+
+    def __init__(self, kind: str, key: str, mode: SandboxMode = SandboxMode.AUTO) -> None:
+        self.mode = mode
+        self._kind = kind
+        self._key = key
+        self._last: SandboxReport | None = None
+        self._is_announced = False
+
+    def require(self, report: SandboxReport) -> None:
+        """Raises `SandboxRequiredError` for a process that lacks what the mode asks for."""
+        if self.mode.needs_seccomp and not report.seccomp:
+            raise SandboxRequiredError(
+                f'{self._key} is "{self.mode}", but there is no sandbox for the {self._kind} '
+                f'({report.problem or "it is off"}); docs/security.md says what it needs, "auto" does without'
+            )
+
+    def take_note(self, report: SandboxReport) -> None:
+        """What a process that is ready says."""
+        is_news = report != self._last
+        self._last = report
+        if self._is_announced and is_news:
+            self._log(report)
+
+    def announce(self) -> None:
+        """The node has started."""
+        self._is_announced = True
+        if self._last is not None:
+            self._log(self._last)
+
+    def _log(self, report: SandboxReport) -> None:
+        log.log(logging.WARNING if report.problem else logging.INFO, "%s: sandbox %s", self._kind, report)
+
+
+def decoder_supervision(mode: SandboxMode = SandboxMode.AUTO) -> SandboxSupervision:
+    return SandboxSupervision("decoders", "decoder.sandbox", mode)
+
+
+def resolver_supervision(mode: SandboxMode = SandboxMode.AUTO) -> SandboxSupervision:
+    return SandboxSupervision("resolvers", "resolver.sandbox", mode)
