@@ -17,23 +17,26 @@ import tonearm
 SOURCE: Final = Path(tonearm.__file__).parent
 
 MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
+SUPERVISION: Final = ("sandbox.report", "sandbox.environment", "sandbox.supervision")
 
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
 MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "core": ("core",),
     "interop": ("interop", "core"),
     "protocol": ("protocol", "interop", "core"),
-    "decoding": (*MESSAGES, "core"),
-    "decoding.pool": ("decoding.pool", *MESSAGES, "core"),
-    "decoding.worker": ("decoding.worker", *MESSAGES, "core"),
+    "sandbox": ("sandbox",),
+    "decoding": (*MESSAGES, "core", "sandbox.report"),
+    "decoding.pool": ("decoding.pool", *MESSAGES, "core", *SUPERVISION),
+    "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
     "sources": ("sources", "core"),
+    "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", *MESSAGES, "core"),
-    "node": ("audio", "decoding.pool", "sources", "protocol.rendering", "interop", "core"),
+    "node": ("audio", "decoding.pool", "sources", "protocol.rendering", "interop", "core", *SUPERVISION),
     "server": ("server", "node", "audio.player", "audio.sinks", "protocol", "interop", "core", "version"),
     "listen": ("listen", "core"),
     "config": ("config", "core.source_uri", "core.errors", "version"),
     "version": (),
-    "serve": ("config", "server", "node", "sources", "core", "version"),
+    "serve": ("config", "server", "node", "sources", "core", "version", *SUPERVISION),
     "cli": ("config", "serve", "listen", "version"),
     "__main__": ("cli",),
 }

@@ -38,6 +38,8 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.interop.track_codec import is_encoded_track
 from tonearm.protocol.rendering import event_text
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
 
 CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
@@ -56,6 +58,7 @@ class NodeSettings:
 
     decoder_processes: int = 0
     decoder_memory_limit_mb: int = 1024
+    decoder_sandbox: SandboxMode = SandboxMode.AUTO
     first_listener_wait_ms: int = 1000
     max_players: int = 10_000
     max_waiting_tracks: int = 10_000
@@ -72,14 +75,17 @@ class Node:
         self._settings = settings
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
-        self._pool = DecoderPool(settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb)
+        self._sandbox = decoder_supervision(settings.decoder_sandbox)
+        self._pool = DecoderPool(
+            settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb, sandbox=self._sandbox
+        )
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
         self._load: LoadWatch | None = None
 
     async def start(self) -> None:
-        """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, and
-        `ResolverSetupError` when the resolver cannot work as it is configured.
+        """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, `ResolverSetupError`
+        when the resolver cannot work as it is configured, and `SandboxRequiredError`.
         """
         try:
             await self._opener.start()
@@ -104,12 +110,19 @@ class Node:
             max_listeners=self._settings.max_listeners,
             live_pause_s=self._settings.live_pause_s,
         )
-        self._loader = TrackLoader(suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb))
+        self._loader = TrackLoader(
+            suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
+        )
         try:
             await self._pool.start()
         except BaseException:
             await self.stop()
             raise
+
+    def announce_sandboxes(self) -> None:
+        """Logs how the decoder and the resolver processes are confined, and why something is missing."""
+        self._sandbox.announce()
+        self._opener.announce_sandbox()
 
     async def stop(self) -> None:
         """Stops the clock, closes every socket with 1001 and ends the decoder processes."""

@@ -23,6 +23,8 @@ from tonearm.config.patterns import compile_pattern
 from tonearm.config.schema import Config, ServerConfig
 from tonearm.core.policy import SourcePolicy
 from tonearm.node import Node, NodeSettings
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import SandboxRequiredError
 from tonearm.server.app import BindError, EdgeSettings, Server, build_app
 from tonearm.server.app import serve as listen_on
 from tonearm.server.http_server import ConnectionLimits
@@ -99,7 +101,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_run(loaded.config, shows_commands))
-    except ResolverSetupError as error:
+    except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return EXIT_WRONG_CONFIG
 
@@ -166,6 +168,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     _tell_start(config, server.port, descriptors)
     for process_id in node.decoder_process_ids[:1]:  # the spare reports for itself
         log.info("decoder process 1 (pid %d) is ready", process_id)
+    node.announce_sandboxes()
     if shows_commands:
         sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
         sys.stdout.flush()
@@ -190,7 +193,11 @@ def _opener(config: Config) -> SourceOpener:
         headers_timeout_s=sources.headers_timeout_s,
         stall_timeout_s=sources.stall_timeout_s,
     )
-    resolver = ResolverSettings(timeout_s=config.resolver.timeout_ms / 1000, sites=config.resolver.sites)
+    resolver = ResolverSettings(
+        timeout_s=config.resolver.timeout_ms / 1000,
+        sites=config.resolver.sites,
+        sandbox=SandboxMode(config.resolver.sandbox),
+    )
     return source_opener(policy, sources.private_networks, settings, resolver if config.resolver.enabled else None)
 
 
@@ -198,6 +205,7 @@ def _node_settings(config: Config) -> NodeSettings:
     return NodeSettings(
         decoder_processes=config.decoder.processes,
         decoder_memory_limit_mb=config.decoder.memory_limit_mb,
+        decoder_sandbox=SandboxMode(config.decoder.sandbox),
         first_listener_wait_ms=config.player.first_listener_wait_ms,
         max_players=config.player.max_players,
         max_waiting_tracks=config.player.max_waiting_tracks,

@@ -39,6 +39,7 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.sandbox.report import SandboxReport
 
 LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0))
 FAILURE = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "The server answered 404 “weg”.", "Check it.", 404)
@@ -61,7 +62,7 @@ EVERY_KIND: tuple[Message, ...] = (
     Grant(1, 2, FAR - 10, FAR),
     Flush(7),
     Ping(FAR),
-    Ready(),
+    Ready(SandboxReport(seccomp=True, landlock_abi=7, problem="a “reason”")),
     ReadRequest(1, 2, FAR, LAST),
     Opened(1, 2, FACTS),
     Opened(1, 2, SourceFacts()),

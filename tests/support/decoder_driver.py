@@ -6,12 +6,13 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
+from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.decoding.message_coding import MessageSplitter, pack
@@ -31,6 +32,7 @@ from tonearm.decoding.messages import (
     ReadRequest,
     Ready,
 )
+from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
@@ -39,7 +41,13 @@ _M = TypeVar("_M", bound=FromDecoder)
 class DecoderDriver:
     """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer."""
 
-    def __init__(self, memory_limit_mb: int = 1024, interpreter: str = sys.executable) -> None:
+    def __init__(
+        self,
+        memory_limit_mb: int = 1024,
+        interpreter: str = sys.executable,
+        sandbox: SandboxMode = SANDBOX,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self.feeds: dict[tuple[int, int], Feed] = {}
         self.received: list[FromDecoder] = []
         self._splitter = MessageSplitter()
@@ -56,13 +64,14 @@ class DecoderDriver:
                 str(decoder_end.fileno()),
                 str(suspects),
                 str(memory_limit_mb),
+                sandbox,
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             pass_fds=(decoder_end.fileno(), suspects),
             start_new_session=True,
-            env={**os.environ, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+            env={**os.environ, **(variables or {}), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
         )
         decoder_end.close()
         os.close(suspects)
@@ -147,8 +156,9 @@ class DecoderDriver:
         """Polls what has no message, such as the threads of the process."""
         eventually_without_a_loop(condition, "what the decoder process does without a word")
 
-    def ready(self) -> None:
-        self.wait_for(Ready)
+    def ready(self) -> SandboxReport:
+        """Waits for the process, and returns in which sandbox it is."""
+        return self.wait_for(Ready).sandbox
 
     # The process
 

@@ -96,4 +96,4 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
 
 if __name__ == "__main__":
     extractors.value["FakeIE"] = FakeIE
-    serve(int(sys.argv[1]), tuple(sys.argv[2:]))
+    serve(sys.argv[1:])

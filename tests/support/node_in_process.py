@@ -10,6 +10,7 @@ from typing import Any
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opener
 from tests.support.processes import exists, open_descriptors, waited_for_cpu_s
+from tests.support.sandboxing import SANDBOX
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.wire_check import check_player
 from tonearm.core.frame import FRAME_BYTES
@@ -25,7 +26,7 @@ async def running_node(settings: NodeSettings | None = None, fetching: FetchSett
     """Stopped at the end; then no process, task or descriptor of it may be left."""
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     async with opener(settings=fetching) as source_opener:
-        node = Node(source_opener, settings or NodeSettings(decoder_processes=1))
+        node = Node(source_opener, settings or NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX))
         await node.start()
         try:
             yield node

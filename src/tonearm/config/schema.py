@@ -93,6 +93,7 @@ _HostPatterns = Annotated[_Texts, AfterValidator(_host_patterns)]
 _Origins = Annotated[_Texts, AfterValidator(_origins)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
 _PrivateNetworks = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
+_Sandbox = Literal["auto", "required", "off"]
 _Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
@@ -217,6 +218,11 @@ class ResolverConfig(_Section):
         description='Names of yt-dlp extractors that may be used, such as "youtube" or "soundcloud". "all", like an '
         'empty list, is every one but "generic", which looks for media in any page.',
     )
+    sandbox: _Sandbox = Field(
+        default="auto",
+        description='What the kernel keeps from the processes that resolve: "auto", all that it can; "required", the '
+        'node does not start without seccomp; "off".',
+    )
 
 
 class DecoderConfig(_Section):
@@ -229,6 +235,11 @@ class DecoderConfig(_Section):
         description="How many at most have players; 0 means one for each core. One more is kept ready.",
     )
     memory_limit_mb: int = Field(default=1024, ge=256, description="Address space of each, in MiB.")
+    sandbox: _Sandbox = Field(
+        default="auto",
+        description='What the kernel keeps from the processes that decode: "auto", all that it can; "required", the '
+        'node does not start without seccomp; "off".',
+    )
 
 
 class LoggingConfig(_Section):

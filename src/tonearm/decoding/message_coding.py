@@ -43,6 +43,7 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.sandbox.report import SandboxReport
 
 Message: TypeAlias = FromNode | FromDecoder
 
@@ -177,9 +178,11 @@ def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
 def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
     """For messages with text or nested values."""
 
+    has_session = any(field.name == "session" for field in fields(message))
+
     def pack_json(value: Any) -> bytes:
         # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
-        return _in_parts(kind, value.session, json.dumps(asdict(value)).encode("ascii"))
+        return _in_parts(kind, value.session if has_session else 0, json.dumps(asdict(value)).encode("ascii"))
 
     def read(session: int, body: memoryview) -> Message:
         return _built(message, {**json.loads(bytes(body)), "session": session})
@@ -250,12 +253,23 @@ def _facts(value: object) -> SourceFacts:
     return _built(SourceFacts, value)
 
 
+def _sandbox(value: object) -> SandboxReport:
+    return _built(SandboxReport, value)
+
+
 def _failure(value: object) -> PlayFailure:
     return _built(PlayFailure, value)
 
 
 _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
-    {Filters: _filters, SourceFacts: _facts, PlayFailure: _failure, FailureCode: FailureCode, Stage: Stage}
+    {
+        Filters: _filters,
+        SourceFacts: _facts,
+        SandboxReport: _sandbox,
+        PlayFailure: _failure,
+        FailureCode: FailureCode,
+        Stage: Stage,
+    }
 )
 
 _CODINGS: Final = (
@@ -266,7 +280,6 @@ _CODINGS: Final = (
     _flat(_Kind.GRANT, Grant, "IQQ?"),
     _flat(_Kind.FLUSH, Flush),
     _flat(_Kind.PING, Ping, "Q"),
-    _flat(_Kind.READY, Ready),
     _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
     _flat(_Kind.DECODED, Decoded, "I"),
     _flat(_Kind.PONG, Pong, "Qd"),
@@ -274,6 +287,7 @@ _CODINGS: Final = (
     _as_json(_Kind.OPEN_SOURCE, OpenSource),
     _as_json(_Kind.DATA_FAILED, DataFailed),
     _as_json(_Kind.PLAN, Plan),
+    _as_json(_Kind.READY, Ready),
     _as_json(_Kind.OPENED, Opened),
     _as_json(_Kind.FAILED, Failed),
     _as_json(_Kind.TITLE_AT, TitleAt),

@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.track_info import SourceFacts
+from tonearm.sandbox.report import SandboxReport
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
 # How far the decoder may render ahead of the frames that were sent. Half of it costs a tenth more CPU a frame at 50
@@ -25,6 +26,7 @@ BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 # of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the others are for opening.
 SUSPECT_SLOTS: Final = 3
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
+EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why was in its `Ready`
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,9 @@ class MarkKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Decoder: the process has started and takes orders."""
+    """Decoder: the process has started, in this sandbox, and takes orders."""
+
+    sandbox: SandboxReport
 
 
 @dataclass(frozen=True, slots=True)

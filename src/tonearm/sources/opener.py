@@ -78,9 +78,14 @@ class SourceOpener:
             self._pages = PageOpening(self._resolver, self._fetch)
 
     async def start(self) -> None:
-        """Checks that the resolver works. Raises `ResolverSetupError`."""
+        """Checks that the resolver works. Raises `ResolverSetupError`, `SandboxRequiredError`."""
         if self._resolver is not None:
             await self._resolver.start()
+
+    def announce_sandbox(self) -> None:
+        """Logs how the resolver's processes are confined, when there are any."""
+        if self._resolver is not None:
+            self._resolver.sandbox.announce()
 
     def add_own_address(self, host: str, port: int) -> None:
         """Adds a listening socket whose port was chosen only when it was bound."""

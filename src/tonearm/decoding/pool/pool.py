@@ -13,6 +13,8 @@ from typing import Final
 
 from tonearm.decoding.messages import CloseSession, FromNode
 from tonearm.decoding.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
+from tonearm.sandbox.report import SandboxReport
+from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +52,16 @@ class DecoderPool:
     """
 
     def __init__(
-        self, limit: int, memory_limit_mb: int, timeouts: Timeouts | None = None, *, keeps_spare: bool = True
+        self,
+        limit: int,
+        memory_limit_mb: int,
+        timeouts: Timeouts | None = None,
+        *,
+        keeps_spare: bool = True,
+        sandbox: SandboxSupervision | None = None,
     ) -> None:
         self._limit = limit
+        self._sandbox = sandbox or decoder_supervision()
         self._memory_limit_mb = memory_limit_mb
         self._timeouts = timeouts or Timeouts()
         self._keeps_spare = keeps_spare
@@ -71,7 +80,8 @@ class DecoderPool:
     async def start(self) -> None:
         """Starts the first process and waits until it is ready; the spare follows in the background.
 
-        Raises `OSError`, also when the process exits before it is ready, or `TimeoutError`.
+        Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
+        when it cannot have the sandbox that it must have.
         """
         self._first_ready = asyncio.get_running_loop().create_future()
         self._next = self._start_process()
@@ -90,6 +100,12 @@ class DecoderPool:
     def has_spare(self) -> bool:
         """Whether a process is ready that is not in use."""
         return self._next is not None and self._next.is_ready
+
+    @property
+    def sandboxes(self) -> list[SandboxReport | None]:
+        """What each process reported, in the order of `process_ids`; None for one that is not ready yet."""
+        processes = self._in_use if self._next is None else [*self._in_use, self._next]
+        return [process.sandbox for process in processes]
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while it has to wait for one: `process_lost` follows then."""
@@ -140,6 +156,7 @@ class DecoderPool:
             self._process_ready,
             self._process_exited,
             self._timeouts,
+            self._sandbox.mode,
         )
         process.start()
         return process
@@ -173,6 +190,7 @@ class DecoderPool:
                 return
 
     def _process_ready(self, process: DecoderProcess) -> None:
+        self._sandbox.take_note(process.sandbox or SandboxReport())
         if not self._in_use:
             self._use_spare()
         if self._first_ready is not None and not self._first_ready.done():
@@ -191,7 +209,12 @@ class DecoderPool:
             return
         if self._first_ready is not None and not self._first_ready.done():
             self._next = None
-            self._first_ready.set_exception(ChildProcessError(f"it {process_exit.reason}"))
+            try:
+                self._sandbox.require(process.sandbox or SandboxReport(seccomp=True))
+            except SandboxRequiredError as error:
+                self._first_ready.set_exception(error)
+            else:
+                self._first_ready.set_exception(ChildProcessError(f"it {process_exit.reason}"))
             return
         log.error(
             "decoder process %d (pid %d) %s; it is replaced, and its %d sessions go on in others",
@@ -254,7 +277,10 @@ IDLE_S: Final = 60.0  # a start costs about 0.3 s of CPU, a process that waits a
 class OnDemandPool:
     """One process, started at the first use and stopped when it was not used for `idle_s`."""
 
-    def __init__(self, memory_limit_mb: int, *, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self, memory_limit_mb: int, *, idle_s: float = IDLE_S, sandbox: SandboxSupervision | None = None
+    ) -> None:
+        self._sandbox = sandbox or decoder_supervision()
         self._memory_limit_mb = memory_limit_mb
         self._idle_s = idle_s
         self._pool: DecoderPool | None = None
@@ -289,9 +315,12 @@ class OnDemandPool:
     async def _running(self) -> DecoderPool:
         async with self._starting:
             if self._pool is None:
-                pool = DecoderPool(1, self._memory_limit_mb, keeps_spare=False)
+                pool = DecoderPool(1, self._memory_limit_mb, keeps_spare=False, sandbox=self._sandbox)
                 try:
                     await pool.start()
+                except SandboxRequiredError as error:
+                    await pool.stop()
+                    raise ChildProcessError(str(error)) from error
                 except BaseException:
                     await pool.stop()
                     raise

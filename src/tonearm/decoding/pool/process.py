@@ -16,8 +16,19 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tonearm.decoding.message_coding import BrokenMessage, Message
-from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, SUSPECT_SLOTS, FromDecoder, FromNode, Ping, Pong, Ready
+from tonearm.decoding.messages import (
+    EXIT_MEMORY_LIMIT,
+    EXIT_NO_SANDBOX,
+    SUSPECT_SLOTS,
+    FromDecoder,
+    FromNode,
+    Ping,
+    Pong,
+    Ready,
+)
 from tonearm.decoding.pool.link import RECEIVE_BYTES, DecoderLink
+from tonearm.sandbox.environment import minimal_environment
+from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +78,8 @@ class ProcessExit:
 class DecoderProcess:
     """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, and `on_exit` if it ends by itself.
 
-    Its sessions and their owners are in `owners`, by the session's number.
+    Its sessions and their owners are in `owners`, by the session's number. `sandbox` is what it reported about its
+    confinement, None before. One that must be confined and is not never becomes ready: it exits.
     """
 
     def __init__(
@@ -77,12 +89,15 @@ class DecoderProcess:
         on_ready: "Callable[[DecoderProcess], None]",
         on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
         timeouts: Timeouts | None = None,
+        sandbox_mode: SandboxMode = SandboxMode.AUTO,
     ) -> None:
         self.number = number
         self._memory_limit_mb = memory_limit_mb
         self._on_ready = on_ready
         self._on_exit = on_exit
         self._timeouts = timeouts or Timeouts()
+        self._sandbox_mode = sandbox_mode
+        self.sandbox: SandboxReport | None = None
         self._is_stopping = False
         self._watchdog_fired = False
         self._timer: asyncio.TimerHandle | None = None
@@ -107,12 +122,15 @@ class DecoderProcess:
         try:
             descriptors = (decoder_end.fileno(), suspects)
             self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [sys.executable, "-m", "tonearm.decoding.worker", *map(str, descriptors), str(self._memory_limit_mb)],
+                [
+                    *(sys.executable, "-m", "tonearm.decoding.worker"),
+                    *(*map(str, descriptors), str(self._memory_limit_mb), self._sandbox_mode),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=descriptors,
                 start_new_session=True,
-                env={**_inherited_environment(), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+                env={**minimal_environment(os.environ), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
             )
         except BaseException:
             node_end.close()
@@ -153,7 +171,10 @@ class DecoderProcess:
         elif isinstance(message, Pong):
             if message.busy_s < self._timeouts.silence_limit_s:
                 self._last_answer_s = self._loop.time()
-        elif isinstance(message, Ready) and not self.is_ready:
+        elif isinstance(message, Ready) and self.sandbox is None:
+            self.sandbox = message.sandbox
+            if self._sandbox_mode.needs_seccomp and not message.sandbox.seccomp:
+                return
             self.is_ready = True
             self._last_answer_s = self._loop.time()
             self._on_ready(self)
@@ -234,6 +255,8 @@ class DecoderProcess:
             return f"did not answer for {self._silence_limit_s:g} seconds", True
         if code == EXIT_MEMORY_LIMIT:
             return "reached its memory limit", True
+        if code == EXIT_NO_SANDBOX:
+            return f"has no sandbox and must not work without ({self.sandbox})", False
         if code < 0:
             return f"was ended by {_signal_name(-code)}", -code in _CRASH_SIGNALS
         return f"exited with {code}", False
@@ -244,8 +267,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # Most of the real-time signals have no name.
         return f"signal {number}"
-
-
-def _inherited_environment() -> dict[str, str]:
-    """Without the node's own settings: the process that decodes strangers' files shall not hold the password."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}

@@ -1,6 +1,7 @@
-"""`python -m tonearm.decoding.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB`: started by the node, never by hand.
+"""`python -m tonearm.decoding.worker SOCKET_FD SUSPECTS_FD MEMORY_LIMIT_MB SANDBOX_MODE`: started by the node only.
 
-Ends with 0 when the node closes the socket, with 77 when the memory is used up, and with 1 and a traceback for a bug.
+Ends with 0 when the node closes the socket, with 77 when the memory is used up, with 78 when the sandbox is required
+and cannot be had, and with 1 and a traceback for a bug.
 """
 
 import faulthandler
@@ -15,38 +16,66 @@ import threading
 import traceback
 from typing import Final
 
-from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, SUSPECT_SLOTS
+from tonearm.decoding.message_coding import pack
+from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, EXIT_NO_SANDBOX, SUSPECT_SLOTS, Ready
 from tonearm.decoding.worker.formats import limit_allocation_size
+from tonearm.decoding.worker.warm_up import Exercise
 from tonearm.decoding.worker.worker import Worker
+from tonearm.sandbox.confine import confine
+from tonearm.sandbox.kernel import die_with_the_node
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+from tonearm.sandbox.rules import decoder_rules
 
 EXIT_BUG: Final = 1
+NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
 THREAD_STACK_BYTES: Final = 512 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
 
 
 def main() -> None:
     node_descriptor, suspects_descriptor, memory_limit_mb = map(int, sys.argv[1:4])
+    mode = SandboxMode(sys.argv[4])
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when its decoders end
+    die_with_the_node()
     _set_limits(memory_limit_mb * 1024 * 1024)
     suspects = mmap.mmap(suspects_descriptor, SUSPECT_SLOTS * 8)
 
     def note(slot: int, suspect: int) -> None:
         struct.pack_into("<Q", suspects, slot * 8, suspect)
 
-    status = _run(Worker(socket.socket(fileno=node_descriptor), note))
+    node = socket.socket(fileno=node_descriptor)
+    sandbox = _confined(mode)
+    if mode.needs_seccomp and not sandbox.seccomp:
+        node.sendall(pack(Ready(sandbox)))  # says why
+        os._exit(EXIT_NO_SANDBOX)
+    status = _run(Worker(node, note, sandbox))
     os._exit(status)  # without waiting for threads that may still be inside libav
 
 
 def _set_limits(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, NO_CORE_DUMP)
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     threading.stack_size(THREAD_STACK_BYTES)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     limit_allocation_size()
+
+
+def _confined(mode: SandboxMode) -> SandboxReport:
+    """Before the first thread: the sandbox holds this one and those that it starts."""
+    if mode is SandboxMode.OFF:
+        return SandboxReport()
+    if mode is SandboxMode.TRAP:
+        faulthandler.register(signal.SIGSYS, all_threads=False, chain=True)
+    try:
+        exercise = Exercise()
+        exercise.in_a_thread()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with the clip, sources may play
+        return SandboxReport(problem=f"the bundled clip cannot be decoded: {type(error).__name__}: {error}")
+    return confine(mode, decoder_rules, exercise)
 
 
 def _run(worker: Worker) -> int:

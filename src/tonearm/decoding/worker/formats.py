@@ -1,6 +1,7 @@
 """The containers and codecs that are played, by libav's names, and the limits for libav. All others are refused."""
 
 import ctypes
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -74,18 +75,19 @@ def limit_allocation_size(max_bytes: int = MAX_ALLOCATION_BYTES) -> None:
     A header of a kilobyte can ask for gigabytes; no audio needs a block of this size.
     Raises LibavNotFoundError when the library is not found: decoding untrusted files is not safe then.
     """
-    libavutil = ctypes.CDLL(str(loaded_libavutil()))
-    libavutil.av_max_alloc.argtypes = [ctypes.c_size_t]
-    libavutil.av_max_alloc.restype = None
-    libavutil.av_max_alloc(max_bytes)
+    library = libavutil()
+    library.av_max_alloc.argtypes = [ctypes.c_size_t]
+    library.av_max_alloc.restype = None
+    library.av_max_alloc(max_bytes)
 
 
-def loaded_libavutil() -> Path:
-    """The libavutil that PyAV uses. Raises LibavNotFoundError."""
+@cache
+def libavutil() -> ctypes.CDLL:
+    """The libavutil that PyAV uses, looked up once: later the process opens no path. Raises LibavNotFoundError."""
     # The copy that `import av` has mapped into this process, from the wheel or from the system. Another copy would
     # have its own limit.
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.rpartition(" ")[2])
         if path.name.startswith("libavutil"):
-            return path
+            return ctypes.CDLL(str(path))
     raise LibavNotFoundError(f"PyAV {av.__version__} has not loaded a libavutil; install the av wheel for this system.")

@@ -9,7 +9,7 @@ import io
 import struct
 from typing import Final
 
-from tonearm.decoding.worker.formats import loaded_libavutil
+from tonearm.decoding.worker.formats import libavutil
 from tonearm.decoding.worker.reader import MediaReader
 
 _HEADER_BYTES: Final = 27
@@ -115,7 +115,7 @@ class _OggChecksum:
     """CRC-32 in the form of RFC 3533, by libavutil: the one in `zlib` runs over the bits in the other direction."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(str(loaded_libavutil()))
+        library = libavutil()
         library.av_crc_get_table.restype = ctypes.c_void_p
         library.av_crc.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
         library.av_crc.restype = ctypes.c_uint32

@@ -41,6 +41,7 @@ from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.decoding.worker.source import DecodingSource
 from tonearm.decoding.worker.suspects import SuspectNotes
+from tonearm.sandbox.report import SandboxReport
 
 RECEIVE_BYTES: Final = 256 * 1024
 
@@ -77,11 +78,13 @@ _Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NodeGone
 class Worker:
     """Serves the sessions of one process until the node closes the socket.
 
-    `note(slot, suspect)` writes down which source is worked on, where the node can read it after a crash.
+    `note(slot, suspect)` writes down which source is worked on, where the node can read it after a crash. `sandbox` is
+    what the process reported about its confinement.
     """
 
-    def __init__(self, node: socket.socket, note: Callable[[int, int], None]) -> None:
+    def __init__(self, node: socket.socket, note: Callable[[int, int], None], sandbox: SandboxReport) -> None:
         self._node = node
+        self._sandbox = sandbox
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects = SuspectNotes(note, resource.getrlimit(resource.RLIMIT_AS)[0])
         self._decoding = DecodeScheduler(range(1), self._suspects.note)
@@ -111,7 +114,7 @@ class Worker:
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._threads.add(SUSPECT_SLOTS)
-        self._send(Ready())
+        self._send(Ready(self._sandbox))
         if not self._flush():
             return
         while True:

@@ -1,7 +1,7 @@
-"""`python -m tonearm.sources.resolver MEMORY_LIMIT_MB SITE…`: started by the node, never by hand."""
+"""`python -m tonearm.sources.resolver MEMORY_LIMIT_MB SANDBOX_MODE SITE… DOOR_FD`: started by the node only."""
 
 import sys
 
 from tonearm.sources.resolver.child import serve
 
-serve(int(sys.argv[1]), tuple(sys.argv[2:]))
+serve(sys.argv[1:])

@@ -4,48 +4,71 @@
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
 {"op": "resolve", "url", "limit_s", "proxy", "proxy_port"}
                                                → {"page": {…}} as `extraction.Extraction.resolve` gives it
-Whatever fails is answered with {"error": why}. Ends with its stdin.
+Whatever fails is answered with {"error": why}. The first answer has {"sandbox": {…}}, a `SandboxReport`, in it, too.
+Ends with its stdin.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
-from tonearm.sources.resolver.confinement import Confinement, limit_resources
+from tonearm.sandbox.kernel import die_with_the_node
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import SandboxRequiredError, resolver_supervision
+from tonearm.sources.resolver.confinement import Confinement, close_descriptors, confine_resolver, limit_resources
+from tonearm.sources.resolver.door import DoorKnocker
 
 # The node ends a process that is late. This is for one whose node is gone.
 _SELF_DESTRUCT_AFTER_S: Final = 2.0
 
 
-def serve(memory_limit_mb: int, sites: tuple[str, ...]) -> None:
-    """Answers until stdin ends. `sites` are the names of the extractors that may be used; none are all but generic."""
+def serve(arguments: Sequence[str]) -> None:
+    """Answers until stdin ends.
+
+    `arguments` are those of the command line: memory limit in MiB, mode of the sandbox, names of the extractors that
+    may be used (none: all but generic), and the descriptor of the door or -1.
+    """
+    memory_limit_mb, mode, *sites, door = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_the_node()
+    close_descriptors((0, 1, 2, int(door)))
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     # Nothing that a library prints must get between the answers.
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
-    limit_resources(memory_limit_mb)
+    limit_resources(int(memory_limit_mb))
     confinement = Confinement()
     sys.addaudithook(confinement)
+    if int(door) >= 0:
+        DoorKnocker(int(door)).install()
     try:
         from tonearm.sources.resolver.extraction import Extraction
     except Exception as error:  # noqa: BLE001 - a broken installation breaks in its own ways
         _answer(answers, {"error": f"yt-dlp cannot be loaded: {type(error).__name__}: {error}"})
         return
-    extraction = Extraction(sites)
+    extraction = Extraction(tuple(sites))
+    supervision = resolver_supervision(SandboxMode(mode))
+    sandbox = confine_resolver(supervision.mode)
+    news: dict[str, Any] = {"sandbox": asdict(sandbox)}
     for line in sys.stdin.buffer:
         request: dict[str, Any] = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, request.get("limit_s", 60.0) + _SELF_DESTRUCT_AFTER_S)
         confinement.proxy_port = request.get("proxy_port")
         try:
+            supervision.require(sandbox)
             answer = _perform(extraction, request)
+        except SandboxRequiredError as error:
+            answer = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - extractors raise anything, and each is an answer
             answer = {"error": extraction.reason_of(error)}
         confinement.proxy_port = None
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _answer(answers, answer)
+        _answer(answers, {**news, **answer})
+        news = {}
 
 
 def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -9,16 +9,15 @@ import json
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process, create_subprocess_exec
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NoReturn, Self
 
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.sandbox.environment import minimal_environment
+from tonearm.sandbox.report import SandboxReport
+from tonearm.sources.resolver.door import Dial, Door
 
 LARGEST_ANSWER_BYTES: Final = 256 * 1024
-# What Python and OpenSSL need to find their files, no more: proxies, keys and settings of users stay outside.
-_ENVIRONMENT: Final = (
-    "PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR",
-)  # fmt: skip
 
 
 class ChildBroken(Exception):
@@ -26,25 +25,45 @@ class ChildBroken(Exception):
 
 
 class ChildProcess:
-    """To be killed when its work is cancelled or failed: its answer could be taken for the next one."""
+    """To be killed when its work is cancelled or failed: its answer could be taken for the next one.
 
-    def __init__(self, process: Process) -> None:
+    `sandbox` is what it reported with its first answer, None before or when it reports nothing.
+    """
+
+    def __init__(self, process: Process, door: Door | None) -> None:
         self._process = process
+        self._door = door
         self.answers = 0
+        self.sandbox: SandboxReport | None = None
 
     @classmethod
-    async def start(cls, command: Sequence[str]) -> Self:
-        """Raises `OSError` when the system cannot."""
-        process = await create_subprocess_exec(
-            *command,
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            start_new_session=True,
-            limit=LARGEST_ANSWER_BYTES,
-            env=child_environment(os.environ),
-        )
-        return cls(process)
+    async def start(cls, command: Sequence[str], dial: Dial | None = None) -> Self:
+        """`command` gets the descriptor of its door as a last argument, -1 without `dial`, from which connections come.
+
+        Raises `OSError` when the system cannot.
+        """
+        door = None if dial is None else Door(dial)
+        passed = () if door is None else (door.process_end.fileno(),)
+        try:
+            process = await create_subprocess_exec(
+                *command,
+                *(map(str, passed or (-1,))),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=DEVNULL,
+                start_new_session=True,
+                pass_fds=passed,
+                limit=LARGEST_ANSWER_BYTES,
+                env=child_environment(os.environ),
+            )
+        except BaseException:
+            if door is not None:
+                door.close()
+            raise
+        finally:
+            if door is not None:
+                door.process_end.close()
+        return cls(process, door)
 
     @property
     def pid(self) -> int:
@@ -69,11 +88,17 @@ class ChildProcess:
         except (OSError, asyncio.IncompleteReadError) as error:
             raise ChildBroken("it ended without an answer") from error
         answer = _parsed(line)
+        report = answer.pop("sandbox", None)
+        if not self.answers and isinstance(report, dict):
+            # Later it has read what strangers wrote, and may say anything.
+            self.sandbox = _sandbox(report)
         self.answers += 1
         return answer
 
     def kill(self) -> None:
         """Ends it and whatever it may have started."""
+        if self._door is not None:
+            self._door.close()
         with contextlib.suppress(ProcessLookupError):
             if self._process.returncode is None:  # reaped: its number may belong to another process
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -84,7 +109,8 @@ class ChildProcess:
 
 
 def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: environment[name] for name in _ENVIRONMENT if name in environment}
+    """What Python, OpenSSL and yt-dlp need to find their files, no more."""
+    kept = minimal_environment(environment, "SSL_CERT_FILE", "SSL_CERT_DIR")
     return {**kept, "YTDLP_NO_PLUGINS": "1", "PYTHONUTF8": "1"}
 
 
@@ -98,6 +124,14 @@ def _parsed(line: bytes) -> JsonObject:
     return answer
 
 
+def _sandbox(report: JsonObject) -> SandboxReport:
+    """Raises `ChildBroken`."""
+    match report:
+        case {"seccomp": bool(seccomp), "landlock_abi": int(abi), "problem": str(problem)}:
+            return SandboxReport(seccomp, abi, problem)
+    raise ChildBroken("it tells nothing sensible of its sandbox")
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
@@ -109,7 +143,8 @@ _ANSWERS_AT_MOST: Final = 100
 class ChildPool:
     """Runs at most `at_most` processes; further requests wait until one is free.
 
-    `warm_up` is asked of each new process within `start_s`; what it answers does not matter.
+    `warm_up` is asked of each new process within `start_s`; what it answers does not matter. `dial` gives the processes
+    their connections; without it they get none. `take_note` hears of the sandbox of each.
     """
 
     def __init__(
@@ -120,8 +155,12 @@ class ChildPool:
         idle_s: float | None,
         warm_up: JsonObject | None = None,
         start_s: float = 30.0,
+        dial: Dial | None = None,
+        take_note: Callable[[SandboxReport], None] | None = None,
     ) -> None:
         self._command = tuple(command)
+        self._dial = dial
+        self._take_note = take_note
         self._warm_up = warm_up
         self._start_s = start_s
         self._idle_s = idle_s
@@ -130,6 +169,12 @@ class ChildPool:
         self._working: set[ChildProcess] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
+
+    @property
+    def sandboxes(self) -> list[SandboxReport]:
+        """What each process reported that has answered."""
+        children = (*self._working, *(child for child, _ in self._idle))
+        return [child.sandbox for child in children if child.sandbox is not None]
 
     async def ask(self, request: JsonObject, within_s: float) -> JsonObject:
         """The answer of a process. `within_s` counts from when one is free and warm; a late one is killed.
@@ -145,9 +190,9 @@ class ChildPool:
                     async with asyncio.timeout(self._start_s):
                         child = await self._new_child()
                         if self._warm_up is not None:
-                            await child.ask(self._warm_up)
+                            await self._asked(child, self._warm_up)
                 async with asyncio.timeout(within_s):
-                    answer = await child.ask(request)
+                    answer = await self._asked(child, request)
             except OSError as error:
                 if child is not None:
                     self._end(child)
@@ -174,6 +219,13 @@ class ChildPool:
         if self._ending:
             await asyncio.wait(self._ending)
 
+    async def _asked(self, child: ChildProcess, request: JsonObject) -> JsonObject:
+        is_first = not child.answers
+        answer = await child.ask(request)
+        if is_first and child.sandbox is not None and self._take_note is not None:
+            self._take_note(child.sandbox)
+        return answer
+
     def _idle_child(self) -> ChildProcess | None:
         while self._idle:
             child, timer = self._idle.pop()
@@ -185,7 +237,7 @@ class ChildPool:
         return None
 
     async def _new_child(self) -> ChildProcess:
-        child = await ChildProcess.start(self._command)
+        child = await ChildProcess.start(self._command, self._dial)
         self._working.add(child)
         return child
 

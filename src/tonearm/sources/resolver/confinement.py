@@ -1,13 +1,42 @@
 """What a resolving process denies itself before it looks at anything from outside.
 
 Pages decide what an extractor does. Whatever that is: it connects to the node's proxy only, starts no program and
-fills no disk. An audit hook cannot be taken away again and sees each way of Python to do these things.
+fills no disk. An audit hook cannot be taken away again and sees each way of Python to do these things; it is the first
+line, for what is written in Python. The second, for whatever came to run, is the kernel's (`sandbox`).
 """
 
+import array
+import contextlib
+import importlib
+import mimetypes
+import os
 import resource
+import socket
+import ssl
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Container
+from pathlib import Path
 from typing import Final
 
-PROXY_HOST: Final = "127.0.0.1"
+from tonearm.sandbox.confine import confine
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+from tonearm.sandbox.rules import resolver_rules
+from tonearm.sources.resolver.door import PROXY_HOST
+
+_TONEARM: Final = Path(__file__).parents[2]
+# Extension modules that need libraries of the system, and what reads the system's settings when it is imported.
+_IMPORTED_EARLY: Final = (
+    "_bz2", "_ctypes", "_decimal", "_elementtree", "_hashlib", "_lzma", "_sqlite3", "_ssl", "_uuid", "_zoneinfo",
+    "array", "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
+)  # fmt: skip
+# Where distributions keep certificates; what OpenSSL names are links into these.
+_CERTIFICATES: Final = (
+    "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
+    "/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki", "/var/lib/ca-certificates",
+)  # fmt: skip
 _OPEN_FILES_AT_MOST: Final = 64
 _STARTS_PROGRAMS: Final = frozenset(
     {
@@ -47,5 +76,58 @@ def limit_resources(memory_limit_mb: int) -> None:
     memory_bytes = memory_limit_mb * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
     resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES_AT_MOST, _OPEN_FILES_AT_MOST))
+
+
+def close_descriptors(own: Container[int]) -> None:
+    """Closes all but `own`: those that the node had open when it started this process, and that came with it."""
+    try:
+        opened = [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        opened = list(range(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    for descriptor in opened:
+        if descriptor not in own:
+            with contextlib.suppress(OSError):  # the one that the listing used is closed already
+                os.close(descriptor)
+
+
+def confine_resolver(mode: SandboxMode) -> SandboxReport:
+    """Puts this process into its sandbox, after what it would not find any more was found."""
+    if mode is not SandboxMode.OFF:
+        _warm_up()
+    return confine(mode, resolver_rules, _exercise, readable_paths())
+
+
+def readable_paths() -> tuple[Path, ...]:
+    """The folders and files of Python, of what is installed for it, and of certificates."""
+    python = (*sys.path, *sysconfig.get_paths().values(), str(_TONEARM))
+    verify = ssl.get_default_verify_paths()
+    certificates = (verify.cafile, verify.capath, verify.openssl_cafile, verify.openssl_capath, *_CERTIFICATES)
+    wanted = dict.fromkeys(Path(path) for path in (*python, *certificates) if path)
+    return tuple(path for path in wanted if path.is_absolute() and path.exists() and path != Path(path.anchor))
+
+
+def _warm_up() -> None:
+    for name in _IMPORTED_EARLY:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    mimetypes.init()
+    time.localtime()
+    ssl.create_default_context()  # OpenSSL reads its settings with the first
+    assert array.typecodes  # imported by socket.recv_fds when it is called
+    thread = threading.Thread(target=time.time)  # libc loads a library when a thread ends
+    thread.start()
+    thread.join()
+
+
+def _exercise() -> None:
+    """What extractors do, without a site: look the proxy up, make a socket, trust certificates, import. Raises
+    `OSError` and whatever else goes wrong."""
+    socket.getaddrinfo(PROXY_HOST, 80, type=socket.SOCK_STREAM)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    ssl.create_default_context()
+    with open(os.__file__, "rb") as file:
+        file.read(1)

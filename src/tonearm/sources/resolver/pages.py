@@ -19,6 +19,8 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+from tonearm.sandbox.supervision import resolver_supervision
 from tonearm.sources.guard import AddressGuard
 from tonearm.sources.http.client import LinkHeaders, safe_headers
 from tonearm.sources.http.errors import admission_error
@@ -62,6 +64,7 @@ class ResolverSettings:
     # Importing yt-dlp on a machine that is busy, or from a cold disk.
     start_timeout_s: float = 30.0
     command: tuple[str, ...] = COMMAND
+    sandbox: SandboxMode = SandboxMode.AUTO
 
     @property
     def permits_generic(self) -> bool:
@@ -142,18 +145,34 @@ class PageResolver:
         self._admit = admit
         self._settings = settings
         self._proxy = ForwardProxy(guard, admit, connect_timeout_s)
-        whole_command = (*settings.command, str(settings.memory_limit_mb), *settings.sites)
+        whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
+        self.sandbox = resolver_supervision(settings.sandbox)
         self._matching = ChildPool(
-            whole_command, at_most=1, idle_s=None, warm_up={"op": "sites"}, start_s=settings.start_timeout_s
+            whole_command,
+            at_most=1,
+            idle_s=None,
+            warm_up={"op": "sites"},
+            start_s=settings.start_timeout_s,
+            take_note=self.sandbox.take_note,
         )
-        self._resolving = ChildPool(whole_command, at_most=settings.pages_at_once, idle_s=settings.idle_s)
+        self._resolving = ChildPool(
+            whole_command,
+            at_most=settings.pages_at_once,
+            idle_s=settings.idle_s,
+            dial=self._proxy.connection,
+            take_note=self.sandbox.take_note,
+        )
 
     async def start(self) -> None:
-        """Checks that yt-dlp works and knows all sites. Raises `ResolverSetupError`."""
+        """Checks that yt-dlp works and knows all sites. Raises `ResolverSetupError`, and `SandboxRequiredError` when
+        its processes lack the sandbox that they must have.
+        """
         try:
             answer = await self._matching.ask({"op": "sites"}, self._settings.start_timeout_s)
         except (TimeoutError, ChildBroken) as error:
             raise _does_not_work(str(error) or "it took too long to start") from error
+        for sandbox in self.sandboxes:
+            self.sandbox.require(sandbox)
         if isinstance(answer.get("error"), str):
             raise _does_not_work(plain_reason(str(answer["error"])))
         unknown = answer.get("unknown")
@@ -162,6 +181,11 @@ class PageResolver:
             raise ResolverSetupError(
                 f"resolver.sites: yt-dlp has no extractor named {names}; `yt-dlp --list-extractors` shows the names"
             )
+
+    @property
+    def sandboxes(self) -> list[SandboxReport]:
+        """What each of the processes that run reported."""
+        return [*self._matching.sandboxes, *self._resolving.sandboxes]
 
     @property
     def resolves_any_page(self) -> bool:

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import contextlib
+import errno
 import hmac
 import os
 import re
@@ -23,7 +24,7 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, refused
-from tonearm.sources.resolver.confinement import PROXY_HOST
+from tonearm.sources.resolver.door import PROXY_HOST
 
 _REQUEST_LINE: Final = re.compile(r"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.[01]")
 _HEADER: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x1f\x7f]*)")
@@ -253,6 +254,19 @@ class ForwardProxy:
     def uri_for(self, issued: ProxyPass) -> str:
         """How the holder of the pass reaches the proxy."""
         return f"http://{USER}:{issued.password}@{PROXY_HOST}:{self.port}"
+
+    async def connection(self) -> socket.socket:
+        """A connection to this proxy, for a process that cannot make one. Raises `OSError` when nobody has a pass."""
+        if not self._passes:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "no page is being resolved")
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            made.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(made, (PROXY_HOST, self.port))
+        except BaseException:
+            made.close()
+            raise
+        return made
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -1,0 +1,70 @@
+"""What a decoder process opens late, opened early: a confined one opens nothing any more.
+
+Python imports modules at their first use, PyAV some at the first source, libc loads a library when a thread ends.
+So the process does once what it is for, on the bundled clip.
+"""
+
+import array
+import codecs
+import importlib
+import io
+import pkgutil
+import threading
+from importlib import resources
+from typing import Final
+
+import av
+
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoding.worker.filters.chain import ChainState, process
+from tonearm.decoding.worker.formats import libavutil
+from tonearm.decoding.worker.media import open_media
+
+__all__ = ["Exercise"]
+
+_FRAMES: Final = 20
+_ENCODINGS: Final = ("ascii", "cp1252", "idna", "latin-1", "utf-16", "utf-8")
+_NOT_NEEDED: Final = frozenset({"av.__main__", "av.datasets"})
+assert array, "imported by socket.recv_fds when it is called"
+
+
+class Exercise:
+    """Called, it decodes and filters the beginning of the bundled clip, from memory. Raises what goes wrong.
+
+    Making it imports what is imported late. Raises `OSError` when the clip is not there.
+    """
+
+    def __init__(self) -> None:
+        self._clip = (resources.files("tonearm") / "clips" / "welcome.opus").read_bytes()
+        for module in pkgutil.walk_packages(av.__path__, "av."):
+            if module.name not in _NOT_NEEDED:
+                importlib.import_module(module.name)
+        for encoding in _ENCODINGS:
+            codecs.lookup(encoding)
+        libavutil()
+
+    def __call__(self) -> None:
+        media = open_media(io.BytesIO(self._clip), name="welcome.opus", content_type=None, size_bytes=len(self._clip))
+        try:
+            pcm = media.decode(_FRAMES * FRAME_SAMPLES)
+        finally:
+            media.close()
+        frame_bytes = len(pcm) - len(pcm) % (FRAME_SAMPLES * 4)
+        process(ChainState.steady(Filters(0.5, (1.0,) * BAND_COUNT)), pcm[:frame_bytes])
+
+    def in_a_thread(self) -> None:
+        """Does it in a thread that ends. Raises what goes wrong."""
+        caught: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self()
+            except BaseException as error:  # noqa: BLE001 - raised in the thread that waits
+                caught.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        if caught:
+            raise caught[0]
