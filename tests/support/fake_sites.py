@@ -1,11 +1,13 @@
 """A program: a resolving process that knows one site more, `fake`, whose pages make it do what a test asks for."""
 
+import importlib
 import os
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 from yt_dlp.extractor.common import InfoExtractor
@@ -13,6 +15,9 @@ from yt_dlp.globals import extractors
 from yt_dlp.utils import ExtractorError
 
 from tonearm.sources.resolver.child import serve
+
+sys.path.append(str(Path(__file__).parent))
+attack: Any = importlib.import_module("attack")  # a program has no packages around it
 
 
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
@@ -89,6 +94,14 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
 
     def _gone(self, url: str, port: int) -> Any:
         raise ExtractorError("\x1b[0;31mThis video\x1b[0m is\nprivate")
+
+    def _attack(self, url: str, port: int) -> Any:
+        raise ExtractorError("got through: " + ", ".join(attack.attack()), expected=True)
+
+    def _refused(self, url: str, port: int) -> Any:
+        through = attack.attack()
+        told = ", ".join(name for name in attack.tries() if name not in through)
+        raise ExtractorError(f"refused: {told}", expected=True)
 
     def _local(self, url: str, port: int) -> Any:
         return {"id": "1", "title": "x", "url": "file:///etc/passwd", "ext": "mp3", "protocol": "http"}

@@ -1,0 +1,178 @@
+"""The filters as programs: what they answer to which call, run by a simulator, for both architectures."""
+
+import errno
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from tests.support.bpf_simulator import action_for, check
+from tonearm.sandbox.bpf import (
+    ALLOW,
+    ALWAYS,
+    NOT_IMPLEMENTED,
+    NOT_PERMITTED,
+    TRAP,
+    ArgumentTest,
+    CallRules,
+    assembled,
+    filter_program,
+)
+from tonearm.sandbox.rules import decoder_rules, resolver_rules
+from tonearm.sandbox.syscalls import AARCH64, CLONE3, X86_64, Architecture
+
+PROCESS: Final = 4711
+AUDIT_I386: Final = 0x40000003
+AUDIT_ARM: Final = 0x40000028
+X32: Final = 0x40000000
+HIGH: Final = 1 << 32
+
+Answer = Callable[..., int]
+
+
+@pytest.fixture(params=[X86_64, AARCH64], ids=lambda given: str(given.name))
+def architecture(request: pytest.FixtureRequest) -> Architecture:
+    found: Architecture = request.param
+    return found
+
+
+def answering(architecture: Architecture, rules: CallRules, *, traps: bool = False) -> Answer:
+    program = filter_program(architecture, rules, traps=traps, known_missing=(CLONE3,))
+
+    def answer(call: str | int, *arguments: int) -> int:
+        number = architecture.calls[call] if isinstance(call, str) else call
+        return action_for(program, architecture.audit, number, *arguments)
+
+    return answer
+
+
+@pytest.fixture
+def decoder(architecture: Architecture) -> Answer:
+    return answering(architecture, decoder_rules(PROCESS))
+
+
+@pytest.fixture
+def resolver(architecture: Architecture) -> Answer:
+    return answering(architecture, resolver_rules(PROCESS))
+
+
+def test_refusals_are_errors_and_nothing_kills(architecture: Architecture) -> None:
+    assert (NOT_PERMITTED, NOT_IMPLEMENTED) == (0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS)
+    for rules in (decoder_rules(PROCESS), resolver_rules(PROCESS)):
+        program = filter_program(architecture, rules)
+        check(program)
+        assert len(assembled(program)) == 8 * len(program)
+        answers = {action_for(program, architecture.audit, number) for number in range(1024)}
+        assert answers == {ALLOW, NOT_PERMITTED, NOT_IMPLEMENTED}
+
+
+@pytest.mark.parametrize("rules", [decoder_rules, resolver_rules])
+def test_what_is_always_allowed_and_what_is_listed_nowhere(
+    architecture: Architecture, rules: Callable[[int], CallRules]
+) -> None:
+    answer = answering(architecture, rules(PROCESS))
+    listed = {number for name, number in architecture.calls.items() if name in rules(PROCESS).allowed}
+    for name, conditions in rules(PROCESS).allowed.items():
+        if conditions == ALWAYS and name in architecture.calls:
+            assert answer(name, 2**64 - 1, 2**64 - 1) == ALLOW, name
+    for number in range(1024):
+        if number not in listed:
+            assert answer(number) == (NOT_IMPLEMENTED if number >= 424 else NOT_PERMITTED), number
+
+
+def test_other_architectures_of_the_same_machine_are_refused(architecture: Architecture) -> None:
+    program = filter_program(architecture, resolver_rules(PROCESS))
+    for audit in (AUDIT_I386, AUDIT_ARM, 0, (AARCH64 if architecture is X86_64 else X86_64).audit):
+        assert {action_for(program, audit, number) for number in range(512)} == {NOT_PERMITTED}
+
+
+def test_x32_is_not_there(decoder: Answer, resolver: Answer) -> None:
+    for number in range(600):
+        assert decoder(X32 | number) == resolver(X32 | number) == NOT_IMPLEMENTED
+
+
+def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
+    thread = 0x3D0F00  # as glibc starts one
+    for call, arguments, expected in (
+        ("clone", (thread,), ALLOW),
+        ("clone", (17,), NOT_PERMITTED),  # SIGCHLD alone: fork
+        ("clone", (0x4111,), NOT_PERMITTED),  # vfork
+        *(("clone", (thread | flag,), NOT_PERMITTED) for flag in (0x4000, 0x20000, 0x2000000, 0x10000000, 0x40000000)),
+        ("mmap", (0, 4096, 3, 0x22), ALLOW),
+        ("mmap", (0, 4096, 7, 0x22), NOT_PERMITTED),
+        ("mmap", (0, 4096, 5, 0x22), NOT_PERMITTED),
+        ("mprotect", (4096, 4096, 3), ALLOW),
+        ("mprotect", (4096, 4096, 5), NOT_PERMITTED),
+        ("mprotect", (4096, 4096, 5 | HIGH), NOT_PERMITTED),
+        ("sendto", (3, 4096, 10, 0, 0, 0), ALLOW),
+        ("sendto", (3, 4096, 10, 0, 8192, 16), NOT_PERMITTED),
+        ("sendto", (3, 4096, 10, 0, HIGH, 16), NOT_PERMITTED),  # an address of which the lower half is 0
+        ("tgkill", (PROCESS, 99, 6), ALLOW),
+        ("tgkill", (PROCESS + 1, 99, 6), NOT_PERMITTED),
+        ("fcntl", (3, 3), ALLOW),
+        ("fcntl", (3, 8), NOT_PERMITTED),  # F_SETOWN
+        ("fcntl", (3, 4), NOT_PERMITTED),  # F_SETFL
+        ("fcntl", (3, 3 | HIGH), ALLOW),  # the kernel sees the lower half only
+        ("ioctl", (3, 0x5421), ALLOW),
+        ("ioctl", (0, 0x5412), NOT_PERMITTED),  # TIOCSTI
+        ("ioctl", (3, 0x40086602), NOT_PERMITTED),  # FS_IOC_SETFLAGS
+        ("prctl", (15,), ALLOW),
+        ("prctl", (4,), NOT_PERMITTED),  # PR_SET_DUMPABLE
+        ("prlimit64", (0, 7, 0, 4096), ALLOW),
+        ("prlimit64", (0, 7, 4096, 0), NOT_PERMITTED),
+        ("prlimit64", (PROCESS - 1, 7, 0, 4096), NOT_PERMITTED),
+    ):
+        assert decoder(call, *arguments) == expected, (call, arguments)
+        assert resolver(call, *arguments) == expected, (call, arguments)
+
+
+def test_a_decoder_has_no_paths_and_no_new_sockets(architecture: Architecture, decoder: Answer) -> None:
+    for call in ("openat", "open", "newfstatat", "stat", "statx", "readlinkat", "getdents64", "getcwd", "socket",
+                 "setsockopt", "dup2", "setitimer"):  # fmt: skip
+        if call in architecture.calls:
+            assert decoder(call) == NOT_PERMITTED, call
+
+
+def test_a_resolver_reads_files_and_has_tcp_sockets(resolver: Answer) -> None:
+    nonblocking, close_on_exec = 0o4000, 0o2000000
+    for call, arguments, expected in (
+        ("openat", (-100, 4096, close_on_exec), ALLOW),
+        ("openat", (-100, 4096, 1), NOT_PERMITTED),
+        ("openat", (-100, 4096, 2), NOT_PERMITTED),
+        ("openat", (-100, 4096, 3), NOT_PERMITTED),
+        ("openat", (-100, 4096, 0o100), NOT_PERMITTED),  # O_CREAT
+        ("openat", (-100, 4096, 0o1000), NOT_PERMITTED),  # O_TRUNC
+        ("openat", (-100, 4096, 0o20200000), NOT_PERMITTED),  # O_TMPFILE
+        ("mmap", (0, 4096, 5, 2, 3), ALLOW),  # the code of an extension module
+        ("mmap", (0, 4096, 7, 2, 3), NOT_PERMITTED),
+        ("socket", (2, 1, 0), ALLOW),
+        ("socket", (2, 1 | nonblocking | close_on_exec, 6), ALLOW),
+        ("socket", (2, 1, 262), NOT_PERMITTED),  # MPTCP
+        ("socket", (2, 2, 0), NOT_PERMITTED),  # UDP
+        ("socket", (2, 3, 1), NOT_PERMITTED),  # raw
+        ("socket", (10, 1, 0), NOT_PERMITTED),  # IPv6
+        ("socket", (1, 1, 0), NOT_PERMITTED),  # Unix
+        ("socket", (16, 3, 0), NOT_PERMITTED),  # netlink
+        ("setsockopt", (3, 6, 1), ALLOW),
+        ("setsockopt", (3, 6, 19), NOT_PERMITTED),  # TCP_REPAIR
+        ("setsockopt", (3, 6, 31), NOT_PERMITTED),  # TCP_ULP
+        ("setsockopt", (3, 1, 25), NOT_PERMITTED),  # SO_BINDTODEVICE
+        ("setsockopt", (3, 0, 1), NOT_PERMITTED),
+    ):
+        assert resolver(call, *arguments) == expected, (call, arguments)
+
+
+def test_the_mode_for_tests_traps_what_nothing_foresees(architecture: Architecture) -> None:
+    answer = answering(architecture, decoder_rules(PROCESS), traps=True)
+    assert answer("read") == ALLOW
+    assert answer("openat") == NOT_PERMITTED
+    assert answer(CLONE3) == NOT_IMPLEMENTED
+    assert answer("socket") == answer(425) == answer("mmap", 0, 4096, 7) == answer("fcntl", 3, 8) == TRAP
+
+
+def test_more_than_an_argument_of_one_call() -> None:
+    both = (ArgumentTest(0, 0xFFFFFFFF, 1), ArgumentTest(1, 0xF0, 0x20))
+    other = (ArgumentTest(0, 0xFFFFFFFFFFFFFFFF, HIGH | 5),)
+    answer = answering(X86_64, CallRules({"read": (both, other), "write": ALWAYS}))
+    assert answer("read", 1, 0x2F) == answer("read", HIGH | 5) == answer("write") == ALLOW
+    assert answer("read", 1, 0x3F) == answer("read", 2, 0x2F) == answer("read", 5) == NOT_PERMITTED

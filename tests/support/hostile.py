@@ -1,0 +1,61 @@
+"""A node of which the decoder and resolver processes can be taken over: sources whose names begin with "attack".
+
+hostile = Hostile(tmp_path / "hostile")
+async with running_node(tmp_path, variables=hostile.variables) as node: ... play "attack.wav" ...
+
+A decoder that opens one runs `tests/support/attack.py` where it would decode, and so does a resolver at the page
+/fake/attack. What got through is in the failure's message: see `got_through`. Nothing of the node itself is changed;
+its processes are, by the module `sitecustomize` that Python imports at its start.
+"""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tests.support import attack
+
+_SITECUSTOMIZE: Final = """
+import sys
+
+if "tonearm.decoding.worker" in sys.orig_argv:
+    import attack
+    import tonearm.decoding.worker.source as source
+    from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+
+    open_really = source.open_media
+
+    def open_media(reader, *, name, **more):
+        if name.startswith("attack"):
+            told = "got through: " + ", ".join(attack.attack())
+            raise PlayError(PlayFailure(FailureCode.CORRUPT, Stage.DECODE, told, "x"))
+        return open_really(reader, name=name, **more)
+
+    source.open_media = open_media
+elif "tonearm.sources.resolver" in sys.orig_argv:
+    import fake_sites
+    from yt_dlp.globals import extractors
+
+    extractors.value["FakeIE"] = fake_sites.FakeIE
+"""
+
+
+class Hostile:
+    """Keeps its modules in `folder`, which it makes. `variables` are for the node's environment."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_SITECUSTOMIZE)
+        support = Path(attack.__file__).parent
+        for name in ("attack.py", "fake_sites.py"):
+            shutil.copy(support / name, folder)
+        inherited = os.environ.get("PYTHONPATH")
+        path = os.pathsep.join([str(folder), *([inherited] if inherited else [])])
+        self.variables = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def got_through(message: str) -> set[str]:
+    """What a failure that an attack left tells. Fails when it is no such message."""
+    _, separator, names = message.partition("got through: ")
+    assert separator, message
+    return set(names.rstrip(".").split(", "))
