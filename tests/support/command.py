@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.eventually import PATIENCE_S
@@ -16,11 +16,11 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_tonearm(
-    *arguments: str, folder: Path, variables: Mapping[str, str] | None = None
+    *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, before: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """`tonearm` with `arguments` in the working folder `folder`, to its end."""
+    """`tonearm` with `arguments` in the working folder `folder`, to its end; `before` is a command that runs it."""
     return subprocess.run(
-        [sys.executable, "-m", "tonearm", *arguments],
+        [*before, sys.executable, "-m", "tonearm", *arguments],
         cwd=folder,
         env=environment(variables),
         capture_output=True,

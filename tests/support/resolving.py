@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.media_server import Answer, media
+from tests.support.sandboxing import SANDBOX
 from tonearm.sources.resolver.pages import ResolverSettings
 
 FAKE_SITES: Final = (sys.executable, "-B", "-P", str(Path(__file__).with_name("fake_sites.py")))
 
 
 def fake_sites(**settings: Any) -> ResolverSettings:
-    return ResolverSettings(**{"sites": ("fake",), "command": FAKE_SITES, "timeout_s": 30.0, **settings})
+    return ResolverSettings(
+        **{"sites": ("fake",), "command": FAKE_SITES, "timeout_s": 30.0, "sandbox": SANDBOX, **settings}
+    )
 
 
 def html(head: str, body: str = "") -> Answer:

@@ -1,0 +1,49 @@
+"""A program: runs a command on a kernel, or in a container, that lacks something. Needs no privileges.
+
+python lesser_kernel.py landlock=ENOSYS seccomp=EINVAL prctl-seccomp=EINVAL -- COMMAND…
+
+`seccomp` is the system call, `prctl-seccomp` the older way to the same.
+"""
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from tonearm.sandbox.bpf import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction
+from tonearm.sandbox.kernel import PR_SET_SECCOMP, give_up_privileges
+from tonearm.sandbox.seccomp import set_filter
+from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
+
+_FIRST_ARGUMENT_AT: Final = 16
+_ERRNO: Final = 0x00050000
+
+
+def without(*lacks: str) -> tuple[str, ...]:
+    """The words to put before a command."""
+    return (sys.executable, str(Path(__file__)), *lacks, "--")
+
+
+def main() -> None:
+    at = sys.argv.index("--")
+    architecture = this_architecture()
+    program: list[Instruction] = []
+    for lack in sys.argv[1:at]:
+        name, _, error = lack.partition("=")
+        refusal = Instruction(RETURN, 0, 0, _ERRNO | int(getattr(errno, error)))
+        if name == "prctl-seccomp":
+            number, option = architecture.calls["prctl"], PR_SET_SECCOMP
+            program += [Instruction(LOAD_WORD, 0, 0, 0), Instruction(JUMP_IF_EQUAL, 0, 3, number)]
+            program += [Instruction(LOAD_WORD, 0, 0, _FIRST_ARGUMENT_AT), Instruction(JUMP_IF_EQUAL, 0, 1, option)]
+        else:
+            number = LANDLOCK_CREATE_RULESET if name == "landlock" else architecture.calls[name]
+            program += [Instruction(LOAD_WORD, 0, 0, 0), Instruction(JUMP_IF_EQUAL, 0, 1, number)]
+        program.append(refusal)
+    give_up_privileges()
+    set_filter(architecture, [*program, Instruction(RETURN, 0, 0, ALLOW)])
+    os.execvp(sys.argv[at + 1], sys.argv[at + 1 :])  # noqa: S606 - that is what it is for
+
+
+if __name__ == "__main__":
+    main()
