@@ -579,8 +579,19 @@ async def test_descriptors_do_not_pile_up(song: Path) -> None:
 
 async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
+    monkeypatch.setenv("BOT_TOKEN", "secret too")
     async with running_pool() as pool:
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
+
+
+async def test_each_process_tells_its_sandbox() -> None:
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
+        await eventually(lambda: None not in pool.sandboxes, "both are ready")
+        (report,) = set(pool.sandboxes)
+        assert report is not None
+        assert report.level.startswith("seccomp")
+        assert all(owner.session for owner in owners)
 
 
 async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:
