@@ -67,11 +67,28 @@ def test_all_of_it_where_the_kernel_has_all_of_it() -> None:
     [
         (("landlock=ENOSYS",), "landlock: ENOSYS"),
         (("landlock=EPERM",), "landlock: EPERM"),  # containers of before Landlock was in their lists
-        (("landlock=EPERM", "seccomp=EPERM"), "landlock: EPERM"),  # systemd's SystemCallFilter=@system-service
+        # systemd's SystemCallFilter=@system-service, with SystemCallErrorNumber=EPERM and without.
+        (("landlock=EPERM", "seccomp=EPERM"), "landlock: EPERM"),
+        (("landlock=SIGSYS", "seccomp=SIGSYS"), "landlock: the trial of the filter was ended by SIGSYS"),
+        (("landlock=SIGSYS",), "landlock: the trial of the filter was ended by SIGSYS"),
     ],
 )
 def test_seccomp_alone_where_there_is_no_landlock(lacks: tuple[str, ...], problem: str) -> None:
     assert confined(lacks=lacks) == (SandboxReport(seccomp=True, problem=problem), False)
+
+
+def test_landlock_is_had_where_only_one_way_to_seccomp_kills() -> None:
+    report, opens_files = confined(lacks=("seccomp=SIGSYS",))
+    assert report.seccomp
+    assert not opens_files
+    if not report.landlock_abi:
+        assert report.problem.startswith("landlock: E")
+
+
+def test_nobody_is_killed_for_asking() -> None:
+    report, opens_files = confined(lacks=("landlock=SIGSYS", "seccomp=SIGSYS", "prctl-seccomp=SIGSYS"))
+    assert report == SandboxReport(problem="the trial of the filter was ended by SIGSYS")
+    assert opens_files
 
 
 @pytest.mark.parametrize("error", ["EINVAL", "EPERM", "ENOSYS"])
@@ -86,7 +103,7 @@ def test_none_and_a_reason_where_there_is_no_seccomp(error: str) -> None:
     [
         ("def exercise(): raise ValueError('the clip is broken')", "under the filter: ValueError: the clip is broken"),
         ("def exercise(): open('/etc/passwd')", "under the filter: PermissionError: [Errno 1]"),
-        ("def exercise(): os._exit(3)", "the trial of the filter exited with 3"),
+        ("def exercise(): os._exit(3)", "the trial of the filter was over with status 3"),
         ("def exercise(): signal.raise_signal(signal.SIGKILL)", "the trial of the filter was ended by SIGKILL"),
         ("confining._TRIAL_LIMIT_S = 0.1\ndef exercise(): time.sleep(600)", "took longer than 0.1 s"),
         # A libc that needs what the list does not know.

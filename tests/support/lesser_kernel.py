@@ -2,7 +2,7 @@
 
 python lesser_kernel.py landlock=ENOSYS seccomp=EINVAL prctl-seccomp=EINVAL -- COMMAND…
 
-`seccomp` is the system call, `prctl-seccomp` the older way to the same.
+`seccomp` is the system call, `prctl-seccomp` the older way to the same. With SIGSYS for an error, who asks is killed.
 """
 
 import errno
@@ -18,6 +18,7 @@ from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
 
 _FIRST_ARGUMENT_AT: Final = 16
 _ERRNO: Final = 0x00050000
+_KILL_PROCESS: Final = 0x80000000
 
 
 def without(*lacks: str) -> tuple[str, ...]:
@@ -31,7 +32,8 @@ def main() -> None:
     program: list[Instruction] = []
     for lack in sys.argv[1:at]:
         name, _, error = lack.partition("=")
-        refusal = Instruction(RETURN, 0, 0, _ERRNO | int(getattr(errno, error)))
+        action = _KILL_PROCESS if error == "SIGSYS" else _ERRNO | int(getattr(errno, error))
+        refusal = Instruction(RETURN, 0, 0, action)
         if name == "prctl-seccomp":
             number, option = architecture.calls["prctl"], PR_SET_SECCOMP
             program += [Instruction(LOAD_WORD, 0, 0, 0), Instruction(JUMP_IF_EQUAL, 0, 3, number)]

@@ -9,19 +9,20 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tonearm.sandbox.bpf import CallRules, filter_program
 from tonearm.sandbox.kernel import give_up_privileges, libc
-from tonearm.sandbox.landlock import landlock_abi, landlock_ruleset, restrict_by
+from tonearm.sandbox.landlock import restrict_to
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
 from tonearm.sandbox.seccomp import set_filter
 from tonearm.sandbox.syscalls import CLONE3, FACCESSAT2, Architecture, this_architecture
 
 _TRIAL_LIMIT_S: Final = 5.0
 _THREAD_ENDS_WITHIN_S: Final = 0.5
+_ENDED_BY_SIGSYS: Final = "ended by SIGSYS"
 _IT_WORKED: Final = b"it worked"
 _LONGEST_REASON_BYTES: Final = 500
 
@@ -30,7 +31,7 @@ def confine(
     mode: SandboxMode,
     rules: Callable[[int], CallRules],
     exercise: Callable[[], object],
-    readable: Iterable[Path] = (),
+    readable: Sequence[Path] = (),
 ) -> SandboxReport:
     """Puts seccomp and, where there is one, Landlock over this process, which must have one thread only.
 
@@ -43,59 +44,64 @@ def confine(
     try:
         architecture = this_architecture()
         _check_for_one_thread()
-        give_up_privileges()
     except SandboxUnavailable as unavailable:
         return SandboxReport(problem=str(unavailable))
-    sandbox = _Sandbox(architecture, rules, traps=mode is SandboxMode.TRAP)
-    try:
-        abi = landlock_abi()
-        ruleset = landlock_ruleset(abi, readable)
-    except SandboxUnavailable as unavailable:
-        return _confined(sandbox, exercise, landlock_problem=str(unavailable))
-    try:
-        report = _confined(sandbox, exercise, ruleset, abi)
-        if report.seccomp:
-            return report
-        # Perhaps it is Landlock that it cannot work with.
-        without = _confined(sandbox, exercise, landlock_problem=f"landlock: {report.problem}")
-        return without if without.seccomp else report
-    finally:
-        os.close(ruleset)
+    sandbox = _Sandbox(architecture, rules, readable, traps=mode is SandboxMode.TRAP)
+    problems: list[str] = []
+    for way in _WAYS:
+        if way.is_for_killers and not problems[-1].endswith(_ENDED_BY_SIGSYS):
+            break
+        try:
+            _try_in_a_child(sandbox, way, exercise)
+            abi = sandbox.enter(way)
+        except (SandboxUnavailable, OSError) as error:
+            problems.append(str(error))
+            continue
+        without = "" if way.landlock else problems[0]
+        return SandboxReport(
+            True, abi, without if not without or without.startswith("landlock: ") else f"landlock: {without}"
+        )
+    return SandboxReport(problem=problems[-1])
+
+
+class _Way(NamedTuple):
+    """What to ask of the kernel. Some surroundings end a process that asks for what they do not allow: systemd's
+    SystemCallFilter= without SystemCallErrorNumber= does. There the older way is tried, for which `prctl` is enough.
+    """
+
+    landlock: bool
+    is_for_killers: bool = False
+
+
+_WAYS: Final = (_Way(landlock=True), _Way(landlock=False), _Way(True, is_for_killers=True), _Way(False, True))
 
 
 class _Sandbox:
-    def __init__(self, architecture: Architecture, rules: Callable[[int], CallRules], *, traps: bool) -> None:
+    def __init__(
+        self,
+        architecture: Architecture,
+        rules: Callable[[int], CallRules],
+        readable: Sequence[Path],
+        *,
+        traps: bool,
+    ) -> None:
         self._architecture = architecture
         self._rules = rules
+        self._readable = readable
         self._traps = traps
 
-    def enter(self, ruleset: int | None) -> None:
-        """For good. Raises `SandboxUnavailable`."""
+    def enter(self, way: _Way) -> int:
+        """For good. Returns Landlock's version, 0 without it. Raises `SandboxUnavailable`."""
         program = filter_program(
             self._architecture,
             self._rules(os.getpid()),
             traps=self._traps,
             known_missing=(CLONE3, FACCESSAT2),
         )
-        if ruleset is not None:
-            restrict_by(ruleset)
-        set_filter(self._architecture, program)
-
-
-def _confined(
-    sandbox: _Sandbox,
-    exercise: Callable[[], object],
-    ruleset: int | None = None,
-    abi: int = 0,
-    *,
-    landlock_problem: str = "",
-) -> SandboxReport:
-    try:
-        _try_in_a_child(sandbox, exercise, ruleset)
-        sandbox.enter(ruleset)
-    except (SandboxUnavailable, OSError) as error:
-        return SandboxReport(problem=str(error))
-    return SandboxReport(seccomp=True, landlock_abi=abi, problem=landlock_problem)
+        give_up_privileges()
+        abi = restrict_to(self._readable) if way.landlock else 0
+        set_filter(self._architecture, program, by_prctl=way.is_for_killers)
+        return abi
 
 
 def _check_for_one_thread() -> None:
@@ -111,14 +117,14 @@ def _check_for_one_thread() -> None:
         raise SandboxUnavailable(f"{threads} threads are running, and only one can be confined")
 
 
-def _try_in_a_child(sandbox: _Sandbox, exercise: Callable[[], object], ruleset: int | None) -> None:
+def _try_in_a_child(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object]) -> None:
     """Raises `SandboxUnavailable` when `exercise` fails in a forked process under the sandbox; `OSError` without a
     pipe."""
     answer_end, child_end = os.pipe()
     try:
         child = libc.fork()
         if child == 0:
-            _answer_trial(sandbox, exercise, ruleset, child_end)
+            _answer_trial(sandbox, way, exercise, child_end)
         os.close(child_end)
         child_end = -1
         reason = _reason_of(child, answer_end)
@@ -130,11 +136,11 @@ def _try_in_a_child(sandbox: _Sandbox, exercise: Callable[[], object], ruleset: 
         raise SandboxUnavailable(reason)
 
 
-def _answer_trial(sandbox: _Sandbox, exercise: Callable[[], object], ruleset: int | None, answer: int) -> None:
+def _answer_trial(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object], answer: int) -> None:
     """The whole life of the forked child. Never returns."""
     words = [b"the trial did not get to its end"]
     try:
-        sandbox.enter(ruleset)
+        sandbox.enter(way)
         # In a new thread, as all the work will be. Its end is a part of the trial.
         thread = threading.Thread(target=_exercised, args=(exercise, words))
         thread.start()
@@ -173,8 +179,5 @@ def _reason_of(child: int, answer_end: int) -> str:
         return f"the trial of the filter took longer than {_TRIAL_LIMIT_S:g} s"
     if words:
         return words.decode("utf-8", "replace")
-    return (
-        f"the trial of the filter was ended by {signal.Signals(-status).name}"
-        if status < 0
-        else (f"the trial of the filter exited with {status}")
-    )
+    how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"over with status {status}"
+    return f"the trial of the filter was {how}"

@@ -35,34 +35,23 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = (("access", ctypes.c_uint64), ("descriptor", ctypes.c_int32))
 
 
-def landlock_abi() -> int:
-    """The version that this kernel offers, from 1 on. Raises `SandboxUnavailable`."""
-    return libc.call("landlock", LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
+def restrict_to(readable: Iterable[Path] = ()) -> int:
+    """Denies this thread, and those that it will start, all that Landlock can, but to read files and folders in
+    `readable`; paths that do not exist are left out. Returns the version of Landlock, from 1 on.
 
-
-def landlock_ruleset(abi: int, readable: Iterable[Path] = ()) -> int:
-    """The descriptor of a ruleset that denies all that it can, but to read files and folders in `readable`.
-
-    Paths that do not exist are left out. Raises `SandboxUnavailable`.
+    Needs `give_up_privileges` before. Raises `SandboxUnavailable`.
     """
+    abi = libc.call("landlock", LANDLOCK_CREATE_RULESET, None, 0, _CREATE_RULESET_VERSION)
     ruleset = _Ruleset(_file_rights(abi), _TCP, _SCOPES)
     known_bytes = 8 if abi < 4 else 16 if abi < 6 else 24
     descriptor = libc.call("landlock", LANDLOCK_CREATE_RULESET, ctypes.byref(ruleset), known_bytes, 0)
     try:
         for path in readable:
             _let_read(descriptor, path)
-    except BaseException:
+        libc.call("landlock", LANDLOCK_RESTRICT_SELF, descriptor, 0)
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
-
-
-def restrict_by(ruleset: int) -> None:
-    """Puts the ruleset over this thread and those that it will start. Raises `SandboxUnavailable`.
-
-    Needs `give_up_privileges` before.
-    """
-    libc.call("landlock", LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    return abi
 
 
 def _file_rights(abi: int) -> int:

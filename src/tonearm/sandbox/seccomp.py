@@ -21,12 +21,12 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def set_filter(architecture: Architecture, program: Sequence[Instruction]) -> None:
-    """Needs `give_up_privileges` before. Raises `SandboxUnavailable`."""
+def set_filter(architecture: Architecture, program: Sequence[Instruction], *, by_prctl: bool = False) -> None:
+    """Needs `give_up_privileges` before. `by_prctl` takes the older way at once. Raises `SandboxUnavailable`."""
     instructions = ctypes.create_string_buffer(assembled(program))
     given = _Program(len(program), ctypes.cast(instructions, ctypes.c_void_p))
     number = architecture.calls["seccomp"]
-    for flags in (_SPEC_ALLOW, 0):
+    for flags in () if by_prctl else (_SPEC_ALLOW, 0):
         try:
             libc.call("seccomp", number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(given))
         except SandboxUnavailable:
