@@ -234,6 +234,7 @@ class ChildPool:
             if not child.has_ended:
                 self._working.add(child)
                 return child
+            self._end(child)
         return None
 
     async def _new_child(self) -> ChildProcess:

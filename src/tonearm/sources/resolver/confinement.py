@@ -5,7 +5,7 @@ fills no disk. An audit hook cannot be taken away again and sees each way of Pyt
 line, for what is written in Python. The second, for whatever came to run, is the kernel's (`sandbox`).
 """
 
-import array
+import array  # noqa: F401 - imported by socket.recv_fds when it is called
 import contextlib
 import importlib
 import mimetypes
@@ -30,7 +30,7 @@ _TONEARM: Final = Path(__file__).parents[2]
 # Extension modules that need libraries of the system, and what reads the system's settings when it is imported.
 _IMPORTED_EARLY: Final = (
     "_bz2", "_ctypes", "_decimal", "_elementtree", "_hashlib", "_lzma", "_sqlite3", "_ssl", "_uuid", "_zoneinfo",
-    "array", "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
+    "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
 )  # fmt: skip
 # Where distributions keep certificates; what OpenSSL names are links into these.
 _CERTIFICATES: Final = (
@@ -115,7 +115,6 @@ def _warm_up() -> None:
     mimetypes.init()
     time.localtime()
     ssl.create_default_context()  # OpenSSL reads its settings with the first
-    assert array.typecodes  # imported by socket.recv_fds when it is called
     thread = threading.Thread(target=time.time)  # libc loads a library when a thread ends
     thread.start()
     thread.join()
