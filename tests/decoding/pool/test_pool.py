@@ -18,6 +18,8 @@ from tonearm.core.filters import Filters
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource
 from tonearm.decoding.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, OnDemandPool, PoolSession
 from tonearm.decoding.pool.process import Timeouts
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
 SOON = Timeouts(spare_delay_s=0.0)
@@ -592,6 +594,42 @@ async def test_each_process_tells_its_sandbox() -> None:
         assert report is not None
         assert report.level.startswith("seccomp")
         assert all(owner.session for owner in owners)
+
+
+async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
+    song: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
+    await pool.start()
+    try:
+        owner = Owner(pool)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: len(owner.losses) >= 1, "it is housed where there is no sandbox")
+        owner.play(song)
+        await eventually(lambda: len(owner.losses) >= 2, "that one has ended, too")
+        assert "has no sandbox and must not work without (none (there is no list of system calls" in caplog.text
+        assert not owner.received
+        monkeypatch.delenv("PYTHONPATH")
+        await eventually(
+            lambda: any(report and report.seccomp for report in pool.sandboxes), "one with a sandbox is there again"
+        )
+        owner.play(song)
+        await eventually(lambda: owner.opened, "which works")
+    finally:
+        await pool.stop()
+
+
+async def test_a_pool_does_not_start_without_the_sandbox_that_it_must_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
+    with pytest.raises(SandboxRequiredError, match="riscv64"):
+        await pool.start()
+    await pool.stop()
 
 
 async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:
