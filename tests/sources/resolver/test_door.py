@@ -15,7 +15,6 @@ import uvloop
 
 from tests.support.eventually import eventually
 from tests.support.processes import environment_of, open_descriptors
-from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.guard import AddressGuard
 from tonearm.sources.resolver.door import Dial, Door
 from tonearm.sources.resolver.pages import PageResolver, ResolverSettings
@@ -108,7 +107,7 @@ async def test_closing_ends_a_dial() -> None:
 
 
 async def test_no_connection_while_no_page_is_resolved() -> None:
-    proxy = ForwardProxy(AddressGuard(private_networks=True), parse_source_uri, 5.0)
+    proxy = ForwardProxy(AddressGuard(private_networks=True), lambda uri: uri, 5.0)
     with pytest.raises(ConnectionRefusedError):
         await proxy.connection()
     async with proxy.issued(1000):
@@ -127,7 +126,7 @@ def test_a_process_keeps_nothing_that_the_node_has_open(monkeypatch: pytest.Monk
     async def look() -> None:
         pages = PageResolver(
             AddressGuard(private_networks=True),
-            parse_source_uri,
+            lambda uri: uri,
             ResolverSettings(sites=("youtube",)),
             connect_timeout_s=5.0,
         )
