@@ -1,5 +1,6 @@
 """What processes that read what strangers wrote may know of the node's environment."""
 
+import site
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,4 +13,7 @@ def minimal_environment(environment: Mapping[str, str], *also: str) -> dict[str,
 
     Passwords, keys, proxies and settings of users stay outside.
     """
-    return {name: environment[name] for name in (*_KEPT, *also) if name in environment}
+    kept = {name: environment[name] for name in (*_KEPT, *also) if name in environment}
+    if site.ENABLE_USER_SITE:
+        kept["PYTHONUSERBASE"] = site.getuserbase()  # packages of the user are found by HOME, which is not kept
+    return kept

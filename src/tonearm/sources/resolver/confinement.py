@@ -32,6 +32,7 @@ _IMPORTED_EARLY: Final = (
     "_bz2", "_ctypes", "_decimal", "_elementtree", "_hashlib", "_lzma", "_sqlite3", "_ssl", "_uuid", "_zoneinfo",
     "encodings.idna", "pwd", "pyexpat", "sqlite3", "stringprep", "unicodedata", "zlib",
 )  # fmt: skip
+_PYTHON_FOLDERS: Final = ("stdlib", "platstdlib", "purelib", "platlib")
 # Where distributions keep certificates; what OpenSSL names are links into these.
 _CERTIFICATES: Final = (
     "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust/extracted",
@@ -101,7 +102,8 @@ def confine_resolver(mode: SandboxMode) -> SandboxReport:
 
 def readable_paths() -> tuple[Path, ...]:
     """The folders and files of Python, of what is installed for it, and of certificates."""
-    python = (*sys.path, *sysconfig.get_paths().values(), str(_TONEARM))
+    installed = sysconfig.get_paths()
+    python = (*sys.path, *(installed[name] for name in _PYTHON_FOLDERS), str(_TONEARM))
     verify = ssl.get_default_verify_paths()
     certificates = (verify.cafile, verify.capath, verify.openssl_cafile, verify.openssl_capath, *_CERTIFICATES)
     wanted = dict.fromkeys(Path(path) for path in (*python, *certificates) if path)

@@ -1,0 +1,36 @@
+"""What processes in a sandbox know of the node's environment, and which files they may read."""
+
+import site
+import ssl
+import sys
+from pathlib import Path
+
+import pytest
+
+from tonearm.sandbox.environment import minimal_environment
+from tonearm.sources.resolver.confinement import readable_paths
+
+
+def test_only_what_an_interpreter_needs_is_handed_on() -> None:
+    given = {"PATH": "/bin", "LANG": "C", "HOME": "/home/me", "BOT_TOKEN": "x", "TONEARM_SERVER__PASSWORD": "y"}
+    kept = minimal_environment({**given, "SSL_CERT_FILE": "/ca.pem"})
+    assert {**kept, "PYTHONUSERBASE": ""} == {"PATH": "/bin", "LANG": "C", "PYTHONUSERBASE": ""}
+    assert minimal_environment({"SSL_CERT_FILE": "/ca.pem"}, "SSL_CERT_FILE")["SSL_CERT_FILE"] == "/ca.pem"
+
+
+@pytest.mark.parametrize("has_user_packages", [True, False])
+def test_packages_of_the_user_are_found_without_their_home(
+    monkeypatch: pytest.MonkeyPatch, has_user_packages: bool
+) -> None:
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", has_user_packages)
+    kept = minimal_environment({"HOME": "/home/me"})
+    assert kept == ({"PYTHONUSERBASE": site.getuserbase()} if has_user_packages else {})
+
+
+def test_a_resolver_reads_python_and_certificates_and_no_more() -> None:
+    paths = readable_paths()
+    assert Path(ssl.__file__).parent in paths
+    assert Path(pytest.__file__).parents[1] in paths
+    for forbidden in (Path("/"), Path("/usr"), Path("/etc"), Path("/etc/ssl"), Path(sys.prefix), Path(sys.base_prefix)):
+        assert forbidden not in paths
+    assert all(path.exists() and path.is_absolute() for path in paths)
