@@ -54,14 +54,17 @@ def confine(
         try:
             _try_in_a_child(sandbox, way, exercise)
             abi = sandbox.enter(way)
+        except _TrialTimeout as error:
+            return SandboxReport(problem=str(error))  # the node waits for this process
         except (SandboxUnavailable, OSError) as error:
             problems.append(str(error))
-            continue
-        without = "" if way.landlock else problems[0]
-        return SandboxReport(
-            True, abi, without if not without or without.startswith("landlock: ") else f"landlock: {without}"
-        )
+        else:
+            return SandboxReport(True, abi, "" if way.landlock else _about_landlock(problems[0]))
     return SandboxReport(problem=problems[-1])
+
+
+class _TrialTimeout(SandboxUnavailable):
+    pass
 
 
 class _Way(NamedTuple):
@@ -104,6 +107,10 @@ class _Sandbox:
         return abi
 
 
+def _about_landlock(problem: str) -> str:
+    return problem if problem.startswith("landlock: ") else f"landlock: {problem}"
+
+
 def _check_for_one_thread() -> None:
     """A thread that is there already would stay outside. Raises `SandboxUnavailable`."""
     give_up_s = time.monotonic() + _THREAD_ENDS_WITHIN_S
@@ -127,13 +134,11 @@ def _try_in_a_child(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object]
             _answer_trial(sandbox, way, exercise, child_end)
         os.close(child_end)
         child_end = -1
-        reason = _reason_of(child, answer_end)
+        _check_answer(child, answer_end)
     finally:
         os.close(answer_end)
         if child_end >= 0:
             os.close(child_end)
-    if reason:
-        raise SandboxUnavailable(reason)
 
 
 def _answer_trial(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object], answer: int) -> None:
@@ -165,8 +170,8 @@ def _words_for(error: BaseException) -> bytes:
     return text.encode("utf-8", "replace")[:_LONGEST_REASON_BYTES]
 
 
-def _reason_of(child: int, answer_end: int) -> str:
-    """Why the trial failed; empty when it did not. The child is gone then."""
+def _check_answer(child: int, answer_end: int) -> None:
+    """Raises `SandboxUnavailable` when the trial failed. The child is gone then in any case."""
     is_answered = bool(select.select([answer_end], [], [], _TRIAL_LIMIT_S)[0])
     words = os.read(answer_end, 2 * _LONGEST_REASON_BYTES) if is_answered else b""
     if not is_answered:
@@ -174,10 +179,10 @@ def _reason_of(child: int, answer_end: int) -> str:
             os.kill(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if words == _IT_WORKED:
-        return ""
+        return
     if not is_answered:
-        return f"the trial of the filter took longer than {_TRIAL_LIMIT_S:g} s"
+        raise _TrialTimeout(f"the trial of the filter took longer than {_TRIAL_LIMIT_S:g} s")
     if words:
-        return words.decode("utf-8", "replace")
+        raise SandboxUnavailable(words.decode("utf-8", "replace"))
     how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"over with status {status}"
-    return f"the trial of the filter was {how}"
+    raise SandboxUnavailable(f"the trial of the filter was {how}")
