@@ -113,7 +113,7 @@ def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
         ("fcntl", (3, 8), NOT_PERMITTED),  # F_SETOWN
         ("fcntl", (3, 4), NOT_PERMITTED),  # F_SETFL
         ("fcntl", (3, 3 | HIGH), ALLOW),  # the kernel sees the lower half only
-        ("ioctl", (3, 0x5421), ALLOW),
+        ("ioctl", (3, 0x5401), ALLOW),
         ("ioctl", (0, 0x5412), NOT_PERMITTED),  # TIOCSTI
         ("ioctl", (3, 0x40086602), NOT_PERMITTED),  # FS_IOC_SETFLAGS
         ("prctl", (15,), ALLOW),
@@ -127,6 +127,7 @@ def test_calls_with_conditions(decoder: Answer, resolver: Answer) -> None:
 
 
 def test_a_decoder_has_no_paths_and_no_new_sockets(architecture: Architecture, decoder: Answer) -> None:
+    assert decoder("ioctl", 2, 0x5421) == NOT_PERMITTED
     for call in ("openat", "open", "newfstatat", "stat", "statx", "readlinkat", "getdents64", "getcwd", "socket",
                  "setsockopt", "dup2", "setitimer"):  # fmt: skip
         if call in architecture.calls:
@@ -136,6 +137,7 @@ def test_a_decoder_has_no_paths_and_no_new_sockets(architecture: Architecture, d
 def test_a_resolver_reads_files_and_has_tcp_sockets(resolver: Answer) -> None:
     nonblocking, close_on_exec = 0o4000, 0o2000000
     for call, arguments, expected in (
+        ("ioctl", (3, 0x5421), ALLOW),
         ("openat", (-100, 4096, close_on_exec), ALLOW),
         ("openat", (-100, 4096, 1), NOT_PERMITTED),
         ("openat", (-100, 4096, 2), NOT_PERMITTED),

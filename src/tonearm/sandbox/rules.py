@@ -104,7 +104,8 @@ def decoder_rules(process_id: int) -> CallRules:
                 "clone": ((ArgumentTest(0, _NO_OTHER_PROCESS, _CLONE_THREAD),),),
                 "tgkill": ((_is(0, process_id),),),  # abort, and what faulthandler does after its report
                 "fcntl": _is_one_of(1, (_F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),
-                "ioctl": _is_one_of(1, (_TCGETS, _FIONBIO, _FIOCLEX)),
+                # Not FIONBIO: stderr is shared with the node, which would fail to write to it.
+                "ioctl": _is_one_of(1, (_TCGETS, _FIOCLEX)),
                 "prctl": _is_one_of(0, (_PR_SET_NAME, _PR_GET_NAME, _PR_SET_VMA)),
                 "prlimit64": ((_is(0, 0), _is_null(2)),),  # ask for its own limits
             }
@@ -127,6 +128,7 @@ def resolver_rules(process_id: int) -> CallRules:
     return decoder_rules(process_id).also(
         {
             **_always(*_READS_PATHS),
+            "ioctl": _is_one_of(1, (_TCGETS, _FIONBIO, _FIOCLEX)),
             "openat": ((_has_none_of(2, _O_WRITES),),),
             "open": ((_has_none_of(1, _O_WRITES),),),
             # Extension modules that are imported late. It can write no file, so no code of its own.
