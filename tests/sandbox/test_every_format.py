@@ -76,6 +76,8 @@ def played(driver: DecoderDriver, session: int, file: bytes, path: Path | None, 
         )
     else:
         driver.open_bytes(file, session, start_sample=start_sample)
+    # At once: a source that is already there comes in with a ramp.
+    driver.send(Plan(session, 2, 1, 0, 1, 1, None, filters))
     first: Opened | Failed | None = None
     while first is None:
         driver.step()
@@ -83,7 +85,6 @@ def played(driver: DecoderDriver, session: int, file: bytes, path: Path | None, 
         first = next((message for message in mine if isinstance(message, (Opened, Failed))), None)
     audio = SentAudio(driver, session)
     if isinstance(first, Opened):
-        driver.send(Plan(session, 2, 1, 0, 1, 1, None, filters))
         audio.play(1000)
     told = [message for message in driver.received if isinstance(message, (Opened, Failed, Titled))]
     driver.send(CloseSession(session))

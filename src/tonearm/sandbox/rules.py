@@ -81,15 +81,15 @@ def decoder_rules(process_id: int) -> CallRules:
                 # What goes on all the time comes first.
                 **_always("futex", "recvmsg"),
                 "sendto": ((_is_null(4),),),  # with an address, or to open a connection by TCP Fast Open: no
-                **_always("pread64", "read", "madvise", "munmap"),
+                **_always("preadv2", "pread64", "read", "madvise", "munmap"),
                 "mmap": ((_has_none_of(2, _PROT_EXEC),),),
                 "mprotect": ((_has_none_of(2, _PROT_EXEC),),),
                 **_always(
                     # Memory
                     "brk", "mremap", "mbind",
                     # Descriptors that are there
-                    "write", "readv", "writev", "recvfrom", "close", "fstat", "lseek", "dup", "poll", "ppoll", "select",
-                    "pselect6", "getsockopt", "shutdown",
+                    "write", "readv", "preadv", "writev", "recvfrom", "close", "fstat", "lseek", "dup", "poll", "ppoll",
+                    "select", "pselect6", "getsockopt", "shutdown",
                     # Threads and signals
                     "set_robust_list", "set_tid_address", "rseq", "sched_yield", "sched_getaffinity", "membarrier",
                     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall",

@@ -89,6 +89,8 @@ _NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
     "ppoll": (271, 73),
     "prctl": (157, 167),
     "pread64": (17, 67),
+    "preadv": (295, 69),
+    "preadv2": (327, 286),
     "prlimit64": (302, 261),
     "pselect6": (270, 72),
     "read": (0, 63),

@@ -14,6 +14,7 @@ import struct
 import sys
 import threading
 import traceback
+from contextlib import closing, suppress
 from typing import Final
 
 from tonearm.decoding.message_coding import pack
@@ -27,6 +28,7 @@ from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.rules import decoder_rules
 
 EXIT_BUG: Final = 1
+READ_BYTES: Final = 64 * 1024
 NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
 THREAD_STACK_BYTES: Final = 512 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
@@ -48,7 +50,7 @@ def main() -> None:
     node = socket.socket(fileno=node_descriptor)
     sandbox = _confined(mode)
     if mode.needs_seccomp and not sandbox.seccomp:
-        node.sendall(pack(Ready(sandbox)))  # says why
+        _refuse_work(node, sandbox)
         os._exit(EXIT_NO_SANDBOX)
     status = _run(Worker(node, note, sandbox))
     os._exit(status)  # without waiting for threads that may still be inside libav
@@ -71,11 +73,20 @@ def _confined(mode: SandboxMode) -> SandboxReport:
     if mode is SandboxMode.TRAP:
         faulthandler.register(signal.SIGSYS, all_threads=False, chain=True)
     try:
-        exercise = Exercise()
-        exercise.in_a_thread()
+        with closing(Exercise()) as exercise:
+            exercise.in_a_thread()
+            return confine(mode, decoder_rules, exercise)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the clip, sources may play
         return SandboxReport(problem=f"the bundled clip cannot be decoded: {type(error).__name__}: {error}")
-    return confine(mode, decoder_rules, exercise)
+
+
+def _refuse_work(node: socket.socket, sandbox: SandboxReport) -> None:
+    """Tells the node why. What it has sent already is read: unread, it would make the end look like a broken one."""
+    with suppress(OSError):
+        node.sendall(pack(Ready(sandbox)))
+        node.setblocking(False)
+        while node.recv(READ_BYTES):
+            pass
 
 
 def _run(worker: Worker) -> int:

@@ -7,9 +7,10 @@ So the process does once what it is for, on the bundled clip.
 import array  # noqa: F401 - imported by socket.recv_fds when it is called
 import codecs
 import importlib
-import io
+import os
 import pkgutil
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.formats import libavutil
 from tonearm.decoding.worker.media import open_media
+from tonearm.decoding.worker.reader import DescriptorReader
 
 __all__ = ["Exercise"]
 
@@ -30,13 +32,14 @@ _NOT_NEEDED: Final = frozenset({"av.__main__", "av.datasets"})
 
 
 class Exercise:
-    """Called, it decodes and filters the beginning of the bundled clip, from memory. Raises what goes wrong.
+    """Called, it decodes and filters the beginning of the bundled clip, which it has open. Raises what goes wrong.
 
-    Making it imports what is imported late. Raises `OSError` when the clip is not there.
+    Making it imports what is imported late. Raises `OSError` when the clip is not there. `close` closes the clip.
     """
 
     def __init__(self) -> None:
-        self._clip = _CLIP.read_bytes()
+        self._clip = os.open(_CLIP, os.O_RDONLY | os.O_CLOEXEC)
+        self._clip_bytes = os.fstat(self._clip).st_size
         for module in pkgutil.walk_packages(av.__path__, "av."):
             if module.name not in _NOT_NEEDED:
                 importlib.import_module(module.name)
@@ -45,13 +48,17 @@ class Exercise:
         libavutil()
 
     def __call__(self) -> None:
-        media = open_media(io.BytesIO(self._clip), name="welcome.opus", content_type=None, size_bytes=len(self._clip))
+        reader = DescriptorReader(self._clip, self._clip_bytes, nullcontext)
+        media = open_media(reader, name=_CLIP.name, content_type=None, size_bytes=self._clip_bytes)
         try:
             pcm = media.decode(_FRAMES * FRAME_SAMPLES)
         finally:
             media.close()
         frame_bytes = len(pcm) - len(pcm) % (FRAME_SAMPLES * 4)
         process(ChainState.steady(Filters(0.5, (1.0,) * BAND_COUNT)), pcm[:frame_bytes])
+
+    def close(self) -> None:
+        os.close(self._clip)
 
     def in_a_thread(self) -> None:
         """Does it in a thread that ends. Raises what goes wrong."""
