@@ -13,6 +13,7 @@ from tests.support.slow_disk import SlowDisk
 from tonearm.decoding.pool import pool
 from tonearm.decoding.pool.process import Timeouts
 from tonearm.node import NodeSettings
+from tonearm.sandbox.report import SandboxMode
 
 
 async def test_a_slow_disk_delays_only_its_own_player(
@@ -26,7 +27,8 @@ async def test_a_slow_disk_delays_only_its_own_player(
     slow_uri = shelf.put("slow.wav", wav(slow_song))
     slow_path = Path(slow_uri)
     size_bytes = len(wav(slow_song))
-    async with running_node(NodeSettings(decoder_processes=1)) as node:
+    # Without a sandbox: the pretended disk looks at its files.
+    async with running_node(NodeSettings(decoder_processes=1, decoder_sandbox=SandboxMode.OFF)) as node:
         disk.stall(slow_path, first_byte=size_bytes // 2)
         slow = await listening(node, "slow", slow_uri)
         others = [await listening(node, f"p{n}", shelf.put(f"{n}.wav", wav(song))) for n in range(5)]

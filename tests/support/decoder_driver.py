@@ -243,8 +243,10 @@ def feed_of(data: bytes) -> Feed:
 
 
 @contextmanager
-def running_decoder(memory_limit_mb: int = 1024, interpreter: str = sys.executable) -> Iterator[DecoderDriver]:
-    driver = DecoderDriver(memory_limit_mb, interpreter)
+def running_decoder(
+    memory_limit_mb: int = 1024, interpreter: str = sys.executable, sandbox: SandboxMode = SANDBOX
+) -> Iterator[DecoderDriver]:
+    driver = DecoderDriver(memory_limit_mb, interpreter, sandbox)
     try:
         driver.ready()
         yield driver

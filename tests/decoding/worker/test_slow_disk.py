@@ -11,6 +11,7 @@ from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decod
 from tests.support.slow_disk import SlowDisk
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import Audio, CloseSession, Decoded, Grant, Opened, Ping, Pong
+from tonearm.sandbox.report import SandboxMode
 
 SECONDS = 6.0
 SONG = music(SECONDS)
@@ -25,7 +26,8 @@ def disk(tmp_path: Path) -> SlowDisk:
 
 @pytest.fixture
 def driver(disk: SlowDisk) -> Iterator[DecoderDriver]:
-    with running_decoder(interpreter=disk.interpreter) as driver:
+    # The pretended disk looks at its files, which the sandbox refuses.
+    with running_decoder(interpreter=disk.interpreter, sandbox=SandboxMode.OFF) as driver:
         yield driver
 
 

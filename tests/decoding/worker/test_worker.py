@@ -459,7 +459,7 @@ def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> No
 def test_a_source_is_no_suspect_when_others_use_the_memory_up(tmp_path: Path) -> None:
     junk = tmp_path / "junk"
     junk.write_bytes(b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(30_000_000))
-    with running_decoder(memory_limit_mb=250) as driver:
+    with running_decoder(memory_limit_mb=300) as driver:
         driver.open_session(7)
         driver.open_session()
         for source in range(1, 200):  # openings, some of which are at work when the memory ends
