@@ -121,18 +121,18 @@ def _files(node: int) -> dict[str, Try]:
 
     return {
         "open for reading": lambda: os.open("/etc/passwd", os.O_RDONLY),
-        "open for writing": lambda: os.open("/tmp/tonearm-attack", os.O_WRONLY | os.O_CREAT),  # noqa: S108
+        "open for writing": lambda: os.open("/nonexistent/file", os.O_WRONLY | os.O_CREAT),
         "an unnamed file": lambda: os.open("/tmp", os.O_RDWR | os.O_TMPFILE),  # noqa: S108
         "the node's environment": lambda: os.open(f"/proc/{node}/environ", os.O_RDONLY),
         "stat": lambda: os.stat("/etc/passwd"),
         "listdir": lambda: os.listdir("/"),
         "chdir": lambda: os.chdir("/tmp"),  # noqa: S108
-        "mkdir": lambda: os.mkdir("/tmp/tonearm-attack-folder"),  # noqa: S108
-        "unlink": lambda: os.unlink("/tmp/tonearm-attack"),  # noqa: S108
+        "mkdir": lambda: os.mkdir("/nonexistent/folder"),
+        "unlink": lambda: os.unlink("/nonexistent/file"),
         "rename": lambda: os.rename("/tmp/tonearm-a", "/tmp/tonearm-b"),  # noqa: S108
-        "chmod": lambda: os.chmod("/tmp/tonearm-attack", 0o777),  # noqa: S103, S108
-        "symlink": lambda: os.symlink("/etc/passwd", "/tmp/tonearm-link"),  # noqa: S108
-        "mkfifo": lambda: os.mkfifo("/tmp/tonearm-fifo"),  # noqa: S108
+        "chmod": lambda: os.chmod("/nonexistent/file", 0o777),  # noqa: S103
+        "symlink": lambda: os.symlink("/etc/passwd", "/nonexistent/link"),
+        "mkfifo": lambda: os.mkfifo("/nonexistent/fifo"),
         "fchmod": on_own_descriptors(lambda descriptor: os.fchmod(descriptor, 0o666)),
         "fchown": on_own_descriptors(lambda descriptor: os.fchown(descriptor, -1, -1)),
         "ftruncate": on_own_descriptors(lambda descriptor: os.ftruncate(descriptor, 0)),
