@@ -10,17 +10,18 @@ import importlib
 import os
 import pkgutil
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
 import av
 
 from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.formats import libavutil
 from tonearm.decoding.worker.media import open_media
+from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing, OpusSettings
 from tonearm.decoding.worker.reader import DescriptorReader
 
 __all__ = ["Exercise"]
@@ -46,6 +47,8 @@ class Exercise:
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
         libavutil()
+        with suppress(OpusMissing):  # found by looking into folders
+            OpusEncoder(OpusSettings()).encode(SILENT_FRAME)
 
     def __call__(self) -> None:
         reader = DescriptorReader(self._clip, self._clip_bytes, nullcontext)
