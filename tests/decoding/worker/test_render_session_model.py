@@ -50,6 +50,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.ended: int | None = None
         self.cut_to: int | None = None
         self.tail = b""  # of a sound that was cut off, due with the next frame
+        self.planned_tail = b""
         self.begun: set[int] = set()
         self.sent_pcm: list[bytes] = []
         self.expected_pcm: list[bytes] = []
@@ -143,6 +144,11 @@ class SessionMachine(RuleBasedStateMachine):
         switches = self.must_switch = self.must_switch or wanted != self.current
         at_frame = self.sent
         if switches:
+            self.planned_tail = self.tail
+            if self.position is not None:
+                number, sample = self.position
+                samples = min(GLIDE_SAMPLES, self.sources[number].store.end - sample)
+                self.planned_tail = self.sources[number].pcm(sample, samples)
             self.void_from(at_frame)
             self.next_of.clear()
         else:
@@ -171,10 +177,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.void_from(audio.first_frame)
             if self.must_switch:
                 assert self.sent == self.end_frame
-                if self.position is not None:
-                    number, sample = self.position
-                    samples = min(GLIDE_SAMPLES, self.sources[number].store.end - sample)
-                    self.tail = self.sources[number].pcm(sample, samples)
+                self.tail = self.planned_tail
                 self.position, self.ended, self.cut_to = None, None, self.current
                 self.must_switch = False
         assert audio.first_frame <= self.end_frame, "frames are missing"

@@ -193,9 +193,10 @@ class DecoderPool:
         self._sandbox.take_note(process.sandbox or SandboxReport())
         if not self._in_use:
             self._use_spare()
-        if self._first_ready is not None and not self._first_ready.done():
-            self._first_ready.set_result(None)  # the node logs it when it has started as a whole
-        else:
+        is_first = self._first_ready is not None and not self._first_ready.done()
+        if is_first and self._first_ready is not None:
+            self._first_ready.set_result(None)
+        if not (is_first and self._keeps_spare):  # that one is reported when the node has started as a whole
             log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
         if self.has_spare or not self._keeps_spare:
             self._suspected.clear()

@@ -247,8 +247,8 @@ class RenderSession:
         source = self._sources.get(position.source)
         if source is None or not position.has_begun or position.sample >= source.store.end:
             return Voices(fades)
-        tail = Fade(position.source, position.sample, falling(end.time, end.voices.gain_at(end.time)))
-        return Voices((*fades, tail))
+        ramp = falling(end.time, end.voices.gain_at(end.time))
+        return Voices((*fades, Fade(position.source, position.sample, ramp, end_sample=source.store.end)))
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""

@@ -57,12 +57,13 @@ class Ramp:
 @dataclass(frozen=True, slots=True)
 class Fade:
     """A source that fades out: `sample` of it is at the start of the ramp. `is_announced`: the node waits for a mark
-    at its end, because it was a crossfade."""
+    at its end, because it was a crossfade. `end_sample`: what is decoded of it later does not count."""
 
     source: int
     sample: int
     ramp: Ramp
     is_announced: bool = False
+    end_sample: int | None = None
 
     def sample_at(self, time: int) -> int:
         return self.sample + max(time - self.ramp.start, 0)
@@ -137,7 +138,10 @@ def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm) -> None:
     last = min(fade.ramp.end - time, planes.shape[1])
     if last <= first:
         return
-    pcm = read(fade.source, fade.sample_at(time + first), last - first)
+    sample, count = fade.sample_at(time + first), last - first
+    if fade.end_sample is not None:
+        count = min(count, max(fade.end_sample - sample, 0))
+    pcm = read(fade.source, sample, count)
     voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
     length = voice.shape[1]
     planes[:, first : first + length] += voice * fade.ramp.gains(time + first, length)
