@@ -22,7 +22,7 @@ def as_text(figures: Figures, plan: Plan) -> str:
         *(_formats(figures, plan) if "cost" in plan.parts or "capacity" in plan.parts else []),
         *([_growth(figures)] if "growth" in plan.parts else []),
         *([_reactions(figures)] if "control" in plan.parts else []),
-        *([_rest(figures)] if {"growth", "fanout", "unheard", "startup"} & set(plan.parts) else []),
+        *([_rest(figures)] if {"growth", "fanout", "no_listeners", "startup"} & set(plan.parts) else []),
         *([_steps(figures)] if "steps" in plan.parts else []),
         _oddities(figures),
     ]
@@ -127,7 +127,7 @@ def _reactions(figures: Figures) -> str:
 
 
 def _rest(figures: Figures) -> str:
-    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "unheard/", "startup/")
+    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "no_listeners/", "startup/")
     names = [name for name in figures.values if name.startswith(begins)]
     return text_table("The rest", ["figure", "measured"], [[name, shown(figures.summary(name))] for name in names])
 

@@ -9,18 +9,18 @@ from bench.parts.capacity import KINDS, capacity
 from bench.parts.cost import cost
 from bench.parts.fanout import fanout
 from bench.parts.growth import BANDS_PLAYERS, FLAT_PLAYERS, growth
+from bench.parts.no_listeners import no_listeners
 from bench.parts.reaction import reaction
 from bench.parts.startup import startup
 from bench.parts.steps import steps
-from bench.parts.unheard import unheard
 from bench.plan import Plan, Run
 
-PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "unheard", "startup", "steps")
+PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "no_listeners", "startup", "steps")
 _SINGLE: Final = {
     "growth": growth,
     "control": reaction,
     "fanout": fanout,
-    "unheard": unheard,
+    "no_listeners": no_listeners,
     "startup": startup,
     "steps": steps,
 }

@@ -149,7 +149,7 @@ class Node:
 
     @property
     def has_spare_decoder(self) -> bool:
-        """Whether a decoder process is ready that no player uses: then one that dies is not heard."""
+        """Whether a decoder process is ready that no player uses: then the exit of another causes no gap."""
         return self._pool.has_spare
 
     async def create_player(

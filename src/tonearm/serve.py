@@ -1,8 +1,6 @@
 """Runs a node: puts the rooms together, waits for a signal, takes them down again.
 
-Plain log lines on stderr: time, level, message.
-
-Three commands to paste into another terminal, for a first look at a node that runs.
+With it the log lines on stderr, and three commands to paste into another terminal for a first look.
 """
 
 import asyncio
@@ -42,7 +40,7 @@ _FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 def set_up_logging(level: str) -> None:
     """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr."""
     logging.basicConfig(level=level.upper(), format=_FORMAT, datefmt="%Y-%m-%d %H:%M:%S", force=True)
-    # Each is told by the node in its own words; theirs would come for every request and every selector.
+    # The node logs each of these in its own words; theirs would come for every request and every selector.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 

@@ -90,7 +90,7 @@ async def commands(tmp_path: Path) -> AsyncIterator[Commands]:
         (WSCloseCode.OK, "The player was deleted.", 0),
         (WSCloseCode.GOING_AWAY, "The node is shutting down.", 0),
         (WSCloseCode.TRY_AGAIN_LATER, "too slow for the audio", 1),
-        (WSCloseCode.INTERNAL_ERROR, "The connection to the node broke off.", 1),
+        (WSCloseCode.INTERNAL_ERROR, "The connection to the node was lost.", 1),
     ],
 )
 async def test_each_close_has_its_sentence(commands: Commands, code: int, sentence: str, exit_code: int) -> None:
@@ -112,7 +112,7 @@ async def test_a_connection_that_is_cut_is_told(commands: Commands) -> None:
     async with ListenedNode(audio=cut).running() as node:
         returned, out, _ = await (await commands.listen(node)).end()
     assert returned == 1
-    assert "The connection to the node broke off." in out.decode()
+    assert "The connection to the node was lost." in out.decode()
 
 
 async def test_the_status_shows_title_position_and_level(commands: Commands) -> None:

@@ -1,8 +1,7 @@
 """From a TOML file, the environment and the command line to one `Config`.
 
-Keys of the older node, which a file or the environment may still have. They are dropped with a warning.
-
-The variables `TONEARM_<SECTION>__<KEY>`, which go before the file.
+The variables `TONEARM_<SECTION>__<KEY>` go before the file, and options before both. Keys of the older node may stand
+in a file or the environment still; they are dropped with a warning.
 """
 
 import importlib.util

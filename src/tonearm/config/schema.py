@@ -243,10 +243,10 @@ class DecoderConfig(_Section):
 
 
 class LoggingConfig(_Section):
-    """What the node tells on stderr."""
+    """What the node logs on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description='The least that is told: "debug", "info", "warning" or "error".'
+        default="info", description='The lowest level that is logged: "debug", "info", "warning" or "error".'
     )
 
 

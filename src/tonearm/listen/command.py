@@ -1,7 +1,4 @@
-"""The command `tonearm listen`, from its options to its exit code.
-
-One listening: the audio socket and the events socket of a player.
-"""
+"""The command `tonearm listen`, from its options to its exit code: a player's audio socket and its events socket."""
 
 import asyncio
 import contextlib
@@ -115,7 +112,7 @@ class Session:
             for output in self._outputs:
                 output.write(message.data)
         code = audio.close_code
-        sentence = _CLOSE_SENTENCES.get(code or 0, "The connection to the node broke off.")
+        sentence = _CLOSE_SENTENCES.get(code or 0, "The connection to the node was lost.")
         return Ending(sentence, code in _ORDERLY_CLOSES)
 
     async def _follow(self, events: aiohttp.ClientWebSocketResponse) -> None:

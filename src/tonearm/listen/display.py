@@ -1,10 +1,6 @@
 """The listener's status: one line that is drawn again on a terminal, or plain lines elsewhere.
 
-Peak levels of PCM, and bars that show them.
-
-How evenly frames arrive.
-
-What a player's events tell, kept for showing.
+It shows peak levels as bars, how evenly frames arrive, and what the player's events reported last.
 """
 
 import json

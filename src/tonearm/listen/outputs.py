@@ -1,4 +1,4 @@
-"""Where the heard PCM goes."""
+"""Where the received PCM goes: a file, a program, or nowhere."""
 
 import asyncio
 import os

@@ -150,7 +150,7 @@ def _answer_trial(sandbox: _Sandbox, way: _Way, exercise: Callable[[], object], 
         thread = threading.Thread(target=_exercised, args=(exercise, words))
         thread.start()
         thread.join()
-    except BaseException as error:  # noqa: BLE001 - the parent is told, whatever it is
+    except BaseException as error:  # noqa: BLE001 - the parent gets it, whatever it is
         words[0] = _words_for(error)
     with contextlib.suppress(OSError):
         os.write(answer, words[0])

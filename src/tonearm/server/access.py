@@ -1,7 +1,7 @@
 """Who is let in: the shared password, and which web pages may use the node through their visitors' browsers.
 
 A browser adds `Origin` to what a page sends elsewhere, and to every WebSocket upgrade; comparing it with `Host`
-refuses other sites. What a page loads as an image or as audio has no `Origin`: there `Sec-Fetch-Site` tells that it
+refuses other sites. What a page loads as an image or as audio has no `Origin`: there `Sec-Fetch-Site` says that it
 comes from another site. On a node without password that is not enough: a site can let its own name point to the node's
 address (DNS rebinding), and then all headers agree on that name. So there only addresses, localhost and the names of
 `server.hosts` are trusted.
@@ -90,7 +90,7 @@ class OriginRules:
     def require(self, headers: CIMultiDictProxy[str]) -> str | None:
         """Raises `ForeignOrigin` for what a page sent that may not.
 
-        Returns the `Origin` of a page from elsewhere that is allowed; it must be told so in the answer.
+        Returns the `Origin` of a page from elsewhere that is allowed; the answer must name it.
         """
         origins = headers.getall("Origin", [])
         hosts = headers.getall("Host", [])

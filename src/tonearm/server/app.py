@@ -1,7 +1,4 @@
-"""The HTTP server as a whole: putting it together, starting it, stopping it.
-
-What the edge needs of the configuration.
-"""
+"""The HTTP server as a whole: its settings, putting it together, starting it, stopping it."""
 
 import asyncio
 from collections.abc import Collection

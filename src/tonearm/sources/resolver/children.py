@@ -129,7 +129,7 @@ def _sandbox(report: JsonObject) -> SandboxReport:
     match report:
         case {"seccomp": bool(seccomp), "landlock_abi": int(abi), "problem": str(problem)}:
             return SandboxReport(seccomp, abi, problem)
-    raise ChildBroken("it tells nothing sensible of its sandbox")
+    raise ChildBroken("what it reports of its sandbox makes no sense")
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -144,7 +144,7 @@ class ChildPool:
     """Runs at most `at_most` processes; further requests wait until one is free.
 
     `warm_up` is asked of each new process within `start_s`; what it answers does not matter. `dial` gives the processes
-    their connections; without it they get none. `take_note` hears of the sandbox of each.
+    their connections; without it they get none. `take_note` gets the sandbox report of each.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ PLAYERS: Final = 50
 FRAMES_A_SECOND: Final = 50
 
 
-async def unheard(run: Run) -> None:
+async def no_listeners(run: Run) -> None:
     uri = run.uri(MAIN_FORMAT)
     for kind in ("flat", "bands"):
         async with streaming(tonearm_node(run.folder), uri, bands=kind == "bands") as node:
@@ -22,5 +22,5 @@ async def unheard(run: Run) -> None:
                 partial(node.window_between, run.plan.seconds, partial(written_bytes, pid))
             )
             frames = PLAYERS * run.plan.seconds * FRAMES_A_SECOND
-            run.figures.add(f"unheard/{kind}/us_a_frame", streamed.cpu_s * 1e6 / frames, ticker_p99_ms)
-            run.figures.add(f"unheard/{kind}/sent_bytes_a_frame", (after - before) / frames)
+            run.figures.add(f"no_listeners/{kind}/us_a_frame", streamed.cpu_s * 1e6 / frames, ticker_p99_ms)
+            run.figures.add(f"no_listeners/{kind}/sent_bytes_a_frame", (after - before) / frames)
