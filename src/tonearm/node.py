@@ -6,13 +6,16 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
 
 from tonearm.audio.clock import Clock
+from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.load import LoadWatch
-from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.player import FirstSettings, Player, PlayerServices
+from tonearm.audio.sinks import EventSink
 from tonearm.audio.source_input import playlist_tracks
 from tonearm.audio.timers import LIVE_PAUSE_S
 from tonearm.audio.track_loader import TrackLoader
@@ -21,23 +24,26 @@ from tonearm.core.errors import (
     LimitReached,
     PlayerExists,
     PlayerNotFound,
+    RequestError,
     ResolveFailed,
     ResolverDisabled,
     SourceBlocked,
     SourceRefused,
 )
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
+from tonearm.core.playback import MAX_POSITION_MS
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
-from tonearm.interop.track_codec import is_encoded_track
-from tonearm.protocol.rendering import event_text
+from tonearm.interop.track_codec import decode_track, is_encoded_track
+from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
@@ -67,6 +73,47 @@ class NodeSettings:
     max_load: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class WantedTrack:
+    """A track as a client asks for it: by its `uri` or, without one, by an `encoded` identifier.
+
+    The part of the file from `start_ms` to `end_ms` is played; None: as the URI says, else all of it.
+    """
+
+    uri: str | None
+    metadata: Json = field(default_factory=dict)
+    encoded: str | None = None
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSettings:
+    """What a new player is to begin with; `changes` are made one after the other."""
+
+    paused: bool = False
+    loop_mode: LoopMode = LoopMode.NONE
+    changes: tuple[FilterChange, ...] = ()
+
+    def checked(self) -> FirstSettings:
+        """Raises `BadRequest` for a filter that is out of its range."""
+        filters = Filters()
+        for change in self.changes:
+            filters = change.applied_to(filters)
+        return FirstSettings(self.paused, filters, self.loop_mode)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedTracks:
+    """The ids of new tracks, one at least, and what a playlist left out."""
+
+    ids: tuple[str, ...]
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+
 class Node:
     """Lives on one event loop, from `start` to `stop`. Methods raise the classes of `core.errors`."""
 
@@ -79,6 +126,8 @@ class Node:
         self._pool = DecoderPool(
             settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb, sandbox=self._sandbox
         )
+        self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
+        self._feed: EventFeed | None = None
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
         self._load: LoadWatch | None = None
@@ -97,18 +146,20 @@ class Node:
             self._load = LoadWatch(loop.call_later)
             self._load.start()
         suspects = _QuarantinedOpener(self._opener)
+        self._feed = EventFeed(loop.call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             pool=self._pool,
             opener=suspects,
             suspects=suspects,
             clock=Clock(),
-            wall_ms=lambda: time.time_ns() // 1_000_000,
+            wall_ms=_wall_ms,
             event_text=event_text,
             call_later=loop.call_later,
             first_listener_wait_ms=self._settings.first_listener_wait_ms,
             max_waiting_tracks=self._settings.max_waiting_tracks,
             max_listeners=self._settings.max_listeners,
             live_pause_s=self._settings.live_pause_s,
+            event_feed=self._feed,
         )
         self._loader = TrackLoader(
             suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
@@ -136,6 +187,8 @@ class Node:
         self._players.clear()
         for player in players:
             player.close_connections(CLOSE_GOING_AWAY, "the node is shutting down")
+        if self._feed is not None:
+            self._feed.close(CLOSE_GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
         if self._loader is not None:
             await self._loader.stop()
@@ -153,19 +206,26 @@ class Node:
         return self._pool.has_spare
 
     async def create_player(
-        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+        self,
+        player_id: str,
+        track: str | WantedTrack,
+        metadata: Json,
+        *,
+        settings: WantedSettings | None = None,
+        came_through_proxy: bool = False,
     ) -> None:
-        """A new player that begins with the track of `uri`; more tracks of a playlist are queued.
+        """A new player that begins with `track`, or with the one of a URI; more tracks of a playlist are queued.
 
-        Raises `BadRequest`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
+        Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
         if not is_player_id(player_id):
             raise BadRequest(
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
-        source_uri = _source_uri(
-            uri, came_through_proxy
-        )  # a mistake in the request itself is reported before any conflict
+        # A mistake in the request itself is reported before any conflict.
+        wanted = track if isinstance(track, WantedTrack) else WantedTrack(track)
+        make = _maker(wanted, came_through_proxy)
+        first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
         if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
@@ -178,17 +238,20 @@ class Node:
             )
         self._reserved_ids.add(player_id)
         try:
-            first, *others = await self._tracks(source_uri, {})
-            player = Player(player_id, first, metadata, self._started())
+            (first, *others), _ = await self._tracks(make)
+            player = Player(player_id, first, metadata, self._started(), first_settings)
         finally:
             self._reserved_ids.discard(player_id)
         self._players[player_id] = player
+        if self._feed is not None and self._feed.has_followers:
+            self._feed.send(player_create_text(player_id, player.life, _wall_ms()))
         player.enqueue(*others[: self._settings.max_waiting_tracks])
         log.info("player %s created", player_id)
 
     async def delete_player(self, player_id: str) -> None:
         player = self.player(player_id)
         del self._players[player_id]
+        self._queue_locks.pop(player_id, None)
         await player.delete()
         log.info("player %s deleted", player_id)
 
@@ -209,20 +272,79 @@ class Node:
             if player is not None:
                 yield player
 
-    async def enqueue(
-        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
-    ) -> Sequence[str]:
-        """Adds a track, or the entries of a playlist that is one by its ending and can be read at once.
+    @asynccontextmanager
+    async def changing_queue(self, player_id: str) -> AsyncIterator[None]:
+        """For the time of a request that changes a player's queue: such requests are done in the order in which they
+        entered here, however long one of them waits for its body or for a playlist.
 
-        Returns the ids of the new tracks. Raises `PlayerNotFound`, also when the player was deleted meanwhile,
-        `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        Raises `PlayerNotFound`.
+        """
+        self.player(player_id)
+        lock = self._queue_locks.setdefault(player_id, asyncio.Lock())
+        async with lock:
+            yield
+
+    async def enqueue(
+        self,
+        player_id: str,
+        track: str | WantedTrack,
+        metadata: Json,
+        *,
+        index: int | None = None,
+        came_through_proxy: bool = False,
+    ) -> AddedTracks:
+        """Adds a track, given as such or by its URI and `metadata`, or the entries of a playlist that is one by its
+        ending and can be read at once: to the end of the queue, or before what waits at `index`.
+
+        Raises `PlayerNotFound`, also when the player was deleted meanwhile, `BadRequest`, `InvalidIdentifier`,
+        `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
         player = self.player(player_id)
-        tracks = await self._tracks(_source_uri(uri, came_through_proxy), metadata)
+        wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
+        tracks, left_out = await self._tracks(_maker(wanted, came_through_proxy))
+        self._still(player_id, player).enqueue(*tracks, index=index)
+        return AddedTracks(tuple(track.id for track in tracks), left_out)
+
+    async def enqueue_all(
+        self,
+        player_id: str,
+        wanted: Sequence[WantedTrack],
+        *,
+        index: int | None = None,
+        came_through_proxy: bool = False,
+    ) -> AddedTracks:
+        """Adds all of these tracks, or none. A playlist among them is expanded when its turn comes.
+
+        Raises what `enqueue` raises; the message names the first track that is wrong.
+        """
+        player = self.player(player_id)
+        # In a thread: judging and making hundreds of tracks takes some ms.
+        tracks = await asyncio.to_thread(self._new_tracks, wanted, came_through_proxy)
+        self._still(player_id, player).enqueue(*tracks, index=index)
+        return AddedTracks(tuple(track.id for track in tracks))
+
+    async def replace_track(
+        self, player_id: str, wanted: WantedTrack, *, came_through_proxy: bool = False
+    ) -> AddedTracks:
+        """Plays a track in place of the current one; of a playlist the first, and the others come next.
+
+        Raises what `enqueue` raises.
+        """
+        player = self.player(player_id)
+        tracks, left_out = await self._tracks(_maker(wanted, came_through_proxy))
+        self._still(player_id, player).replace(*tracks)
+        return AddedTracks(tuple(track.id for track in tracks), left_out)
+
+    def follow_all(self, sink: EventSink) -> Callable[[], None]:
+        """Sends the events of all players to `sink` from now on. Returns how to stop."""
+        assert self._feed is not None, "the node was not started"
+        return self._feed.subscribe(sink)
+
+    def _still(self, player_id: str, player: Player) -> Player:
+        """`player`, as long as it is the one with this id. Raises `PlayerNotFound`."""
         if self.player(player_id) is not player:
             raise PlayerNotFound(f"The player {player_id!r} was deleted meanwhile, and another one created.")
-        player.enqueue(*tracks)
-        return [track.id for track in tracks]
+        return player
 
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         """The direct URL or path of what `url` plays.
@@ -245,7 +367,7 @@ class Node:
         if is_encoded_track(identifier):
             return None
         try:
-            track = self._new_track(_source_uri(identifier, came_through_proxy), {})
+            track = _maker(WantedTrack(identifier), came_through_proxy)(self._opener.admit)
         except BadRequest:
             return None
         assert self._loader is not None, "the node was not started"
@@ -257,18 +379,24 @@ class Node:
             return None
         return track.info.with_facts(facts)
 
-    def _new_track(self, uri: SourceUri, metadata: Json) -> Track:
-        """A track that was not opened yet. Raises `SourceBlocked` and `SourceRefused`."""
-        return Track.create(str(uuid.uuid4()), self._opener.admit(uri), metadata)
+    def _new_tracks(self, wanted: Sequence[WantedTrack], came_through_proxy: bool) -> list[Track]:
+        """Tracks that were not opened yet. Raises what `_maker` and the opener raise, with the index of the track."""
+        tracks: list[Track] = []
+        for index, one in enumerate(wanted):
+            try:
+                tracks.append(_maker(one, came_through_proxy)(self._opener.admit))
+            except RequestError as error:
+                raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
+        return tracks
 
-    async def _tracks(self, uri: SourceUri, metadata: Json) -> Sequence[Track]:
+    async def _tracks(self, make: "_MakeTrack") -> tuple[Sequence[Track], LeftOut]:
         """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""
-        track = self._new_track(uri, metadata)
-        playlist = await self._opener.playlist(track.uri) if uri.names_track_list else None
+        track = make(self._opener.admit)
+        playlist = await self._opener.playlist(track.uri) if track.uri.names_track_list else None
         if playlist is None:
-            return (track,)
+            return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.
-        return await asyncio.to_thread(playlist_tracks, playlist, metadata)
+        return await asyncio.to_thread(playlist_tracks, playlist, track.metadata), playlist.left_out
 
     def _started(self) -> PlayerServices:
         assert self._services is not None, "the node was not started"
@@ -277,6 +405,55 @@ class Node:
 
 def is_player_id(text: str) -> bool:
     return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _wall_ms() -> int:
+    """The time of day in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+# Makes a track that was not opened yet, once its URI is admitted. Raises `SourceBlocked` and `SourceRefused`.
+_MakeTrack: TypeAlias = Callable[[Callable[[SourceUri], SourceUri]], Track]
+
+# Of these the identifier is the URI; for other sources it is their own name for the track, and `uri` is its page.
+_IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
+
+
+def _maker(wanted: WantedTrack, came_through_proxy: bool) -> _MakeTrack:
+    """What makes the track that a client wants. Raises `BadRequest` and `InvalidIdentifier` for one that nobody could.
+
+    What an encoded identifier says of a track is believed until it is opened, but for what only opening can show.
+    """
+    info: TrackInfo | None = None
+    text = wanted.uri
+    if text is None:
+        if wanted.encoded is None:
+            raise BadRequest("The field `uri` is missing; `encoded` can take its place.")
+        info = decode_track(wanted.encoded)
+        text = info.identifier if info.source_name in _IDENTIFIED_BY_URI else info.uri or info.identifier
+    uri = _source_uri(text, came_through_proxy)
+    start_ms = uri.start_ms if wanted.start_ms is None else wanted.start_ms
+    end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
+    if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
+        raise BadRequest("`startMs` and `endMs` are positions in the file, in ms: they must not be negative or huge.")
+    if end_ms is not None and end_ms <= start_ms:
+        raise BadRequest("`endMs` must be greater than `startMs`.")
+
+    def make(admit: Callable[[SourceUri], SourceUri]) -> Track:
+        track = Track.create(str(uuid.uuid4()), admit(uri), wanted.metadata)
+        shown = track.info
+        if info is not None:
+            shown = replace(
+                shown,
+                title=info.title or shown.title,
+                author=info.author,
+                length_ms=0 if info.is_stream else info.length_ms,
+                artwork_url=info.artwork_url,
+                isrc=info.isrc,
+            )
+        return replace(track, info=shown, start_ms=start_ms, end_ms=end_ms)
+
+    return make
 
 
 def _source_uri(text: str, came_through_proxy: bool) -> SourceUri:

@@ -26,12 +26,12 @@ class Times:
 
 @pytest.fixture
 def log() -> EventLog:
-    return EventLog("p", Times().wall_ms, event_text)
+    return EventLog("p", "1ife", Times().wall_ms, event_text)
 
 
 def add(log: EventLog, count: int) -> None:
     for _ in range(count):
-        log.add(QueueUpdate(log.last_seq + 1))
+        log.add(QueueUpdate(log.last_seq + 1, version=1))
 
 
 def status(log: EventLog) -> PlayerStatus:
@@ -47,8 +47,10 @@ def follow(log: EventLog, since: int | None = None, *, snapshot: bool = False) -
 
 def test_an_event_is_an_object_with_its_head_first(log: EventLog) -> None:
     client = follow(log)
-    log.add(StreamTitle("Ä"))
-    assert client.texts == ['{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"title":"Ä"}']
+    log.add(StreamTitle("a", "Ä"))
+    assert client.texts == [
+        '{"op":"StreamTitle","id":"p","seq":1,"time":1700000000001,"title":"Ä","trackId":"a","life":"1ife"}'
+    ]
 
 
 def test_events_are_numbered_from_1_without_gaps_for_every_client(log: EventLog) -> None:
@@ -89,7 +91,7 @@ def test_coming_back(log: EventLog, added: int, since: int, expected: list[objec
     else:
         assert client.seqs == expected
         assert set(client.ops) <= {"QueueUpdate"}
-    log.add(PlayerPause())
+    log.add(PlayerPause(0))
     assert (client.ops[-1], client.seqs[-1]) == ("PlayerPause", added + 1)
 
 
@@ -102,19 +104,27 @@ def test_an_event_is_the_same_text_for_every_client_at_any_time(log: EventLog) -
 def test_a_snapshot_comes_first_and_only_when_asked_for(log: EventLog) -> None:
     add(log, 4)
     with_snapshot, without = follow(log, snapshot=True), follow(log)
-    log.add(PlayerPause())
+    log.add(PlayerPause(0))
     assert with_snapshot.ops == ["PlayerState", "PlayerPause"]
     assert with_snapshot.seqs == [4, 5]
     assert "lost" not in with_snapshot.events[0]
     assert without.ops == ["PlayerPause"]
 
 
-@pytest.mark.parametrize(("since", "lost"), [(2, False), (4, False), (5, True)])
-def test_a_snapshot_takes_the_place_of_what_was_missed(log: EventLog, since: int, lost: bool) -> None:
+@pytest.mark.parametrize(("since", "expected"), [(2, ["QueueUpdate", "QueueUpdate"]), (4, []), (5, ["PlayerState"])])
+def test_a_snapshot_comes_only_where_what_was_missed_is_gone(log: EventLog, since: int, expected: list[str]) -> None:
     add(log, 4)
     client = follow(log, since, snapshot=True)
-    assert client.ops == ["PlayerState"]
-    assert client.events[0].get("lost", False) is lost
+    assert client.ops == expected
+    assert [event["lost"] for event in client.events if event["op"] == "PlayerState"] == [True] * (since == 5)
+
+
+@pytest.mark.parametrize(("life", "expected"), [("1ife", [3, 4]), (None, [3, 4]), ("other", ["lost"])])
+def test_a_client_goes_on_in_the_same_life_only(log: EventLog, life: str | None, expected: list[object]) -> None:
+    add(log, 4)
+    client = MemoryEventClient()
+    log.subscribe(client, 2, False, lambda: status(log), life)
+    assert [(event.get("lost", False) and "lost") or event["seq"] for event in client.events] == expected
 
 
 def test_a_client_256_events_behind_is_closed(log: EventLog) -> None:
@@ -133,7 +143,7 @@ def test_every_client_is_closed_once(log: EventLog) -> None:
     clients = [follow(log) for _ in range(3)]
     log.close(1000, "the player was deleted")
     log.close(1001, "the node is shutting down")
-    log.add(PlayerPause())
+    log.add(PlayerPause(0))
     assert all(client.closed == [(1000, "the player was deleted")] for client in clients)
     assert all(client.events == [] for client in clients)
 
@@ -170,7 +180,7 @@ def test_a_client_that_raises_is_cut_and_logged_once(log: EventLog, caplog: pyte
 )
 def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
     client = follow(log)
-    log.add(StreamTitle(text))
+    log.add(StreamTitle("a", text))
     log.add(MetadataChange({text: [text, {"in": text}]}))
     assert client.events[0]["title"] == text
     assert client.events[1]["metadata"] == {text: [text, {"in": text}]}

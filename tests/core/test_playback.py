@@ -10,6 +10,8 @@ from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.events import (
     FiltersChange,
     MetadataChange,
+    PlayerPause,
+    PlayerResume,
     PlayerState,
     PlayerUpdate,
     QueueUpdate,
@@ -158,7 +160,7 @@ def test_a_paused_idle_player_loads_what_it_gets_and_stays_silent() -> None:
     assert log.do(player.enqueue(make_track("b"))) == ["PlayerUpdate loading", "open 2 b"]
     assert player.paused
     assert not player.wants_frames
-    assert log.do(player.play()) == ["PlayerResume"]
+    assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate loading"]
     assert player.wants_frames
 
 
@@ -297,7 +299,7 @@ def test_a_failed_track_makes_way_for_the_next() -> None:
         "QueueUpdate 0",
         "open 2 b",
     ]
-    assert TrackException(make_track("a"), {}, FILE_MISSING) in log.events
+    assert TrackException(make_track("a"), {}, FILE_MISSING, 0) in log.events
 
 
 def test_a_failure_while_paused_is_reported_after_play() -> None:
@@ -323,10 +325,10 @@ def test_a_failure_of_the_track_opened_ahead_is_reported_in_its_turn() -> None:
     assert log.do(player.ended(log.close(1))) == [
         "TrackEnd a finished",
         "QueueUpdate 1",
-        "PlayerUpdate loading",
         "TrackException b file_missing",
         "TrackEnd b loadFailed",
         "QueueUpdate 0",
+        "PlayerUpdate loading",
         "open 3 c",
     ]
 
@@ -532,13 +534,16 @@ def test_the_next_source_cannot_start_before_its_turn() -> None:
 # Pause, settings, delete
 
 
-def test_pause_and_play_are_one_event_each() -> None:
+def test_pause_and_play_are_one_event_each_and_an_update() -> None:
     log = playing_player("a")
     player = log.playback
-    assert log.do(player.pause()) == ["PlayerPause"]
+    player.position_ms = 40
+    assert log.do(player.pause()) == ["PlayerPause", "PlayerUpdate playing"]
+    assert log.events[-2:] == [PlayerPause(40), PlayerUpdate(PLAYING, paused=True, position_ms=40)]
     assert log.do(player.pause()) == []
     assert (player.paused, player.state, player.wants_frames) == (True, PLAYING, False)
-    assert log.do(player.play()) == ["PlayerResume"]
+    assert log.do(player.play()) == ["PlayerResume", "PlayerUpdate playing"]
+    assert log.events[-2:] == [PlayerResume(40), PlayerUpdate(PLAYING, paused=False, position_ms=40)]
     assert log.do(player.play()) == []
 
 
@@ -590,7 +595,7 @@ def test_tracks_without_metadata_show_the_players_in_events() -> None:
     log = new_player("a")
     log.do(log.playback.change_metadata(False, {"room": 5}))
     sound(log, 1)
-    assert log.events[-2] == TrackStart(log.playback.current, {"room": 5})
+    assert log.events[-2] == TrackStart(log.playback.current, {"room": 5}, 0)
 
 
 def test_the_queue_has_a_longest_length() -> None:
@@ -601,7 +606,7 @@ def test_the_queue_has_a_longest_length() -> None:
     with pytest.raises(LimitReached, match=r"player\.max_waiting_tracks"):
         limited.enqueue(make_track("c"))
     assert limited.queue_length == 1
-    assert limited.skip().events[-1] == QueueUpdate(0)
+    assert limited.skip().events[-1] == QueueUpdate(0, version=2)
     assert log.playback.queue_length == 0
 
 

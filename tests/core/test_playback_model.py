@@ -4,12 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
+from tonearm.core.errors import NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import Event, PlayerState, PlayerUpdate, QueueUpdate, TrackEnd, TrackException, TrackStart
 from tonearm.core.play_queue import LoopMode, SourceId
 from tonearm.core.playback import Outcome, Playback
@@ -37,6 +39,10 @@ class Model:
     is_failed: bool = False
     gave_audio: set[str] = field(default_factory=set)
     failures_in_a_row: int = 0
+    known: dict[str, bool] = field(default_factory=dict)  # what was opened, and whether it can be sought
+    sought_ms: int = 0
+    has_clock: bool = False
+    history: list[tuple[str, bool]] = field(default_factory=list)  # newest last; whether it sounded
 
     def end(self, *, is_skip: bool = False, comes_back: bool = True) -> None:
         if self.mode is LoopMode.TRACK and not is_skip and comes_back:
@@ -47,6 +53,7 @@ class Model:
         self.has_stopped = not self.queue
         if self.queue:
             self.current = self.queue.pop(0)
+        self.sought_ms = 0
 
     def fail(self) -> None:
         if self.current in self.gave_audio:
@@ -65,6 +72,46 @@ class Model:
         if self.queue:
             self.current = self.queue.pop(0)
         self.has_stopped = self.is_failed = False
+        self.sought_ms = 0
+
+    def choose(self, name: str) -> None:
+        """What a client wants to hear now takes the current track's place."""
+        self.current = name
+        self.failures_in_a_row = self.sought_ms = 0
+        self.has_stopped = self.is_failed = False
+
+    def seek(self, position_ms: int) -> None:
+        is_behind_end = self.current in self.known and position_ms >= LENGTH_MS
+        if self.has_stopped:
+            if not is_behind_end:
+                self.choose(self.current)
+                self.sought_ms = position_ms
+        elif is_behind_end and self.has_clock:
+            self.end()
+        else:
+            self.sought_ms = position_ms
+
+    def finish_if_behind_end(self) -> None:
+        if self.has_clock and not self.has_stopped and self.sought_ms >= LENGTH_MS and self.current in self.known:
+            self.end()
+
+    def note_end(self, name: str, sounded: bool) -> None:
+        if self.history and self.history[-1][0] == name:
+            sounded = self.history.pop()[1] or sounded
+        self.history.append((name, sounded))
+        del self.history[:-50]
+
+    def take_previous(self) -> str | None:
+        current = None if self.has_stopped and not self.is_failed else self.current
+        for index in reversed(range(len(self.history))):
+            name, sounded = self.history[index]
+            if sounded and name != current:
+                self.history[index:] = [played for played in self.history[index + 1 :] if played[0] != current]
+                return name
+        return None
+
+
+LENGTH_MS: Final = 1000
 
 
 class PlaybackMachine(RuleBasedStateMachine):
@@ -79,23 +126,117 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.started: SourceId | None = None
         self.open_start: str | None = None  # the track of a TrackStart without its TrackEnd
         self.last_state = "loading"
-        self.last_length = 0
+        self.last_length = self.last_version = 0
+        self.remembers = True
 
     # Requests
 
-    @rule()
-    def enqueue(self) -> None:
-        name = str(self.names)
-        self.names += 1
-        self.model.queue.append(name)
+    @rule(count=st.integers(1, 2), index=st.none() | st.integers(0, 4))
+    def enqueue(self, count: int = 1, index: int | None = None) -> None:
+        names = self._new_names(count)
+        place = len(self.model.queue) if index is None else index
+        self.model.queue[place:place] = names
         if self.model.has_stopped:
             self.model.go_on()
-        self._do(self.playback.enqueue(make_track(name)))
+        self._do(self.playback.enqueue(*map(make_track, names), index=index))
+
+    @rule(position_ms=st.sampled_from((-5, 0, 500, LENGTH_MS, 2 * LENGTH_MS)))
+    def seek(self, position_ms: int) -> None:
+        if self.model.known.get(self.model.current) is False:
+            with pytest.raises(NotSeekable):
+                self.playback.seek(position_ms)
+            return
+        had_started, track = self._has_started(), self.model.current
+        was_stopped = self.model.has_stopped
+        self.model.seek(max(position_ms, 0))
+        ends = len(self.log.events)
+        self._do(self.playback.seek(position_ms))
+        ended = [event for event in self.log.events[ends:] if isinstance(event, TrackEnd)]
+        if had_started and not ended and not was_stopped and self.model.current == track:
+            self.started = self.playback.current_source  # it goes on as it was
+        if not ended and not self.model.has_stopped:
+            assert self.playback.position_ms == max(position_ms, 0)
+
+    @rule(more=st.integers(0, 2))
+    def replace(self, more: int) -> None:
+        first, *others = self._new_names(1 + more)
+        self.model.queue[:0] = others
+        self.model.choose(first)
+        self._do(self.playback.replace(*map(make_track, (first, *others))))
+
+    @rule()
+    def stop(self) -> None:
+        if self.model.is_failed or not self.model.has_stopped:
+            self.model.failures_in_a_row = 0
+        self.model.has_stopped, self.model.is_failed = True, False
+        self._do(self.playback.stop())
+
+    @rule()
+    def previous(self) -> None:
+        was_idle, current = self.model.has_stopped and not self.model.is_failed, self.model.current
+        name = self.model.take_previous()
+        if name is None:
+            with pytest.raises(NoPrevious):
+                self.playback.previous()
+            return
+        self.model.queue = [waiting for waiting in self.model.queue if waiting != name]
+        if not was_idle:
+            self.model.queue.insert(0, current)
+        self.model.choose(name)
+        self.remembers = False
+        self._do(self.playback.previous())
+        self.remembers = True
+
+    @precondition(lambda self: self.model.queue)
+    @rule(data=st.data())
+    def skip_to(self, data: st.DataObject) -> None:
+        model = self.model
+        index = data.draw(st.integers(0, len(model.queue) - 1))
+        to = model.queue[index]
+        passed, rest = model.queue[:index], model.queue[index + 1 :]
+        if model.mode is LoopMode.QUEUE:
+            rest += [model.current] if not model.has_stopped else []
+            rest += passed
+        failures = model.failures_in_a_row
+        model.choose(to)
+        model.failures_in_a_row = failures
+        model.queue = rest
+        self._do(self.playback.skip(to))
+
+    @precondition(lambda self: self.model.queue)
+    @rule(data=st.data())
+    def edit_queue(self, data: st.DataObject) -> None:
+        queue = self.model.queue
+        name = data.draw(st.sampled_from(queue))
+        edit = data.draw(st.sampled_from(("remove", "move", "clear", "shuffle")))
+        if edit == "remove":
+            queue.remove(name)
+            self._do(self.playback.remove(name))
+        elif edit == "move":
+            index = data.draw(st.integers(0, len(queue) + 1))
+            queue.remove(name)
+            queue.insert(index, name)
+            self._do(self.playback.move(name, index))
+        elif edit == "clear":
+            queue.clear()
+            self._do(self.playback.clear_queue())
+        else:
+            order = data.draw(st.permutations(range(len(queue))))
+            self.model.queue = [queue[index] for index in order]
+            self._do(self.playback.shuffle(order))
+
+    @rule(name=st.sampled_from(("no such track", "")))
+    def what_does_not_wait_is_not_found(self, name: str) -> None:
+        for edit in (self.playback.remove, self.playback.skip):
+            with pytest.raises(TrackNotFound):
+                edit(name)
 
     @rule()
     def play(self) -> None:
-        if self.model.has_stopped:
+        if self.model.is_failed:
             self.model.go_on()
+        elif self.model.has_stopped:
+            self.model.has_stopped, self.model.sought_ms = False, 0
         self._do(self.playback.play())
 
     @rule()
@@ -106,6 +247,8 @@ class PlaybackMachine(RuleBasedStateMachine):
     def skip(self) -> None:
         if not (self.model.has_stopped and not self.model.is_failed):
             self.model.end(is_skip=True, comes_back=not self.model.is_failed)
+        elif self.model.queue:
+            self.model.go_on()
         self._do(self.playback.skip())
 
     @rule(mode=st.sampled_from(LoopMode))
@@ -117,12 +260,16 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     @rule()
     def start_clock(self) -> None:
+        self.model.has_clock = True
+        self.model.finish_if_behind_end()
         self._do(self.playback.start_clock())
 
     @precondition(lambda self: self._is_alive(self.playback.current_source))
-    @rule()
-    def current_opens(self) -> None:
-        self._do(self.playback.opened(self._current(), SourceFacts(length_ms=1000)))
+    @rule(is_seekable=st.booleans())
+    def current_opens(self, is_seekable: bool) -> None:
+        self.model.known[self.model.current] = is_seekable
+        self.model.finish_if_behind_end()
+        self._do(self.playback.opened(self._current(), SourceFacts(length_ms=LENGTH_MS, is_seekable=is_seekable)))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and self.playback.wants_frames)
     @rule()
@@ -156,7 +303,9 @@ class PlaybackMachine(RuleBasedStateMachine):
         source = self.playback.next_source
         assert source is not None
         if opens:
-            self._do(self.playback.opened(source, SourceFacts()))
+            self.model.known[self._next_track()] = True
+            self.model.finish_if_behind_end()
+            self._do(self.playback.opened(source, SourceFacts(length_ms=LENGTH_MS, is_seekable=True)))
         else:
             self.unreported.add(source)
             self._do(self.playback.failed(self.log.close(source), FILE_MISSING))
@@ -210,6 +359,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert self.playback.next_source is None or not self.model.has_stopped
         assert self.last_state == state.value
         assert self.last_length == self.playback.queue_length
+        assert self.last_version == self.playback.queue_version
+        assert [played.track.id for played in self.playback.history] == [name for name, _ in self.model.history[::-1]]
 
     @invariant()
     def only_wanted_sources_are_open(self) -> None:
@@ -249,10 +400,14 @@ class PlaybackMachine(RuleBasedStateMachine):
         return model.current
 
     def _entries(self, count: int) -> tuple[Track, ...]:
-        names = [str(self.names + number) for number in range(count)]
-        self.names += count
+        names = self._new_names(count)
         self.listed.update(names)
         return tuple(make_track(name, is_playlist_entry=True) for name in names)
+
+    def _new_names(self, count: int) -> list[str]:
+        names = [str(self.names + number) for number in range(count)]
+        self.names += count
+        return names
 
     def _is_alive(self, source: SourceId | None) -> bool:
         return source is not None and source not in self.unreported
@@ -277,14 +432,17 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.model.fail()
             case TrackEnd(track):
                 assert self.open_start in (None, track.info.title)
+                if self.remembers:
+                    self.model.note_end(track.info.title, self.open_start is not None)
                 self.open_start = None
             case TrackStart(track):
                 assert self.open_start is None
                 self.open_start = track.info.title
             case PlayerUpdate(state):
                 self.last_state = state
-            case QueueUpdate(length):
-                self.last_length = length
+            case QueueUpdate(length, version):
+                assert version == self.last_version + 1
+                self.last_length, self.last_version = length, version
 
 
 PlaybackMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

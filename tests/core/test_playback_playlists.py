@@ -87,7 +87,8 @@ def test_a_playing_track_that_is_a_playlist_when_the_loop_opens_it_again(mode: L
     log.do(player.next_is_due())
     assert log.do(player.expanded(log.close(2), entries("xy"))) == []
     lines = log.do(player.ended(log.close(1)))
-    assert lines[:3] == ["TrackEnd a finished", "PlayerUpdate loading", "TrackException a not_audio"]
+    assert lines[:2] == ["TrackEnd a finished", "TrackException a not_audio"]
+    assert "PlayerUpdate loading" in lines
     assert player.current_source is not None
     assert log.do(player.expanded(log.close(player.current_source), entries("xy")))[-1] == "open 4 x"
 

@@ -34,7 +34,7 @@ def test_a_station_stands_for_author_and_unknown_title() -> None:
 def test_a_title_is_an_event_and_shown_from_then_on() -> None:
     log = playing_station()
     assert log.do(log.playback.retitled(1, "Band - Song")) == ["StreamTitle"]
-    assert log.events[-1] == StreamTitle("Band - Song")
+    assert log.events[-1] == StreamTitle("a", "Band - Song")
     track = log.playback.current
     assert (track.info.title, track.info.author) == ("Band - Song", "Test FM")
     assert log.do(log.playback.skip())[0] == "TrackEnd Band - Song skipped"
@@ -70,7 +70,7 @@ def test_a_stall_is_reported_as_stuck() -> None:
     log.do(log.playback.underrun())
     assert log.playback.stalled == 1
     assert log.do(log.playback.stuck(1, 10_000, "connecting again")) == ["TrackStuck a"]
-    assert log.events[-1] == TrackStuck(log.playback.current, {}, threshold_ms=10_000, cause="connecting again")
+    assert log.events[-1] == TrackStuck(log.playback.current, {}, 10_000, "connecting again", position_ms=0)
     log.do(log.playback.recovered())
     assert log.playback.stalled is None
     assert log.do(log.playback.stuck(1, 10_000, "late")) == []

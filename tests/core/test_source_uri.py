@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tonearm.core.errors import BadRequest
-from tonearm.core.source_uri import MAX_URI_CHARACTERS, initial_track_info, parse_source_uri, title_from_uri
+from tonearm.core.source_uri import (
+    MAX_URI_CHARACTERS,
+    initial_track_info,
+    media_fragment,
+    parse_source_uri,
+    title_from_uri,
+)
+from tonearm.core.track import Track
 
 
 @pytest.mark.parametrize(
@@ -167,6 +174,48 @@ def test_a_relative_path_starts_at_the_working_folder() -> None:
 )
 def test_titles(text: str, title: str) -> None:
     assert title_from_uri(parse_source_uri(text)) == title
+
+
+@pytest.mark.parametrize(
+    "whole", ["http://h.example/a.mp3", "http://h.example/a?x=1", "/m/a.flac", "file:///m/a%231.ogg"]
+)
+@pytest.mark.parametrize(
+    ("fragment", "start_ms", "end_ms"),
+    [
+        ("#t=10", 10_000, None),
+        ("#t=10,20", 10_000, 20_000),
+        ("#t=,20", 0, 20_000),
+        ("#t=1.5,2.0004", 1500, 2000),
+        ("#t=npt:3,4.", 3000, 4000),
+        ("#t=0", 0, None),
+    ],
+)
+def test_a_fragment_names_a_part_of_what_is_opened(
+    whole: str, fragment: str, start_ms: int, end_ms: int | None
+) -> None:
+    uri = parse_source_uri(whole + fragment)
+    assert (uri.start_ms, uri.end_ms) == (start_ms, end_ms)
+    assert uri.given == whole + fragment
+    assert (uri.opened, uri.normalised) == (parse_source_uri(whole).opened, parse_source_uri(whole).normalised)
+    track = Track.create("t", uri, {})
+    assert (track.start_ms, track.end_ms, track.info.identifier) == (start_ms, end_ms, whole + fragment)
+
+
+@pytest.mark.parametrize("fragment", ["#t=", "#t=,", "#t=20,10", "#t=5,5", "#t=-1", "#t=1m30s", "#x", "#t=1&x", "#T=1"])
+def test_any_other_fragment_names_no_part(fragment: str) -> None:
+    uri = parse_source_uri("http://h.example/a.mp3" + fragment)
+    assert (uri.start_ms, uri.end_ms) == (0, None)
+    assert uri.normalised == "http://h.example/a.mp3" + fragment
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "end_ms", "text"),
+    [(0, None, ""), (1500, None, "#t=1.500"), (0, 20, "#t=0.000,0.020"), (192_493, 240_000, "#t=192.493,240.000")],
+)
+def test_a_part_is_written_as_it_is_read(start_ms: int, end_ms: int | None, text: str) -> None:
+    assert media_fragment(start_ms, end_ms) == text
+    uri = parse_source_uri("a.mp3" + text)
+    assert (uri.start_ms, uri.end_ms) == (start_ms, end_ms)
 
 
 def test_what_a_track_shows_before_it_was_opened() -> None:

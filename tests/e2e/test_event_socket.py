@@ -11,16 +11,17 @@ from tests.support.http_client import CLOSE, websocket
 from tests.support.running_node import RunningNode
 
 FIELDS = {
-    "TrackStart": {"track", "uri"},
-    "TrackEnd": {"track", "reason"},
-    "TrackException": {"track", "error"},
+    "TrackStart": {"track", "uri", "trackId", "position"},
+    "TrackEnd": {"track", "reason", "trackId", "position", "playedMs"},
+    "TrackException": {"track", "error", "trackId", "position"},
     "PlayerUpdate": {"state", "paused", "position"},
-    "PlayerPause": set(),
-    "PlayerResume": set(),
-    "QueueUpdate": {"length"},
+    "PlayerPause": {"position"},
+    "PlayerResume": {"position"},
+    "QueueUpdate": {"length", "version"},
     "LoopModeChange": {"mode"},
     "FiltersChange": {"filters"},
     "MetadataChange": {"metadata"},
+    "ListenersChange": {"listeners"},
     "PlayerDelete": set(),
 }
 TRACK_INFO = {
@@ -74,7 +75,7 @@ async def test_every_kind_with_all_its_fields(node: RunningNode) -> None:
     assert times == sorted(times)
     assert before_ms <= times[0] <= times[-1] <= after_ms
     for event in tape.events:
-        assert set(event) == {"op", "id", "seq", "time"} | FIELDS[event["op"]]
+        assert set(event) == {"op", "id", "seq", "time", "life"} | FIELDS[event["op"]]
         assert event["id"] == "the:player"
         if "track" in event:
             require_track_out(event["track"])

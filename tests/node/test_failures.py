@@ -49,7 +49,7 @@ async def test_a_failure_is_reported_when_the_tracks_turn_comes(node: Node) -> N
     player = Listening(node, "p")
     # By the time that another player has told its failure, this one had every occasion to.
     await (await listening(node, "witness", "/missing.mp3")).wait_state("failed")
-    assert player.events.ops == []
+    assert player.events.ops == ["ListenersChange"]
     node.player("p").play()
     await player.wait_state("failed")
     assert player.failures == ["file_missing"]

@@ -44,9 +44,9 @@ async def test_create_with_a_playlist(node: Node, server: MediaServer) -> None:
 async def test_a_playlist_into_the_queue(node: Node, server: MediaServer, shelf: Shelf) -> None:
     serve_songs(server, "a", "b")
     await node.create_player("p", shelf.song(0.3)[0], {})
-    track_ids = await node.enqueue("p", serve_list(server, "/list.m3u", "a.wav", "b.wav"), {"who": "me"})
+    added = await node.enqueue("p", serve_list(server, "/list.m3u", "a.wav", "b.wav"), {"who": "me"})
     listed = queue_of(node, "p")
-    assert [track["id"] for track in listed] == track_ids
+    assert [track["id"] for track in listed] == list(added.ids)
     assert [track["metadata"] for track in listed] == [{"who": "me"}] * 2
 
 

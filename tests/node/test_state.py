@@ -19,7 +19,7 @@ from tonearm.node import Node, NodeSettings, is_player_id
 async def test_positions_follow_what_is_sent(node: Node, shelf: Shelf) -> None:
     uri, _ = shelf.song(5.3)
     player = await listening(node, "p", uri)
-    frames_at_events: list[int] = []
+    frames_at_events = [0] * len(player.events.events)
     player.events.on_send = lambda: frames_at_events.append(len(player.listener))
     await player.events.wait_for("TrackStart")
     for frames in (1, 7, 30):

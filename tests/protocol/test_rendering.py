@@ -2,6 +2,7 @@
 
 import gc
 import json
+from dataclasses import replace
 
 import pytest
 from pydantic import TypeAdapter
@@ -12,7 +13,8 @@ from tonearm.core import events
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
-from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.core.history import PlayedTrack
+from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, QueuedTrack
 from tonearm.core.player_status import Snapshot
 from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.interop.track_codec import decode_track
@@ -52,34 +54,47 @@ FILTERS_OUT = {
         for band in range(15)
     ],
 }
+KNOWN_PART = replace(
+    TRACK.with_facts(SourceFacts(5000, is_seekable=True, author="Band", artwork_url="http://x/a.png")),
+    start_ms=1000,
+    end_ms=2000,
+)
+PLAYED = PlayedTrack(QueuedTrack(TRACK), 1_700_000_000_000, EndReason.SKIPPED, sounded=True)
+AT_20_MS = {"trackId": "a", "position": 20}
 EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
-    (events.TrackStart(TRACK, {"u": 1}), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3"}),
-    (events.TrackEnd(TRACK, {"u": 1}, EndReason.LOAD_FAILED), {"track": TRACK_OUT, "reason": "loadFailed"}),
-    (events.TrackException(TRACK, {"u": 1}, FILE_MISSING), {"track": TRACK_OUT, "error": FAILURE_OUT}),
+    (events.TrackStart(TRACK, {"u": 1}, 20), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3", **AT_20_MS}),
     (
-        events.TrackStuck(TRACK, {"u": 1}, 10_000, "the source sends nothing"),
-        {"track": TRACK_OUT, "thresholdMs": 10_000, "cause": "the source sends nothing"},
+        events.TrackEnd(TRACK, {"u": 1}, EndReason.LOAD_FAILED, 20, 10),
+        {"track": TRACK_OUT, "reason": "loadFailed", "playedMs": 10, **AT_20_MS},
     ),
-    (events.StreamTitle("One"), {"title": "One"}),
+    (events.TrackException(TRACK, {"u": 1}, FILE_MISSING, 20), {"track": TRACK_OUT, "error": FAILURE_OUT, **AT_20_MS}),
+    (
+        events.TrackStuck(TRACK, {"u": 1}, 10_000, "the source sends nothing", 20),
+        {"track": TRACK_OUT, "thresholdMs": 10_000, "cause": "the source sends nothing", **AT_20_MS},
+    ),
+    (events.StreamTitle("a", "One"), {"title": "One", "trackId": "a"}),
+    (events.Seek("a", 5, 20), {"from": 5, **AT_20_MS}),
+    (events.SeekFailed("a", "not_seekable", 20), {"code": "not_seekable", **AT_20_MS}),
     (
         events.PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20),
         {"state": "playing", "paused": False, "position": 20},
     ),
-    (events.PlayerPause(), {}),
-    (events.PlayerResume(), {}),
-    (events.QueueUpdate(3), {"length": 3}),
+    (events.PlayerPause(20), {"position": 20}),
+    (events.PlayerResume(20), {"position": 20}),
+    (events.QueueUpdate(3, 9), {"length": 3, "version": 9}),
     (events.LoopModeChange(LoopMode.QUEUE), {"mode": "queue"}),
     (events.FiltersChange(FILTERS), {"filters": FILTERS_OUT}),
     (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
+    (events.ListenersChange(2), {"listeners": 2}),
     (events.PlayerDelete(), {}),
 ]
 
 
 @pytest.mark.parametrize(("event", "fields"), EVERY_EVENT, ids=[type(event).__name__ for event, _ in EVERY_EVENT])
 def test_an_event_has_its_head_then_its_own_fields_in_order(event: Event, fields: dict[str, object]) -> None:
-    text = rendering.event_text("p", 7, 1_700_000_000_000, event)
+    text = rendering.event_text("p", "1ife", 7, 1_700_000_000_000, event)
     head = {"op": type(event).__name__, "id": "p", "seq": 7, "time": 1_700_000_000_000}
-    assert text == json.dumps(head | fields, separators=(",", ":"))
+    assert text == json.dumps(head | fields | {"life": "1ife"}, separators=(",", ":"))
     check_event(text)
 
 
@@ -87,14 +102,15 @@ def test_there_is_a_model_for_every_event_and_no_other() -> None:
     described = {
         model["properties"]["op"]["const"] for model in schema_models(EVENT) if "op" in model.get("properties", {})
     }
-    assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | {"PlayerState"}
+    others = {"PlayerState", "PlayerCreate", "EventsLost"}
+    assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | others
     assert {type(event) for event, _ in EVERY_EVENT} == set(Event.__args__)
 
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bool) -> None:
     status = make_status("p", metadata={"a": 1}, last_seq=4)
-    text = rendering.event_text("p", 4, 9, Snapshot(status, is_lost))
+    text = rendering.event_text("p", "1ife", 4, 9, Snapshot(status, is_lost))
     check_event(text)
     state = rendering.player_out(status)
     assert json.loads(text) == {"op": "PlayerState", "time": 9, **state, **({"lost": True} if is_lost else {})}
@@ -103,7 +119,7 @@ def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bo
 
 
 def test_metadata_of_any_text_arrives() -> None:
-    text = rendering.event_text("p", 1, 0, events.MetadataChange({"\ud800": "ä😀"}))
+    text = rendering.event_text("p", "1ife", 1, 0, events.MetadataChange({"\ud800": "ä😀"}))
     assert json.loads(text.encode("utf-8"))["metadata"] == {"\ud800": "ä😀"}
 
 
@@ -146,8 +162,14 @@ def test_a_failure_has_a_status_only_when_a_server_gave_one() -> None:
 def test_small_replies_are_what_the_models_describe() -> None:
     for method, target, status, body in (
         ("POST", "/v0/players", 201, rendering.player_created_out("p")),
-        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1"])),
-        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1", "2"])),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1"], LeftOut())),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1", "2"], LeftOut())),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1"], LeftOut(2, ("Why.",)))),
+        ("POST", "/v0/players/p/queue", 201, rendering.track_queued_out(["1"], LeftOut(), is_list=True)),
+        ("PUT", "/v0/players/p/track", 201, rendering.track_queued_out(["1"], LeftOut())),
+        ("GET", "/v0/players/p/queue?details=true", 200, [rendering.queued_track_details_out(TRACK)]),
+        ("GET", "/v0/players/p/queue?details=true", 200, [rendering.queued_track_details_out(KNOWN_PART)]),
+        ("GET", "/v0/players/p/history", 200, [rendering.played_track_out(PLAYED)]),
         ("GET", "/v0/players/p/filters", 200, rendering.filters_out(FILTERS)),
         ("GET", "/v0/loadtracks", 200, rendering.load_result_out(None)),
         ("GET", "/v0/loadtracks", 200, rendering.load_result_out(TRACK.info)),
@@ -167,6 +189,7 @@ def test_small_replies_are_what_the_models_describe() -> None:
         {"seq": "7"},
         {"time": 1.0},
         {"position": True},
+        {"life": ""},
         {"position": -1},
         {"state": "asleep"},
         {"paused": 0},
@@ -175,9 +198,65 @@ def test_small_replies_are_what_the_models_describe() -> None:
 )
 def test_the_check_of_the_wire_finds_what_is_wrong(wrong: dict[str, object]) -> None:
     body = {"op": "PlayerUpdate", "id": "p", "seq": 7, "time": 1, "state": "idle", "paused": False, "position": 0}
+    body["life"] = "1ife"
     check_event(json.dumps(body))
     with pytest.raises((AssertionError, ValueError)):
         check_event(json.dumps(body | wrong))
+
+
+def test_what_is_known_of_a_waiting_track() -> None:
+    assert rendering.queued_track_out(KNOWN_PART) == {"id": "a", "uri": TRACK.info.identifier, "metadata": {}}
+    assert rendering.queued_track_details_out(TRACK) == {
+        **rendering.queued_track_out(TRACK),
+        "title": "a",
+        "startMs": 0,
+    }
+    assert rendering.queued_track_details_out(KNOWN_PART) == {
+        **rendering.queued_track_out(TRACK),
+        "title": "a",
+        "author": "Band",
+        "length": 5000,
+        "artworkUrl": "http://x/a.png",
+        "startMs": 1000,
+        "endMs": 2000,
+    }
+
+
+def test_what_was_played() -> None:
+    assert rendering.played_track_out(PLAYED) == {
+        **rendering.queued_track_out(TRACK),
+        "endedAt": 1_700_000_000_000,
+        "reason": "skipped",
+    }
+
+
+def test_an_answer_about_new_tracks_has_no_more_than_it_needs() -> None:
+    assert rendering.track_queued_out(["1"], LeftOut()) == {"trackId": "1"}
+    assert rendering.track_queued_out(["1"], LeftOut(), is_list=True) == {"trackId": "1", "trackIds": ["1"]}
+    assert rendering.track_queued_out(["1", "2"], LeftOut()) == {"trackId": "1", "trackIds": ["1", "2"]}
+    assert rendering.track_queued_out(["1"], LeftOut(2, ("Why.",))) == {
+        "trackId": "1",
+        "trackIds": ["1"],
+        "leftOut": {"count": 2, "reasons": ["Why."]},
+    }
+
+
+def test_what_only_those_get_who_follow_all_players() -> None:
+    created = rendering.player_create_text("p", "1ife", 5)
+    assert json.loads(created) == {"op": "PlayerCreate", "id": "p", "time": 5, "life": "1ife"}
+    lost = rendering.events_lost_text(5)
+    assert json.loads(lost) == {"op": "EventsLost", "time": 5, "lost": True}
+    check_event(created)
+    check_event(lost)
+
+
+def test_a_state_shows_the_last_failure() -> None:
+    status = make_status("p")
+    assert rendering.player_out(status)["error"] is None
+    failed = rendering.player_out(replace(status, error=FILE_MISSING))
+    check_player(failed)
+    assert failed["error"] == FAILURE_OUT
+    assert (failed["trackId"], failed["life"]) == ("a", "1ife")
 
 
 def schema_models(adapter: TypeAdapter[AnyEvent]) -> list[dict[str, dict[str, dict[str, str]]]]:

@@ -1,4 +1,4 @@
-"""M3U, PLS and XSPF: what is read from them, where their entries lead, and which of them are let through."""
+"""M3U, PLS, XSPF and CUE sheets: what is read from them, where their entries lead, and which of them are let in."""
 
 import logging
 import os
@@ -11,14 +11,16 @@ import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opener
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
+from tonearm.audio.source_input import playlist_tracks
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import Playlist
+from tonearm.core.play_queue import LeftOut, Playlist
 from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.track_info import SourceFacts
 from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.playlist import Listed, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
+from tonearm.sources.playlist import Listed, entry_uri, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 
 SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'
 
@@ -204,6 +206,7 @@ class TestRecognition:
             ("http://a.example/x.m3u", True),
             ("http://a.example/x.PLS?y=z#w", True),
             ("/music/x.xspf", True),
+            ("/music/x.cue", True),
             ("http://a.example/x.m3u8", False),
             ("http://a.example/x?file=y.m3u", False),
             ("http://a.example/m3u", False),
@@ -211,6 +214,113 @@ class TestRecognition:
     )
     def test_what_is_fetched_before_a_request_is_answered(self, uri: str, expected: bool) -> None:
         assert parse_source_uri(uri).names_track_list is expected
+
+
+CUE = """REM GENRE Jazz
+PERFORMER "The Band"
+TITLE "The Album"
+FILE "side one?#.flac" WAVE
+  TRACK 01 AUDIO
+    TITLE "One"
+    INDEX 01 00:00:00
+  TRACK 02 AUDIO
+    TITLE "Two"
+    PERFORMER "A Guest"
+    INDEX 00 03:10:00
+    INDEX 01 03:12:37
+  TRACK 03 MODE1/2352
+    INDEX 01 04:00:00
+FILE two.mp3 MP3
+  TRACK 04 AUDIO
+    INDEX 01 00:02:00
+"""
+CUE_PARTS = [
+    ("side one?#.flac", "One", "The Band", 0, 192_493),
+    ("side one?#.flac", "Two", "A Guest", 192_493, 240_000),
+    ("two.mp3", None, "The Band", 2000, None),
+]
+
+
+class TestCueSheets:
+    @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+    @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+    def test_each_audio_track_is_a_part_of_its_file(self, mark: bytes, line_end: str) -> None:
+        listing = parse_listing(mark + CUE.replace("\n", line_end).encode())
+        assert [
+            (part.reference, part.title, part.author, part.start_ms, part.end_ms) for part in listing.entries
+        ] == CUE_PARTS
+        assert all(part.is_part for part in listing.entries)
+
+    def test_a_track_of_a_sheet_says_where_it_begins_and_ends(self, tmp_path: Path) -> None:
+        for place, whole in (
+            (str(tmp_path / "x.cue"), str(tmp_path / "side one?#.flac")),
+            ("http://a.example/b/x.cue", "http://a.example/b/side%20one%3F%23.flac"),
+        ):
+            uris = [entry_uri(parse_source_uri(place), part) for part in parse_listing(CUE.encode()).entries]
+            assert uris[:2] == [f"{whole}#t=0.000,192.493", f"{whole}#t=192.493,240.000"]
+            parsed = parse_source_uri(uris[1])
+            assert (parsed.start_ms, parsed.end_ms, parsed.given) == (192_493, 240_000, uris[1])
+            assert parsed.opened == whole
+
+    async def test_its_entries_are_tracks_with_their_own_names(self, tmp_path: Path) -> None:
+        (tmp_path / "x.cue").write_text(CUE)
+        async with opener() as source_opener:
+            opened = await source_opener.open(parse_source_uri(str(tmp_path / "x.cue")))
+        assert isinstance(opened, Playlist)
+        first, second, third = playlist_tracks(opened, {})
+        assert (first.info.title, first.info.author, first.start_ms, first.end_ms) == ("One", "The Band", 0, 192_493)
+        tagged = second.with_facts(SourceFacts(length_ms=300_000, title="The Album", author="Everybody"))
+        assert (tagged.info.title, tagged.info.author, tagged.info.length_ms) == ("Two", "A Guest", 300_000)
+        assert third.with_facts(SourceFacts(title="Four")).info.title == "Four"
+
+    @pytest.mark.parametrize(
+        "sheet",
+        [
+            "FILE a.wav WAVE\nTRACK 01 AUDIO\nINDEX 01 00:05:00\nTRACK 02 AUDIO\nINDEX 01 00:05:00\n",
+            "FILE a.wav WAVE\nTRACK 01 AUDIO\nTRACK 02 AUDIO\nINDEX 01 00:05:00\n",
+            "TRACK 01 AUDIO\nINDEX 01 00:05:00\nFILE a.wav WAVE\nTRACK 02 AUDIO\nINDEX 01 00:05:00\n",
+        ],
+    )
+    def test_what_makes_no_sense_in_a_sheet_is_passed_over(self, sheet: str) -> None:
+        entries = parse_listing(sheet.encode()).entries
+        assert {(part.reference, part.start_ms, part.end_ms) for part in entries} == {("a.wav", 5000, None)}
+
+    @pytest.mark.parametrize(
+        "hostile",
+        [
+            "\n" * 1_000_000,
+            " " * 1_000_000 + "x",
+            "TRACK" + " " * 1_000_000,
+            "TRACK 01 AUDIO\n" * 65_000,
+            'FILE "' + "a" * 1_000_000 + "\nTRACK 01 AUDIO\nINDEX 01 00:00:00",
+        ],
+    )
+    def test_a_hostile_sheet_is_read_quickly(self, hostile: str) -> None:
+        began_s = time.process_time()
+        parse_listing(b"x\n" + hostile.encode() + b"\nTRACK 01 AUDIO\n")
+        assert time.process_time() - began_s < 2
+
+    def test_what_looks_like_one(self) -> None:
+        assert looks_like_playlist(b"REM x", "a.CUE", None)
+        assert looks_like_playlist(b"REM x", "a", "application/x-cue")
+        assert not looks_like_playlist(b"<html>", "a.cue", None)
+        assert not looks_like_playlist(b"REM x", "a.txt", "text/plain")
+
+
+class TestLeftOut:
+    async def test_what_was_left_out_is_counted_with_each_reason_once(self, server: MediaServer) -> None:
+        lines = "ftp://a/x\nftp://b/y\na.mp3\nhttp://user@x/\nb.mp3"
+        async with opener() as source_opener:
+            opened = await source_opener.open(parse_source_uri(server.serve("/x.m3u", media(lines.encode()))))
+        assert isinstance(opened, Playlist)
+        assert (len(opened.entries), opened.left_out.count, len(opened.left_out.reasons)) == (2, 3, 2)
+
+    async def test_so_is_what_was_too_many(self, server: MediaServer) -> None:
+        lines = "\n".join(f"{number}.mp3" for number in range(510))
+        async with opener() as source_opener:
+            opened = await source_opener.open(parse_source_uri(server.serve("/x.m3u", media(lines.encode()))))
+        assert isinstance(opened, Playlist)
+        assert opened.left_out == LeftOut(10, ("Only the first 500 of the playlist's 510 entries are taken.",))
 
 
 class TestOpening:

@@ -1,20 +1,22 @@
 """A node for tests of the edge: its players play nothing and write down what is asked of them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
 from tests.support.tracks import make_status
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.filters import Filters
+from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
+from tonearm.core.play_queue import LeftOut
 from tonearm.core.player_status import PlayerStatus
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
-from tonearm.node import Node
+from tonearm.node import AddedTracks, Node, WantedSettings, WantedTrack
 
 
 class FakePlayer:
@@ -31,11 +33,15 @@ class FakePlayer:
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
         self.subscriptions: list[tuple[int | None, bool]] = []
+        self.lives: list[str | None] = []
+        self.life = "1ife"
+        self.queue_version = 7
+        self.history: list[PlayedTrack] = []
 
     def __getattr__(self, order: str) -> Callable[..., None]:
-        def note(*arguments: object) -> None:
+        def note(*arguments: object, **named: object) -> None:
             self._node.refuse()
-            self.done.append((order, *arguments))
+            self.done.append((order, *arguments, *named.values()))
 
         return note
 
@@ -53,10 +59,13 @@ class FakePlayer:
             sink.write(self._node.first_message)
         return lambda: self.listeners.remove(sink)
 
-    def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
+    def subscribe(
+        self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
+    ) -> Callable[[], None]:
         self._node.refuse()
         self.followers.append(sink)
         self.subscriptions.append((since, wants_snapshot))
+        self.lives.append(life)
         for text in self._node.backlog:
             sink.send(text)
         return lambda: self.followers.remove(sink)
@@ -69,6 +78,9 @@ class FakeNode:
         self.fakes: dict[str, FakePlayer] = {}
         self.answers_enqueue = True
         self.more_tracks: list[str] = []  # what a playlist adds
+        self.left_out = LeftOut()  # what it left out
+        self.wanted: list[object] = []  # what tracks were asked for, and how
+        self.followers: list[EventSink] = []  # of all players
         self.unanswered = 0  # requests to enqueue that will never get an answer
         self.resolved: str | None = None
         self.loadable: dict[str, TrackInfo] = {}
@@ -107,14 +119,21 @@ class FakeNode:
     # What the edge asks of a node
 
     async def create_player(
-        self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False
+        self,
+        player_id: str,
+        track: WantedTrack,
+        metadata: Json,
+        *,
+        settings: WantedSettings,
+        came_through_proxy: bool = False,
     ) -> None:
         if "!" in player_id:
             raise BadRequest("The id holds a character that is not allowed.")
         if player_id in self.fakes:
             raise PlayerExists("There is a player with this id.")
         self.refuse()
-        self.fakes[player_id] = FakePlayer(self, player_id, uri, metadata)
+        self.wanted.append((track, settings))
+        self.fakes[player_id] = FakePlayer(self, player_id, track.uri or "encoded", metadata)
 
     async def delete_player(self, player_id: str) -> None:
         del self.fakes[player_id]
@@ -130,13 +149,50 @@ class FakeNode:
     def players(self) -> Iterator[FakePlayer]:
         return iter(self.fakes.values())
 
-    async def enqueue(self, player_id: str, uri: str, metadata: Json, *, came_through_proxy: bool = False) -> list[str]:
+    @asynccontextmanager
+    async def changing_queue(self, player_id: str) -> AsyncIterator[None]:
+        yield
+
+    async def enqueue(
+        self,
+        player_id: str,
+        track: WantedTrack,
+        metadata: Json,
+        *,
+        index: int | None = None,
+        came_through_proxy: bool = False,
+    ) -> AddedTracks:
         self.refuse()
         if not self.answers_enqueue:
             self.unanswered += 1
             await asyncio.Event().wait()
-        self.player(player_id).queue.append(fake_track("track-1", uri, metadata))
-        return ["track-1", *self.more_tracks]
+        self.wanted.append((track, index))
+        self.player(player_id).queue.append(fake_track("track-1", track.uri or "encoded", metadata))
+        return AddedTracks(("track-1", *self.more_tracks), self.left_out)
+
+    async def enqueue_all(
+        self,
+        player_id: str,
+        wanted: Sequence[WantedTrack],
+        *,
+        index: int | None = None,
+        came_through_proxy: bool = False,
+    ) -> AddedTracks:
+        self.refuse()
+        self.wanted.append((tuple(wanted), index))
+        return AddedTracks(tuple(f"track-{number}" for number in range(1, len(wanted) + 1)))
+
+    async def replace_track(
+        self, player_id: str, wanted: WantedTrack, *, came_through_proxy: bool = False
+    ) -> AddedTracks:
+        self.refuse()
+        self.wanted.append(wanted)
+        return AddedTracks(("track-1", *self.more_tracks), self.left_out)
+
+    def follow_all(self, sink: EventSink) -> Callable[[], None]:
+        self.refuse()
+        self.followers.append(sink)
+        return lambda: self.followers.remove(sink)
 
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         if self.resolved is None:

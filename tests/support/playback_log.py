@@ -1,11 +1,15 @@
 """A player's rules with an obedient shell: does what outcomes ask for and writes everything down."""
 
-from tests.support.tracks import make_track
+from typing import Final
+
+from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.events import (
     Event,
     LoopModeChange,
     PlayerUpdate,
     QueueUpdate,
+    Seek,
+    SeekFailed,
     TrackEnd,
     TrackException,
     TrackStart,
@@ -21,7 +25,10 @@ class PlaybackLog:
     """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`, `drop 1`."""
 
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
-        self.playback = Playback("player", first, {}, max_waiting_tracks=max_waiting_tracks)
+        self.now_ms = 0
+        self.playback = Playback(
+            "player", first, {}, max_waiting_tracks=max_waiting_tracks, wall_ms=lambda: self.now_ms
+        )
         self.lines: list[str] = []
         self.events: list[Event] = []
         self.open_sources: dict[SourceId, str] = {}
@@ -37,7 +44,9 @@ class PlaybackLog:
             else:
                 self._open(action)
                 delay = f" after {action.delay_s:g} s" if action.delay_s else ""
-                lines.append(f"open {action.source} {action.track.id}{delay}")
+                start = f" at {action.start_ms}" if action.start_ms else ""
+                end = "" if action.end_ms is None else f" to {action.end_ms}"
+                lines.append(f"open {action.source} {action.track.id}{start}{end}{delay}")
         self.events.extend(outcome.events)
         self.lines.extend(lines)
         return lines
@@ -69,9 +78,28 @@ def playing_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
     return log
 
 
+SONG: Final = SourceFacts(length_ms=60_000, is_seekable=True)
+
+
+def stopped_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:
+    """A player that played the first of `names`, as source 1, and was stopped."""
+    log = playing_player(names, mode)
+    log.do(log.playback.stop())
+    return log
+
+
+def failed_player(names: str) -> PlaybackLog:
+    """A player that gave up after five failures in a row: the first of `names` is the fifth, the others wait."""
+    log = new_player("1234" + names)
+    log.do(log.playback.start_clock())
+    for source in range(1, 6):
+        log.do(log.playback.failed(log.close(source), FILE_MISSING))
+    return log
+
+
 def sound(log: PlaybackLog, source: SourceId) -> list[str]:
     """The source opens and its first frame is sent."""
-    log.do(log.playback.opened(source, SourceFacts(length_ms=60_000, is_seekable=True)))
+    log.do(log.playback.opened(source, SONG))
     return log.do(log.playback.first_frame(source))
 
 
@@ -88,6 +116,10 @@ def _line(event: Event) -> str:
             return f"{kind} {track.info.title} {reason}"
         case TrackException(track, _, failure):
             return f"{kind} {track.info.title} {failure.code}"
+        case Seek(_, from_ms, position_ms):
+            return f"Seek {from_ms} {position_ms}"
+        case SeekFailed(_, code):
+            return f"SeekFailed {code}"
         case PlayerUpdate(detail) | QueueUpdate(detail) | LoopModeChange(detail):
             return f"{kind} {detail}"
     return kind

@@ -25,8 +25,10 @@ def make_status(
     """The state of a player that was just created."""
     return PlayerStatus(
         player_id=player_id,
+        life="1ife",
         track=track or make_track("a"),
         state=PlayerState.LOADING,
+        error=None,
         paused=False,
         position_ms=0,
         filters=Filters(),

@@ -23,6 +23,9 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     f"GET {_ID}": (200, TypeAdapter(replies.Player)),
     f"POST {_ID}/queue": (201, TypeAdapter(replies.TrackQueued)),
     f"GET {_ID}/queue": (200, TypeAdapter(list[replies.QueuedTrack])),
+    f"GET {_ID}/queue?details": (200, TypeAdapter(list[replies.QueuedTrackDetails])),
+    f"PUT {_ID}/track": (201, TypeAdapter(replies.TrackQueued)),
+    f"GET {_ID}/history": (200, TypeAdapter(list[replies.PlayedTrack])),
     f"GET {_ID}/filters": (200, TypeAdapter(replies.Filters)),
     "GET /v0/resolve": (200, TypeAdapter(replies.Resolved)),
     "GET /v0/loadtracks": (200, TypeAdapter(replies.LoadResult)),
@@ -37,13 +40,14 @@ _PLAIN_TEXT: Final = ("GET /v0/resolve", "GET /version")
 
 def check_reply(method: str, target: str, status: int, content_type: str | None, body: bytes) -> None:
     """An answer of a node to `method` and `target`, which may be absolute and have a query."""
-    route = f"{method} {re.sub('^https?://[^/]*', '', target).partition('?')[0]}"
+    path, _, query = re.sub("^https?://[^/]*", "", target).partition("?")
+    route = f"{method} {path}{'?details' if query == 'details=true' else ''}"
     if status >= 400:
         assert content_type == "application/json", (route, status, content_type)
         _check(_ERROR, body)
         return
     for pattern, (success, model) in _MODELS.items():
-        if re.fullmatch(pattern, route):
+        if re.fullmatch(pattern.replace("?", "[?]"), route):
             assert status == success, (route, status)
             if content_type == "application/json" or pattern not in _PLAIN_TEXT:
                 assert content_type == "application/json", (route, content_type)

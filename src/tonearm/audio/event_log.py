@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.sinks import EventSink
 from tonearm.core.events import Event
 from tonearm.core.player_status import PlayerStatus, Snapshot
@@ -14,8 +15,8 @@ from tonearm.core.player_status import PlayerStatus, Snapshot
 KEPT_EVENTS: Final = 256
 CLOSE_TOO_SLOW: Final = 1013
 
-# From the player's id, the event's number, the time of day in ms and the event to the text that clients get.
-EventText: TypeAlias = Callable[[str, int, int, Event | Snapshot], str]
+# From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
+EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,20 @@ class _KeptEvent:
 
 
 class EventLog:
-    """`wall_ms` is the time of day in ms, for clients to read; nothing is decided by it."""
+    """`wall_ms` is the time of day in ms, for clients to read; nothing is decided by it. `life` names the sequence of
+    numbers that begins here. What is added goes to `feed`, too."""
 
-    def __init__(self, player_id: str, wall_ms: Callable[[], int], event_text: EventText) -> None:
+    def __init__(
+        self,
+        player_id: str,
+        life: str,
+        wall_ms: Callable[[], int],
+        event_text: EventText,
+        feed: EventFeed | None = None,
+    ) -> None:
+        self.life: Final = life
         self._player_id = player_id
+        self._feed = feed
         self._wall_ms = wall_ms
         self._event_text = event_text
         self._kept: deque[_KeptEvent] = deque(maxlen=KEPT_EVENTS)
@@ -49,19 +60,31 @@ class EventLog:
         for sink in tuple(self._sinks):
             if sink in self._sinks:  # it may leave while another one is sent the event
                 self._send(sink, self._text(kept))
+        if self._feed is not None and self._feed.has_followers:
+            self._feed.send(self._text(kept))
+
+    def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
+        """The whole state as the message that clients get."""
+        return self._event_text(self._player_id, self.life, self.last_seq, self._wall_ms(), Snapshot(status, is_lost))
 
     def subscribe(
-        self, sink: EventSink, since: int | None, wants_snapshot: bool, status: Callable[[], PlayerStatus]
+        self,
+        sink: EventSink,
+        since: int | None,
+        wants_snapshot: bool,
+        status: Callable[[], PlayerStatus],
+        life: str | None = None,
     ) -> Callable[[], None]:
         """Sends what the client asked for first, then everything new. Returns how to stop.
 
-        `status` gives the whole state for a snapshot, which is the first message when the client asked for it or when
-        events after `since` are not kept any more.
+        What the client missed since the event `since` (of this `life`, or of any when that is None) comes first. Where
+        it cannot be had, and when the client asked for a snapshot only, `status` gives the whole state.
         """
-        is_lost = since is not None and not self.last_seq - len(self._kept) <= since <= self.last_seq
-        if is_lost or wants_snapshot:
-            snapshot = Snapshot(status(), is_lost)
-            sink.send(self._event_text(self._player_id, self.last_seq, self._wall_ms(), snapshot))
+        is_other_life = life is not None and life != self.life
+        is_kept = since is not None and self.last_seq - len(self._kept) <= since <= self.last_seq
+        is_lost = since is not None and (is_other_life or not is_kept)
+        if is_lost or (wants_snapshot and since is None):
+            sink.send(self.snapshot_text(status(), is_lost=is_lost))
         elif since is not None:
             for kept in self._kept:
                 if kept.seq > since:
@@ -81,7 +104,7 @@ class EventLog:
 
     def _text(self, kept: _KeptEvent) -> str:
         if kept.text is None:
-            kept.text = self._event_text(self._player_id, kept.seq, kept.time_ms, kept.event)
+            kept.text = self._event_text(self._player_id, self.life, kept.seq, kept.time_ms, kept.event)
         return kept.text
 
     def _send(self, sink: EventSink, text: str) -> None:

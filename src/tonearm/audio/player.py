@@ -5,23 +5,28 @@ go to the event clients and, as far as an operator wants to know of them, to the
 """
 
 import logging
+import random
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
+from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import EventLog, EventText
+from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.plan_state import SourceBegan, SourceEnded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.errors import LimitReached
-from tonearm.core.events import Event, PlayerState, TrackEnd, TrackException, TrackStart
+from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
@@ -56,6 +61,16 @@ class PlayerServices:
     max_waiting_tracks: int
     max_listeners: int
     live_pause_s: float = LIVE_PAUSE_S
+    event_feed: EventFeed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSettings:
+    """What a player begins with. No events tell of it: nobody can have known anything else."""
+
+    paused: bool = False
+    filters: Filters = field(default_factory=Filters)
+    loop_mode: LoopMode = LoopMode.NONE
 
 
 def log_event(player_id: str, event: Event) -> None:
@@ -90,11 +105,32 @@ _NODE_ERROR: Final = PlayFailure(
 class Player:
     """One player from create to delete. All methods return at once; the loop's thread only."""
 
-    def __init__(self, player_id: str, first_track: Track, metadata: Json, services: PlayerServices) -> None:
+    def __init__(
+        self,
+        player_id: str,
+        first_track: Track,
+        metadata: Json,
+        services: PlayerServices,
+        first_settings: FirstSettings | None = None,
+    ) -> None:
         self._services = services
         self._clock = services.clock
-        self._playback = Playback(player_id, first_track, metadata, max_waiting_tracks=services.max_waiting_tracks)
-        self._events = EventLog(player_id, services.wall_ms, services.event_text)
+        begin = first_settings or FirstSettings()
+        self._playback = Playback(
+            player_id,
+            first_track,
+            metadata,
+            max_waiting_tracks=services.max_waiting_tracks,
+            paused=begin.paused,
+            filters=begin.filters,
+            loop_mode=begin.loop_mode,
+            wall_ms=services.wall_ms,
+        )
+        life = secrets.token_hex(8)
+        self._events = EventLog(player_id, life, services.wall_ms, services.event_text, services.event_feed)
+        self._listener_changes = ListenerChanges(
+            services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
+        )
         self._broadcast = Broadcast(self._count_lost_frames)
         self._uris: dict[SourceId, SourceUri] = {}
         self._is_buffering = True  # before the first frame, and after an underrun
@@ -124,12 +160,47 @@ class Player:
     def pause(self) -> None:
         self._perform(self._playback.pause())
 
-    def skip(self) -> None:
-        self._perform(self._playback.skip())
+    def seek(self, position_ms: int) -> None:
+        """Raises `NotSeekable`."""
+        self._perform(self._playback.seek(position_ms))
 
-    def enqueue(self, *tracks: Track) -> None:
-        """Raises `LimitReached` when not all of them may wait."""
-        self._perform(self._playback.enqueue(*tracks))
+    def seek_by(self, offset_ms: int) -> None:
+        """As `seek`, from the position of now. Raises `NotSeekable`."""
+        self.seek(self._playback.position_ms + offset_ms)
+
+    def skip(self, to: str | None = None) -> None:
+        """Raises `TrackNotFound` when `to` does not wait."""
+        self._perform(self._playback.skip(to))
+
+    def replace(self, track: Track, *more: Track) -> None:
+        """Raises `LimitReached` when not all of `more` may wait."""
+        self._perform(self._playback.replace(track, *more))
+
+    def stop(self) -> None:
+        self._perform(self._playback.stop())
+
+    def previous(self) -> None:
+        """Raises `NoPrevious`."""
+        self._perform(self._playback.previous())
+
+    def enqueue(self, *tracks: Track, index: int | None = None) -> None:
+        """Raises `LimitReached` when not all of them may wait, and `BadRequest` for a negative index."""
+        self._perform(self._playback.enqueue(*tracks, index=index))
+
+    def clear_queue(self) -> None:
+        self._perform(self._playback.clear_queue())
+
+    def remove(self, track_id: str) -> None:
+        """Raises `TrackNotFound`."""
+        self._perform(self._playback.remove(track_id))
+
+    def move(self, track_id: str, index: int) -> None:
+        """Raises `TrackNotFound`, and `BadRequest` for a negative index."""
+        self._perform(self._playback.move(track_id, index))
+
+    def shuffle(self) -> None:
+        length = self._playback.queue_length
+        self._perform(self._playback.shuffle(random.sample(range(length), length)))
 
     def set_loop(self, mode: LoopMode) -> None:
         self._perform(self._playback.set_loop(mode))
@@ -147,6 +218,7 @@ class Player:
         self._cancel_first_wait()
         self._stalls.follow(None, is_paused=False)
         self._live_pause.follow(None)
+        self._listener_changes.close()
         self._clock.leave(self)
         self._emit(self._playback.delete().events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
@@ -162,17 +234,26 @@ class Player:
         self._start_clock()
         self._update_listening()
         self._update_ticking()
+        self._listener_changes.changed(len(self._broadcast))
 
         def leave() -> None:
             detach()
             self._update_listening()
+            if not self._is_deleted:
+                self._listener_changes.changed(len(self._broadcast))
 
         return leave
 
-    def subscribe(self, sink: EventSink, since: int | None, wants_snapshot: bool) -> Callable[[], None]:
-        """Sends events to `sink` from now on; first those after number `since`, or the whole state. Returns how to
-        stop."""
-        return self._events.subscribe(sink, since, wants_snapshot, self.status)
+    def subscribe(
+        self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
+    ) -> Callable[[], None]:
+        """Sends events to `sink` from now on; first those after number `since` of this `life` (None: whichever it is),
+        or the whole state. Returns how to stop."""
+        return self._events.subscribe(sink, since, wants_snapshot, self.status, life)
+
+    def snapshot_text(self) -> str:
+        """The whole state as an event client gets it."""
+        return self._events.snapshot_text(self.status())
 
     def close_connections(self, code: int, reason: str) -> None:
         self._broadcast.close(code, reason)
@@ -186,6 +267,21 @@ class Player:
         return self._playback.queue
 
     @property
+    def queue_version(self) -> int:
+        """Counts the changes of the queue's order."""
+        return self._playback.queue_version
+
+    @property
+    def history(self) -> tuple[PlayedTrack, ...]:
+        """What was played, newest first."""
+        return self._playback.history
+
+    @property
+    def life(self) -> str:
+        """A random name: another player of the same id has another one."""
+        return self._events.life
+
+    @property
     def filters(self) -> Filters:
         return self._playback.filters
 
@@ -194,8 +290,10 @@ class Player:
         playback = self._playback
         return PlayerStatus(
             player_id=playback.player_id,
+            life=self._events.life,
             track=playback.current,
             state=playback.state,
+            error=playback.error,
             paused=playback.paused,
             position_ms=playback.position_ms,
             filters=playback.filters,

@@ -288,6 +288,14 @@ class SourceFeed:
 def playlist_tracks(playlist: Playlist, metadata: Json) -> tuple[Track, ...]:
     """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
     return tuple(
-        Track.create(str(uuid.uuid4()), entry.uri, metadata, title=entry.title, is_playlist_entry=True)
+        Track.create(
+            str(uuid.uuid4()),
+            entry.uri,
+            metadata,
+            title=entry.title,
+            author=entry.author,
+            keeps_names=entry.is_part and entry.title is not None,
+            is_playlist_entry=True,
+        )
         for entry in playlist.entries
     )

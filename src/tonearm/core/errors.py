@@ -37,6 +37,24 @@ class PlayerNotFound(RequestError):
     code = "player_not_found"
 
 
+class TrackNotFound(RequestError):
+    """No such track waits in the player's queue."""
+
+    code = "track_not_found"
+
+
+class NotSeekable(RequestError):
+    """The current track is live, or its source cannot be read from the middle."""
+
+    code = "not_seekable"
+
+
+class NoPrevious(RequestError):
+    """Nothing that sounded came before the current track."""
+
+    code = "no_previous"
+
+
 class PlayerExists(RequestError):
     code = "player_exists"
 

@@ -1,6 +1,7 @@
 """What happens to a player, as values. How they are written for clients is `protocol`'s matter.
 
 `user_data` of a track's event is the metadata that the track showed at that moment: its own, else the player's.
+`position_ms` is the position in the current track's file when it happened.
 """
 
 from dataclasses import dataclass
@@ -29,15 +30,18 @@ class TrackStart:
 
     track: Track
     user_data: Json
+    position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class TrackEnd:
-    """The track is over, for `reason`."""
+    """The track is over, for `reason`, after `played_ms` of its file were sent; what was sought over does not count."""
 
     track: Track
     user_data: Json
     reason: EndReason
+    position_ms: int
+    played_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class TrackException:
     track: Track
     user_data: Json
     failure: PlayFailure
+    position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +62,20 @@ class TrackStuck:
     user_data: Json
     threshold_ms: int
     cause: str
+    position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTitle:
     """A stream sends something else from now on."""
 
+    track_id: str
     title: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerUpdate:
-    """Where the player stands: after each change of its state, and every few seconds while it plays."""
+    """Where the player stands: after each change of state or pause, and every few seconds while it plays."""
 
     state: PlayerState
     paused: bool
@@ -79,17 +86,40 @@ class PlayerUpdate:
 class PlayerPause:
     """The player was paused."""
 
+    position_ms: int
+
 
 @dataclass(frozen=True, slots=True)
 class PlayerResume:
     """The pause was cleared."""
 
+    position_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """The current track goes on at `position_ms` instead of `from_ms`."""
+
+    track_id: str
+    from_ms: int
+    position_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeekFailed:
+    """The current track cannot be sought, as it turned out: it plays from its start. `code` says why."""
+
+    track_id: str
+    code: str
+    position_ms: int
+
 
 @dataclass(frozen=True, slots=True)
 class QueueUpdate:
-    """The queue has changed and has this many tracks now."""
+    """The queue has changed and has this many tracks now. `version` counts the changes of its order."""
 
     length: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +142,18 @@ class MetadataChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ListenersChange:
+    """Listeners came or went, and there are this many now."""
+
+    listeners: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerCreate:
+    """The player is there. Only for those who follow all players: nobody can follow this one yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlayerDelete:
     """The player is gone; its last event."""
 
@@ -125,9 +167,12 @@ Event: TypeAlias = (
     | PlayerUpdate
     | PlayerPause
     | PlayerResume
+    | Seek
+    | SeekFailed
     | QueueUpdate
     | LoopModeChange
     | FiltersChange
     | MetadataChange
+    | ListenersChange
     | PlayerDelete
 )

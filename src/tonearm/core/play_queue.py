@@ -29,7 +29,7 @@ class EndReason(StrEnum):
     FINISHED = "finished"
     SKIPPED = "skipped"
     LOAD_FAILED = "loadFailed"
-    STOPPED = "stopped"  # the player was deleted
+    STOPPED = "stopped"  # the player was stopped or deleted
     REPLACED = "replaced"
 
 
@@ -54,7 +54,7 @@ def select_next(
 ) -> Selection[TrackT]:
     """The selection after `current` ended for `reason`.
 
-    `drops_current` is for a track that never gave audio: no loop brings it back. A deleted player selects nothing.
+    `drops_current` is for a track that never gave audio: no loop brings it back. A stopped player selects nothing.
     """
     if reason is EndReason.STOPPED:
         return Selection(None, queue)
@@ -71,17 +71,31 @@ def select_next(
 
 @dataclass(frozen=True, slots=True)
 class PlaylistEntry:
-    """`title` is what the playlist calls the track, clean; None when it has none."""
+    """`title` is what the playlist calls the track, clean; None when it has none. `author` is empty without one.
+
+    `is_part`: it is one of several parts of a file, whose tags are about all of them.
+    """
 
     uri: SourceUri
     title: str | None = None
+    author: str = ""
+    is_part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """How many entries of a playlist were left out, and each reason once, as sentences."""
+
+    count: int = 0
+    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Playlist:
-    """At least one entry, in order; each passed the form check and the policy."""
+    """At least one entry, in order; each passed the form check and the policy. The others are in `left_out`."""
 
     entries: tuple[PlaylistEntry, ...]
+    left_out: LeftOut = field(default_factory=LeftOut)
 
 
 # What the shell is asked to do
@@ -91,11 +105,14 @@ SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open the track's URI after `delay_s` seconds and report about it under `source`."""
+    """Open the track's URI after `delay_s` seconds, play it from `start_ms` to `end_ms`, positions in the file (None:
+    to its end), and report about it under `source`."""
 
     source: SourceId
     track: Track
     delay_s: float = 0.0
+    start_ms: int = 0
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +153,15 @@ class QueuedTrack:
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """One attempt to open and play a track. A `failure` is kept until it is due; the failed source is gone."""
+    """One attempt to open and play a track from `start_ms` on. A `failure` is kept until it is due; the failed source
+    is gone. A load that a seek made goes on with the track: it `has_started` when the one before had."""
 
     source: SourceId
     queued_track: QueuedTrack
     delay_s: float
+    start_ms: int
     is_opened: bool = False
-    has_started: bool = False  # its TrackStart was emitted
+    has_started: bool = False  # the TrackStart was emitted
     failure: PlayFailure | None = None
     stream_title: str | None = None  # the last one; a stream that is opened again does not repeat it
 
@@ -151,17 +170,24 @@ class Load:
         """True when the shell may still be waiting out the delay."""
         return self.delay_s > 0 and not self.is_opened and not self.has_started and self.failure is None
 
+    @property
+    def is_sought(self) -> bool:
+        """True when it begins elsewhere than its track."""
+        return self.start_ms != self.queued_track.track.start_ms
+
 
 @dataclass(slots=True)
 class PlayQueue:
     """`current` is the selected track, `tracks` the queue behind it, front first.
 
     Two sources can be open: `current_load` plays the current track, `next_load` is opened ahead for the track that
-    comes after it. What is to be opened and dropped is gathered until `take_actions`.
+    comes after it. What is to be opened and dropped is gathered until `take_actions`. `version` counts the changes of
+    `tracks`, which are made with `set_tracks`.
     """
 
     current: QueuedTrack
     tracks: tuple[QueuedTrack, ...] = ()
+    version: int = 0
     loop_mode: LoopMode = LoopMode.NONE
     current_load: Load | None = None
     next_load: Load | None = None
@@ -179,6 +205,17 @@ class PlayQueue:
         """The current load, when it has this number."""
         return self.current_load if self.current_load is not None and self.current_load.source == source else None
 
+    def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> None:
+        """Another queue; the same one is no change."""
+        if tracks != self.tracks:
+            self.tracks = tracks
+            self.version += 1
+
+    def index_of(self, track_id: str) -> int | None:
+        """Where the track waits; None when it does not."""
+        ids = (queued_track.track.id for queued_track in self.tracks)
+        return next((index for index, waiting_id in enumerate(ids) if waiting_id == track_id), None)
+
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
         """What `select_next` says for the current track."""
         return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
@@ -193,17 +230,32 @@ class PlayQueue:
         self._is_next_due = False
         return self.current_load
 
-    def open_current(self, delay_s: float = 0.0) -> Load:
-        """Loads the current track anew."""
+    def open_current(self, delay_s: float = 0.0, start_ms: int | None = None) -> Load:
+        """Loads the current track anew, from its start or from `start_ms` on."""
         self.drop_all()
-        self.current_load = self._open(self.current, delay_s)
+        self.current_load = self._open(self.current, delay_s, start_ms)
         return self.current_load
+
+    def seek_current(self, start_ms: int) -> None:
+        """Loads the current track, which has a load, once more from `start_ms` on; the next one stays as it is."""
+        before = self.current_load
+        assert before is not None, "only a track that is loaded can be sought"
+        self.drop_current_load()
+        self.current_load = self._open(self.current, 0.0, start_ms)
+        self.current_load.has_started = before.has_started
+        self.current_load.stream_title = before.stream_title
+
+    def forget_due(self) -> None:
+        """The next track is not due any more; its load is dropped."""
+        self._drop_next_load()
+        self._is_next_due = False
 
     def replace_current(self, entries: tuple[QueuedTrack, ...]) -> None:
         """The current source is gone and was a playlist: its first entry is loaded instead, the others are queued."""
+        sought = self.current_load if self.current_load is not None and self.current_load.is_sought else None
         self.current, *others = entries
-        self.tracks = (*others, *self.tracks)
-        self.current_load = self._open(self.current, 0.0)
+        self.set_tracks((*others, *self.tracks))
+        self.current_load = self._open(self.current, 0.0, None if sought is None else sought.start_ms)
         self.revise_next()
 
     def replace_next(self, entries: tuple[QueuedTrack, ...]) -> bool:
@@ -215,7 +267,7 @@ class PlayQueue:
         if playlist is None or playlist not in self.tracks:
             return False
         place = self.tracks.index(playlist)
-        self.tracks = (*self.tracks[:place], *entries, *self.tracks[place + 1 :])
+        self.set_tracks((*self.tracks[:place], *entries, *self.tracks[place + 1 :]))
         self.next_load = None
         self.revise_next()
         return True
@@ -258,10 +310,12 @@ class PlayQueue:
         self._drop(self.next_load)
         self.next_load = None
 
-    def _open(self, queued_track: QueuedTrack, delay_s: float) -> Load:
+    def _open(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None = None) -> Load:
         self._last_source += 1
-        self._actions.append(Open(self._last_source, queued_track.track, delay_s))
-        return Load(self._last_source, queued_track, delay_s)
+        track = queued_track.track
+        start_ms = track.start_ms if start_ms is None else start_ms
+        self._actions.append(Open(self._last_source, track, delay_s, start_ms, track.end_ms))
+        return Load(self._last_source, queued_track, delay_s, start_ms)
 
     def _drop(self, load: Load | None) -> None:
         if load is not None and load.failure is None:

@@ -6,10 +6,11 @@ nor the next one (any more) changes nothing, so late reports need no care. A sou
 interrupted or expanded is gone; no `Drop` follows for it.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.core.errors import LimitReached
+from tonearm.core.errors import BadRequest, LimitReached, NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import (
     Event,
     FiltersChange,
@@ -21,6 +22,8 @@ from tonearm.core.events import (
     PlayerState,
     PlayerUpdate,
     QueueUpdate,
+    Seek,
+    SeekFailed,
     StreamTitle,
     TrackEnd,
     TrackException,
@@ -29,6 +32,7 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, PlayFailure
 from tonearm.core.filters import FilterChange, Filters
+from tonearm.core.history import History, PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, is_same_json
 from tonearm.core.play_queue import Action, EndReason, LoopMode, PlayQueue, QueuedTrack, Selection, SourceId
@@ -36,12 +40,18 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
 _FAILURES_BEFORE_STOP: Final = 5
+# Whatever is asked for, samples can be counted up to it in 64 bits.
+MAX_POSITION_MS: Final = 2**53
 _ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call leads to; both parts in the order in which they are to be done."""
+    """What a call leads to; both parts in the order in which they are to be done.
+
+    Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
+    QueueUpdate, then TrackStart, at last one PlayerUpdate when state or pause are others than before the call.
+    """
 
     events: tuple[Event, ...] = ()
     actions: tuple[Action, ...] = ()
@@ -50,20 +60,41 @@ class Outcome:
 class Playback:
     """One player, from `begin` to `delete`; nothing is to be called after `delete`.
 
-    `position_ms` is the position in the current track. The shell sets it; it is 0 again whenever a track is selected.
+    `position_ms` is the position in the current track's file. The shell sets it as frames are sent; it is the track's
+    start again whenever a track is selected, and the target as soon as there is a seek. `wall_ms` gives the time of
+    day, for the history to show; nothing is decided by it.
     """
 
-    def __init__(self, player_id: str, first_track: Track, metadata: Json, *, max_waiting_tracks: int = 10_000) -> None:
+    def __init__(
+        self,
+        player_id: str,
+        first_track: Track,
+        metadata: Json,
+        *,
+        max_waiting_tracks: int = 10_000,
+        paused: bool = False,
+        filters: Filters | None = None,
+        loop_mode: LoopMode = LoopMode.NONE,
+        wall_ms: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.player_id: Final = player_id
-        self.position_ms = 0
+        self.position_ms = first_track.start_ms
         self._max_waiting_tracks = max_waiting_tracks
+        self._wall_ms = wall_ms
         self._state = PlayerState.LOADING
-        self._paused = False
+        self._paused = paused
+        self._told = (self._state, paused)  # what the last PlayerUpdate said
         self._clock_started = False
-        self._filters = Filters()
+        self._filters = filters or Filters()
         self._metadata = metadata
-        self._queue = PlayQueue(QueuedTrack(first_track))
+        self._queue = PlayQueue(QueuedTrack(first_track), loop_mode=loop_mode)
+        self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
+        self._error: PlayFailure | None = None
+        # Of the current track: whether it was heard since it was selected, how much of it, and since which position.
+        self._has_sounded = False
+        self._played_ms = 0
+        self._played_from_ms = first_track.start_ms
         self._events: list[Event] = []
 
     # What the player is
@@ -93,6 +124,21 @@ class Playback:
     @property
     def queue_length(self) -> int:
         return len(self._queue.tracks)
+
+    @property
+    def queue_version(self) -> int:
+        """Counts the changes of the queue's order."""
+        return self._queue.version
+
+    @property
+    def history(self) -> tuple[PlayedTrack, ...]:
+        """What ended, newest first."""
+        return self._history.played
+
+    @property
+    def error(self) -> PlayFailure | None:
+        """The last failure, until something plays."""
+        return self._error
 
     @property
     def loop_mode(self) -> LoopMode:
@@ -135,7 +181,7 @@ class Playback:
         """Clears pause. An idle player plays its track again, a failed one goes on, a delayed load begins at once."""
         if self._paused:
             self._paused = False
-            self._events.append(PlayerResume())
+            self._events.append(PlayerResume(self.position_ms))
         load = self._queue.current_load
         if self._state is PlayerState.FAILED:
             self._leave_failed(self._queue.tracks)
@@ -147,38 +193,141 @@ class Playback:
     def pause(self) -> Outcome:
         if not self._paused:
             self._paused = True
-            self._events.append(PlayerPause())
+            self._events.append(PlayerPause(self.position_ms))
         return self._outcome()
 
-    def skip(self) -> Outcome:
-        """Ends the current track and moves on. An idle player has nothing to skip."""
-        if self._state is not PlayerState.IDLE:
-            never_plays = self._state is PlayerState.FAILED
-            self._queue.drop_current_load()
-            self._end_track(EndReason.SKIPPED)
-            self._select(self._queue.selection_after(EndReason.SKIPPED, drops_current=never_plays))
-            self._report_due_failures()
-        return self._outcome()
+    def seek(self, position_ms: int) -> Outcome:
+        """Goes on at a position in the file of the current track; outside of the track it is the nearest one inside.
 
-    def enqueue(self, *tracks: Track) -> Outcome:
-        """Adds tracks to the end of the queue. An idle or failed player goes on with its front.
-
-        Raises LimitReached, with nothing done, when the queue would become too long.
+        Behind the end it ends the track, as far as the end is known; in an idle or failed player, which plays its
+        track from there, that changes nothing. Raises NotSeekable.
         """
-        if len(self._queue.tracks) + len(tracks) > self._max_waiting_tracks:
-            raise LimitReached(
-                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {len(tracks)} more would be "
-                f"above the {self._max_waiting_tracks} that player.max_waiting_tracks allows; "
-                "wait until some have played, or skip them."
+        if self.current.is_unseekable:
+            raise NotSeekable(
+                "The current track is live, or its source cannot be read from the middle; skip it, or wait."
             )
-        queue = (*self._queue.tracks, *(QueuedTrack(track) for track in tracks))
+        target_ms = min(max(position_ms, self.current.start_ms), MAX_POSITION_MS)
+        if self._state not in _ACTIVE_STATES:
+            if not self._is_behind_end(target_ms):
+                self._note_seek(target_ms)
+                self._failures_in_a_row = 0
+                self._queue.open_current(start_ms=target_ms)
+                self._enter(PlayerState.LOADING)
+            return self._outcome()
+        if self._clock_started and self._is_behind_end(target_ms):
+            self._finish()
+            return self._outcome()
+        if target_ms < self.position_ms:
+            self._queue.forget_due()  # it may be long until the end is near again
+        self._note_seek(target_ms)
+        self._queue.seek_current(target_ms)
+        self._enter(PlayerState.LOADING)
+        return self._outcome()
+
+    def skip(self, to: str | None = None) -> Outcome:
+        """Ends the current track and moves on, to the waiting track with the id `to` when there is one.
+
+        What lies before it leaves the queue; with loop mode queue it goes to the back, behind the current track.
+        An idle player has nothing to end. Raises TrackNotFound, with nothing done.
+        """
+        index = 0 if to is None else self._index_of(to)
+        is_idle, never_plays = self._state is PlayerState.IDLE, self._state is PlayerState.FAILED
+        if is_idle and not self._queue.tracks:
+            return self._outcome()
+        if to is None and not is_idle:
+            selection = self._queue.selection_after(EndReason.SKIPPED, drops_current=never_plays)
+        else:
+            passed, chosen, rest = (
+                self._queue.tracks[:index],
+                self._queue.tracks[index],
+                self._queue.tracks[index + 1 :],
+            )
+            back: tuple[QueuedTrack, ...] = ()
+            if self._queue.loop_mode is LoopMode.QUEUE:
+                back = passed if is_idle or never_plays else (self._queue.current, *passed)
+            selection = Selection(chosen, (*rest, *back))
+        self._leave_current(EndReason.SKIPPED)
+        self._select(selection)
+        self._report_due_failures()
+        return self._outcome()
+
+    def enqueue(self, *tracks: Track, index: int | None = None) -> Outcome:
+        """Adds tracks to the queue: to its end, or before what waits at `index`. 0 is the next one.
+
+        An idle or failed player goes on with the queue's front. Raises LimitReached when the queue would become too
+        long and BadRequest for a negative index, with nothing done.
+        """
+        self._require_room(len(tracks))
+        place = self._place(index)
+        waiting = self._queue.tracks
+        queue = (*waiting[:place], *(QueuedTrack(track) for track in tracks), *waiting[place:])
         if self._state is PlayerState.IDLE:
             self._select(Selection(queue[0], queue[1:]))
         elif self._state is PlayerState.FAILED:
             self._leave_failed(queue)
         else:
-            self._set_queue(queue)
-            self._queue.revise_next()
+            self._change_queue(queue)
+        return self._outcome()
+
+    def replace(self, track: Track, *more: Track) -> Outcome:
+        """Ends the current track, which no loop brings back, and plays `track` in its place; `more` come next.
+
+        Raises LimitReached, with nothing done, when the queue would become too long.
+        """
+        self._require_room(len(more))
+        self._leave_current(EndReason.REPLACED)
+        self._failures_in_a_row = 0
+        self._select(Selection(QueuedTrack(track), (*map(QueuedTrack, more), *self._queue.tracks)))
+        return self._outcome()
+
+    def stop(self) -> Outcome:
+        """Ends the current track, which no loop brings back. The player is idle; its queue stays."""
+        if self._state is not PlayerState.IDLE:
+            self._leave_current(EndReason.STOPPED)
+            self._failures_in_a_row = 0
+            self._stop(PlayerState.IDLE)
+        return self._outcome()
+
+    def previous(self) -> Outcome:
+        """Plays the newest track of the history that sounded, and puts the current one at the front of the queue.
+
+        An idle player has no current one: it plays what it played last. Raises NoPrevious, with nothing done.
+        """
+        is_idle = self._state is PlayerState.IDLE
+        current = None if is_idle else self._queue.current
+        previous = self._history.take_previous(current)
+        if previous is None:
+            raise NoPrevious("Nothing that sounded came before the current track.")
+        queue = tuple(waiting for waiting in self._queue.tracks if waiting is not previous)
+        self._leave_current(EndReason.REPLACED, is_remembered=False)
+        self._failures_in_a_row = 0
+        self._select(Selection(previous, queue if current is None else (current, *queue)))
+        self._report_due_failures()
+        return self._outcome()
+
+    def clear_queue(self) -> Outcome:
+        self._change_queue(())
+        return self._outcome()
+
+    def remove(self, track_id: str) -> Outcome:
+        """Takes a waiting track out of the queue. Raises TrackNotFound."""
+        index = self._index_of(track_id)
+        self._change_queue((*self._queue.tracks[:index], *self._queue.tracks[index + 1 :]))
+        return self._outcome()
+
+    def move(self, track_id: str, index: int) -> Outcome:
+        """Moves a waiting track to the place `index` of the queue. Raises TrackNotFound, and BadRequest for a negative
+        index."""
+        moved = self._queue.tracks[self._index_of(track_id)]
+        place = self._place(index)
+        others = tuple(waiting for waiting in self._queue.tracks if waiting is not moved)
+        self._change_queue((*others[:place], moved, *others[place:]))
+        return self._outcome()
+
+    def shuffle(self, order: Sequence[int]) -> Outcome:
+        """Puts the queue into another order: each of its indexes once."""
+        assert sorted(order) == list(range(self.queue_length)), "a shuffled queue has the same tracks"
+        self._change_queue(tuple(self._queue.tracks[index] for index in order))
         return self._outcome()
 
     def set_loop(self, mode: LoopMode) -> Outcome:
@@ -208,6 +357,7 @@ class Playback:
             self._end_track(EndReason.STOPPED)
         self._queue.drop_all()
         self._state = PlayerState.IDLE
+        self._told = (self._state, self._paused)  # PlayerDelete says it all
         self._events.append(PlayerDelete())
         return self._outcome()
 
@@ -219,8 +369,9 @@ class Playback:
         return self._outcome()
 
     def start_clock(self) -> Outcome:
-        """The first listener is there, or was waited for long enough: a failure that was kept until now is due."""
+        """The first listener is there, or was waited for long enough: what was kept until now is due."""
         self._clock_started = True
+        self._finish_if_behind_end()
         self._report_due_failures()
         return self._outcome()
 
@@ -231,6 +382,7 @@ class Playback:
             load.is_opened = True
             facts = replace(facts, title=load.stream_title or facts.title)
             load.queued_track.track = load.queued_track.track.with_facts(facts)
+            self._finish_if_behind_end()
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
@@ -246,18 +398,18 @@ class Playback:
             return self.failed(source, NESTED_PLAYLIST)
         if load.has_started:
             return self.interrupted(source, TURNED_PLAYLIST)
-        length_before = self.queue_length
+        length_before, version_before = self.queue_length, self.queue_version
         # The playlist gives its own place to the first of them.
         room = max(self._max_waiting_tracks - length_before, 0) + 1
         metadata = load.queued_track.track.metadata
         entries = tuple(QueuedTrack(replace(track, metadata=metadata)) for track in tracks[:room])
         if load is self._queue.current_load:
-            self.position_ms = 0
             self._queue.replace_current(entries)
+            self._begin_at(self._queue.current_load.start_ms)
         elif not self._queue.replace_next(entries):
             return self.failed(source, TURNED_PLAYLIST)
-        if self.queue_length != length_before:
-            self._events.append(QueueUpdate(self.queue_length))
+        if self.queue_version != version_before:
+            self._events.append(QueueUpdate(self.queue_length, self.queue_version))
         return self._outcome()
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
@@ -273,14 +425,26 @@ class Playback:
     def first_frame(self, source: SourceId) -> Outcome:
         """The first frame of the source is about to be sent."""
         load = self._queue.load_of_current(source)
-        if load is not None and not load.has_started and load.failure is None:
-            load.has_started = True
+        if load is not None and load.failure is None:
             load.queued_track.gave_audio = True
             load.queued_track.failures = 0
             self._failures_in_a_row = 0
-            track = load.queued_track.track
-            self._events.append(TrackStart(track, track.user_data(self._metadata)))
+            self._error = None
+            if not load.has_started:
+                load.has_started = self._has_sounded = True
+                track = load.queued_track.track
+                self._events.append(TrackStart(track, track.user_data(self._metadata), self.position_ms))
             self._enter(PlayerState.PLAYING)
+        return self._outcome()
+
+    def seek_failed(self, source: SourceId, code: str) -> Outcome:
+        """The source was to begin in the middle and cannot, because of `code`: it gives the file from its start."""
+        load = self._queue.load_of_current(source)
+        if load is not None and load.failure is None:
+            load.start_ms = 0
+            self._count_played()
+            self.position_ms = self._played_from_ms = 0
+            self._events.append(SeekFailed(load.queued_track.track.id, code, 0))
         return self._outcome()
 
     def ended(self, source: SourceId) -> Outcome:
@@ -290,7 +454,7 @@ class Playback:
         `underrun` when there is none.
         """
         load = self._queue.load_of_current(source)
-        if load is None or not load.has_started:
+        if load is None or not (load.has_started or load.is_sought):
             return self.failed(source, ENDED_WITHOUT_AUDIO)
         self._queue.forget_current_load()
         self._end_track(EndReason.FINISHED)
@@ -332,14 +496,14 @@ class Playback:
             load.stream_title = title
             if title != load.queued_track.track.info.title:
                 load.queued_track.track = load.queued_track.track.with_title(title)
-                self._events.append(StreamTitle(title))
+                self._events.append(StreamTitle(load.queued_track.track.id, title))
         return self._outcome()
 
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
         """In mid-track nothing could be sent for `threshold_ms`; `cause` says in a few words what is missing."""
         if source == self.stalled:
             user_data = self.current.user_data(self._metadata)
-            self._events.append(TrackStuck(self.current, user_data, threshold_ms, cause))
+            self._events.append(TrackStuck(self.current, user_data, threshold_ms, cause, self.position_ms))
         return self._outcome()
 
     def update(self) -> PlayerUpdate:
@@ -358,7 +522,9 @@ class Playback:
     def _end_by_failure(self, failure: PlayFailure) -> None:
         ended = self._queue.current
         self._queue.forget_current_load()
-        self._events.append(TrackException(ended.track, ended.track.user_data(self._metadata), failure))
+        self._error = failure
+        user_data = ended.track.user_data(self._metadata)
+        self._events.append(TrackException(ended.track, user_data, failure, self.position_ms))
         self._end_track(EndReason.LOAD_FAILED)
         if ended.gave_audio:
             ended.failures += 1
@@ -385,33 +551,105 @@ class Playback:
             self._stop(PlayerState.IDLE)
             return
         load = self._queue.make_current(selection.track)
-        self.position_ms = 0
+        self._begin_at(load.start_ms)
         if not (joins and load.is_opened and self._state is PlayerState.PLAYING):
             self._enter(PlayerState.LOADING)
 
     def _restart(self) -> None:
-        self._queue.open_current()
-        self.position_ms = 0
+        self._begin_at(self._queue.open_current().start_ms)
         self._enter(PlayerState.LOADING)
 
     def _stop(self, state: PlayerState) -> None:
         self._queue.drop_all()
         self._enter(state)
 
-    def _end_track(self, reason: EndReason) -> None:
-        self._events.append(TrackEnd(self.current, self.current.user_data(self._metadata), reason))
+    def _leave_current(self, reason: EndReason, *, is_remembered: bool = True) -> None:
+        """Drops the current load and ends its track. An idle player has none to end."""
+        self._queue.drop_current_load()
+        if self._state is not PlayerState.IDLE:
+            self._end_track(reason, is_remembered=is_remembered)
+
+    def _finish(self) -> None:
+        """The current track is at its end because a seek led there."""
+        self._queue.drop_current_load()
+        self._end_track(EndReason.FINISHED)
+        self._begin_at(self.current.known_end_ms or self.position_ms)
+        self._select(self._queue.selection_after(EndReason.FINISHED))
+        self._report_due_failures()
+
+    def _finish_if_behind_end(self) -> None:
+        """A seek that was kept while its track was loading may turn out to lead behind the end."""
+        load = self._queue.current_load
+        if not self._clock_started or load is None or load.failure is not None or not load.is_sought:
+            return
+        if self._is_behind_end(load.start_ms):
+            self._finish()
+
+    def _is_behind_end(self, position_ms: int) -> bool:
+        end_ms = self.current.known_end_ms
+        return end_ms is not None and position_ms >= end_ms
+
+    def _end_track(self, reason: EndReason, *, is_remembered: bool = True) -> None:
+        self._count_played()
+        user_data = self.current.user_data(self._metadata)
+        self._events.append(TrackEnd(self.current, user_data, reason, self.position_ms, self._played_ms))
+        if is_remembered:
+            self._history.add(PlayedTrack(self._queue.current, self._wall_ms(), reason, self._has_sounded))
+        self._begin_at(self.position_ms)
+
+    def _begin_at(self, position_ms: int) -> None:
+        """Nothing of the current track was played yet."""
+        self.position_ms = self._played_from_ms = position_ms
+        self._played_ms = 0
+        self._has_sounded = False
+
+    def _note_seek(self, target_ms: int) -> None:
+        self._events.append(Seek(self.current.id, self.position_ms, target_ms))
+        self._count_played()
+        self.position_ms = self._played_from_ms = target_ms
+
+    def _count_played(self) -> None:
+        self._played_ms += max(0, self.position_ms - self._played_from_ms)
+        self._played_from_ms = self.position_ms
+
+    def _require_room(self, count: int) -> None:
+        if len(self._queue.tracks) + count > self._max_waiting_tracks:
+            raise LimitReached(
+                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {count} more would be "
+                f"above the {self._max_waiting_tracks} that player.max_waiting_tracks allows; "
+                "wait until some have played, or skip them."
+            )
+
+    def _place(self, index: int | None) -> int:
+        """Where in the queue; beyond its end is the end. Raises BadRequest for a negative index."""
+        if index is None:
+            return self.queue_length
+        if index < 0:
+            raise BadRequest("`index` must not be negative; 0 is the next track.")
+        return min(index, self.queue_length)
+
+    def _index_of(self, track_id: str) -> int:
+        index = self._queue.index_of(track_id)
+        if index is None:
+            raise TrackNotFound("No track with this id waits in the player's queue; GET its queue shows which do.")
+        return index
+
+    def _change_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
+        self._set_queue(queue)
+        self._queue.revise_next()
 
     def _set_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
         if queue != self._queue.tracks:
-            self._queue.tracks = queue
-            self._events.append(QueueUpdate(len(queue)))
+            self._queue.set_tracks(queue)
+            self._events.append(QueueUpdate(len(queue), self.queue_version))
 
     def _enter(self, state: PlayerState) -> None:
-        if state is not self._state:
-            self._state = state
-            self._events.append(self.update())
+        self._state = state
 
     def _outcome(self) -> Outcome:
+        if (self._state, self._paused) != self._told:
+            self._told = (self._state, self._paused)
+            self._events.append(self.update())
         outcome = Outcome(tuple(self._events), self._queue.take_actions())
         self._events.clear()
         return outcome

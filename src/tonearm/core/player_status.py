@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tonearm.core.events import PlayerState
+from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LoopMode
@@ -27,11 +28,17 @@ class PlayerQuality:
 
 @dataclass(frozen=True, slots=True)
 class PlayerStatus:
-    """`track` is the selected one, also of an idle or failed player. `last_seq` numbers the last event, 0 without."""
+    """`track` is the selected one, also of an idle or failed player. `last_seq` numbers the last event, 0 without.
+
+    `life` is the random name of this player's life, in which events are numbered from 1. `error` is the last failure,
+    until something plays.
+    """
 
     player_id: str
+    life: str
     track: Track
     state: PlayerState
+    error: PlayFailure | None
     paused: bool
     position_ms: int
     filters: Filters

@@ -23,10 +23,15 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
 _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
+CUE_ENDING: Final = ".cue"
 # Of lists of tracks. `.m3u8` is a playlist's ending, too, but mostly that of a stream (HLS).
-_TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf")
+_TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf", CUE_ENDING)
 HLS_ENDING: Final = ".m3u8"
 _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
+# W3C Media Fragments URI 1.0, 4.2.1, in seconds: `#t=start`, `#t=start,end`, `#t=,end`.
+_FRAGMENT: Final = re.compile(
+    r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
+)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
@@ -51,7 +56,8 @@ class SourceUri:
     also what is fetched. `host` (None for a file) is in the form of `normalise_host`, `port` the one to connect to.
     `path` is percent-encoded for `http`, and a plain path for `file`, with `.` and `..` resolved by their names.
     `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
-    a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened.
+    a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened. `start_ms` and
+    `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), which is in `given` only.
     """
 
     kind: Literal["http", "file"]
@@ -62,6 +68,8 @@ class SourceUri:
     port: int | None = None
     is_admitted: bool = field(default=False, compare=False)
     came_through_proxy: bool = field(default=False, compare=False)
+    start_ms: int = field(default=0, compare=False)
+    end_ms: int | None = field(default=None, compare=False)
 
     @property
     def opened(self) -> str:
@@ -99,14 +107,46 @@ def parse_source_uri(text: str) -> SourceUri:
     bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
+    whole, start_ms, end_ms = _without_media_fragment(bare)
+    if whole == bare:
+        return _parse(text, text)
+    return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms)
+
+
+def media_fragment(start_ms: int, end_ms: int | None) -> str:
+    """The fragment that names this part of a file; "" for all of it."""
+    if not start_ms and end_ms is None:
+        return ""
+    end = "" if end_ms is None else f",{end_ms / 1000:.3f}"
+    return f"#t={start_ms / 1000:.3f}{end}"
+
+
+def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
+    """The text before a fragment that names a part, where the part starts and where it ends, both in ms.
+
+    A fragment that names no time, or an end that is not behind the start, is none (as W3C has it).
+    """
+    found = _FRAGMENT.search(text)
+    if found is None or (found[1] is None and found[2] is None) or not found.start():
+        return text, 0, None
+    start_ms = round(float(found[1] or 0) * 1000)
+    end_ms = None if found[2] is None else round(float(found[2]) * 1000)
+    if end_ms is not None and end_ms <= start_ms:
+        return text, 0, None
+    return text[: found.start()], start_ms, end_ms
+
+
+def _parse(given: str, text: str) -> SourceUri:
+    """Parses `text`, what is left of `given` without a media fragment."""
+    bare = text.strip()
     found = _SCHEME.match(bare)
     if found is None:
-        return _file(text, text)
+        return _file(given, text)
     scheme, rest = found[1].lower(), bare[found.end() :]
     if scheme in _DEFAULT_PORTS:
-        return _http(text, scheme, rest)
+        return _http(given, scheme, rest)
     if scheme == "file":
-        return _file(text, _path_of_file_uri(rest))
+        return _file(given, _path_of_file_uri(rest))
     raise BadRequest(
         f"The scheme {found[1]!r} cannot be played; use http, https, file or a path "
         "(a path whose first part holds a colon starts with ./)."

@@ -12,7 +12,9 @@ class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
     `uri` is what the client gave, which is what is opened each time: what a page led to before may have expired. An
-    entry of a playlist must not be a playlist itself.
+    entry of a playlist must not be a playlist itself. The track is the part of the file from `start_ms` to `end_ms`
+    (None: to its end). `keeps_names`: title and author were given with the track, and tags do not replace them.
+    `is_known`: the facts in `info` come from opening the source.
     """
 
     id: str
@@ -20,20 +22,46 @@ class Track:
     info: TrackInfo
     metadata: Json
     is_playlist_entry: bool = False
+    start_ms: int = 0
+    end_ms: int | None = None
+    keeps_names: bool = False
+    is_known: bool = False
 
     @classmethod
     def create(
-        cls, track_id: str, uri: SourceUri, metadata: Json, *, title: str | None = None, is_playlist_entry: bool = False
+        cls,
+        track_id: str,
+        uri: SourceUri,
+        metadata: Json,
+        *,
+        title: str | None = None,
+        author: str = "",
+        keeps_names: bool = False,
+        is_playlist_entry: bool = False,
     ) -> "Track":
-        """A track whose source was not opened yet. Without a `title` it has the one in its URI."""
+        """A track whose source was not opened yet. Without a `title` it has the one in its URI. Where the URI names
+        a part of the file, that part is the track."""
         info = initial_track_info(uri)
-        if title is not None:
-            info = replace(info, title=title)
-        return cls(track_id, uri, info, metadata, is_playlist_entry)
+        info = replace(info, title=info.title if title is None else title, author=author)
+        return cls(track_id, uri, info, metadata, is_playlist_entry, uri.start_ms, uri.end_ms, keeps_names=keeps_names)
 
     def with_facts(self, facts: SourceFacts) -> "Track":
         """The same track with the facts from opening its source."""
-        return replace(self, info=self.info.with_facts(facts))
+        if self.keeps_names:
+            facts = replace(facts, title=None, author=None)
+        return replace(self, info=self.info.with_facts(facts), is_known=True)
+
+    @property
+    def known_end_ms(self) -> int | None:
+        """Where the track ends in its file; None when that is not known (yet), or when it is endless."""
+        length_ms = (self.info.length_ms or None) if self.is_known else None
+        ends_ms = [end_ms for end_ms in (self.end_ms, length_ms) if end_ms is not None]
+        return min(ends_ms, default=None)
+
+    @property
+    def is_unseekable(self) -> bool:
+        """True once opening it has shown that its source cannot be read from the middle."""
+        return self.is_known and not self.info.is_seekable
 
     def with_title(self, title: str) -> "Track":
         """The same track while its stream plays what has this title."""

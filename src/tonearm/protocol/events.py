@@ -1,4 +1,4 @@
-"""The messages of /v0/players/{id}/events, told apart by `op`."""
+"""The messages of /v0/players/{id}/events and of /v0/events, told apart by `op`."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 
@@ -6,47 +6,53 @@ from pydantic import Field, TypeAdapter
 
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
-from tonearm.protocol.replies import Filters, PlayerStateFields, PlayFailure, TrackOut
-from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, WireModel
+from tonearm.protocol.replies import Filters, Life, PlayerStateFields, PlayFailure, TrackOut
+from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
 
 
 class _Numbered(WireModel):
     """What every event begins with."""
 
     id: PlayerId
-    seq: int = Field(ge=1, description="1, 2, 3 … for each player, without gaps.")
+    seq: int = Field(ge=1, description="1, 2, 3 … for each life of a player, without gaps.")
     time: TimeOfDay
+    life: Life
 
 
-class TrackStart(_Numbered):
+class _OfTrack(_Numbered):
+    """What every event about a track has."""
+
+    track: TrackOut
+    track_id: TrackId
+    position: Milliseconds
+
+
+class TrackStart(_OfTrack):
     """Sent in the tick of the track's first frame, before it."""
 
     op: Literal["TrackStart"]
-    track: TrackOut
     uri: str = Field(description="What is really opened.")
 
 
-class TrackEnd(_Numbered):
+class TrackEnd(_OfTrack):
     """The track is over."""
 
     op: Literal["TrackEnd"]
-    track: TrackOut
     reason: EndReason
+    played_ms: Milliseconds = Field(description="How much of the file was sent; what was sought over does not count.")
 
 
-class TrackException(_Numbered):
+class TrackException(_OfTrack):
     """The track cannot be played, or not to its end. Its TrackEnd follows."""
 
     op: Literal["TrackException"]
-    track: TrackOut
     error: PlayFailure
 
 
-class TrackStuck(_Numbered):
+class TrackStuck(_OfTrack):
     """In mid-track nothing could be sent for a while."""
 
     op: Literal["TrackStuck"]
-    track: TrackOut
     threshold_ms: Milliseconds
     cause: str = Field(min_length=1, description="What is missing, for people.")
 
@@ -56,10 +62,11 @@ class StreamTitle(_Numbered):
 
     op: Literal["StreamTitle"]
     title: str
+    track_id: TrackId
 
 
 class PlayerUpdate(_Numbered):
-    """After each change of the state, and every 5 s while playing."""
+    """After each change of state or pause, and every 5 s while playing."""
 
     op: Literal["PlayerUpdate"]
     state: State
@@ -71,12 +78,32 @@ class PlayerPause(_Numbered):
     """The player was paused."""
 
     op: Literal["PlayerPause"]
+    position: Milliseconds
 
 
 class PlayerResume(_Numbered):
     """The pause was cleared."""
 
     op: Literal["PlayerResume"]
+    position: Milliseconds
+
+
+class Seek(_Numbered):
+    """The current track goes on at `position`; there is no second TrackStart."""
+
+    op: Literal["Seek"]
+    from_ms: int = Field(alias="from", ge=0, description="The position before, in ms.")
+    position: Milliseconds
+    track_id: TrackId
+
+
+class SeekFailed(_Numbered):
+    """A seek was kept while its track was loading, and the track cannot be sought: it plays from its start."""
+
+    op: Literal["SeekFailed"]
+    code: str = Field(min_length=1, description="Why, such as `not_seekable`.")
+    position: Milliseconds
+    track_id: TrackId
 
 
 class QueueUpdate(_Numbered):
@@ -84,6 +111,7 @@ class QueueUpdate(_Numbered):
 
     op: Literal["QueueUpdate"]
     length: Count
+    version: int = Field(ge=1, description="Counts the changes of the queue's order; part of the ETag of GET queue.")
 
 
 class LoopModeChange(_Numbered):
@@ -105,6 +133,30 @@ class MetadataChange(_Numbered):
 
     op: Literal["MetadataChange"]
     metadata: AnyJson
+
+
+class ListenersChange(_Numbered):
+    """Listeners came or went; sent at most once a second."""
+
+    op: Literal["ListenersChange"]
+    listeners: Count
+
+
+class PlayerCreate(WireModel):
+    """A new player; on /v0/events only, and without a number."""
+
+    op: Literal["PlayerCreate"]
+    id: PlayerId
+    time: TimeOfDay
+    life: Life
+
+
+class EventsLost(WireModel):
+    """On /v0/events only: this client was too slow, and events before this one are gone. Read the list of players."""
+
+    op: Literal["EventsLost"]
+    time: TimeOfDay
+    lost: Literal[True]
 
 
 class PlayerDelete(_Numbered):
@@ -131,10 +183,15 @@ AnyEvent: TypeAlias = Annotated[
     | PlayerUpdate
     | PlayerPause
     | PlayerResume
+    | Seek
+    | SeekFailed
     | QueueUpdate
     | LoopModeChange
     | FiltersChange
     | MetadataChange
+    | ListenersChange
+    | PlayerCreate
+    | EventsLost
     | PlayerDelete
     | PlayerState,
     Field(discriminator="op"),

@@ -13,13 +13,17 @@ from weakref import ReferenceType, ref
 from tonearm.core.events import (
     Event,
     FiltersChange,
+    ListenersChange,
     LoopModeChange,
     MetadataChange,
+    PlayerCreate,
     PlayerDelete,
     PlayerPause,
     PlayerResume,
     PlayerUpdate,
     QueueUpdate,
+    Seek,
+    SeekFailed,
     StreamTitle,
     TrackEnd,
     TrackException,
@@ -28,7 +32,9 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
+from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.play_queue import LeftOut
 from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
@@ -40,8 +46,8 @@ _EVENT_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":
 _ASCII_EVENT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
-def event_text(player_id: str, seq: int, time_ms: int, event: Event | Snapshot) -> str:
-    """The message that clients get. `time_ms` is the time of day since 1970."""
+def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | Snapshot) -> str:
+    """The message that clients get. `time_ms` is the time of day since 1970; `seq` counts in this `life`."""
     body: JsonObject = {"op": type(event).__name__, "id": player_id, "seq": seq, "time": time_ms}
     if isinstance(event, Snapshot):
         body["op"] = "PlayerState"
@@ -50,6 +56,21 @@ def event_text(player_id: str, seq: int, time_ms: int, event: Event | Snapshot) 
             body["lost"] = True
     else:
         _add_fields(body, event)
+        body["life"] = life
+    return _message(body)
+
+
+def player_create_text(player_id: str, life: str, time_ms: int) -> str:
+    """`events.PlayerCreate`, which has no number: it is there before the player's first event."""
+    return _message({"op": PlayerCreate.__name__, "id": player_id, "time": time_ms, "life": life})
+
+
+def events_lost_text(time_ms: int) -> str:
+    """`events.EventsLost`, for a client that was too slow to follow all players."""
+    return _message({"op": "EventsLost", "time": time_ms, "lost": True})
+
+
+def _message(body: JsonObject) -> str:
     text = _EVENT_ENCODER.encode(body)
     # JSON can hold lone surrogates, and so can a client's metadata; UTF-8 cannot, but their escapes can be sent.
     return text if _is_unicode(text) else _ASCII_EVENT_ENCODER.encode(body)
@@ -61,33 +82,56 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["state"] = event.state.value
             body["paused"] = event.paused
             body["position"] = event.position_ms
-        case TrackStart():
-            body["track"] = track_out(event.track.info, event.user_data)
-            body["uri"] = event.track.info.uri
-        case TrackEnd():
-            body["track"] = track_out(event.track.info, event.user_data)
-            body["reason"] = event.reason.value
-        case TrackException():
-            body["track"] = track_out(event.track.info, event.user_data)
-            body["error"] = failure_out(event.failure)
-        case TrackStuck():
-            body["track"] = track_out(event.track.info, event.user_data)
-            body["thresholdMs"] = event.threshold_ms
-            body["cause"] = event.cause
+        case TrackStart() | TrackEnd() | TrackException() | TrackStuck():
+            _add_track_fields(body, event)
         case StreamTitle():
             body["title"] = event.title
+            body["trackId"] = event.track_id
+        case Seek() | SeekFailed():
+            _add_seek_fields(body, event)
+        case PlayerPause() | PlayerResume():
+            body["position"] = event.position_ms
         case QueueUpdate():
             body["length"] = event.length
+            body["version"] = event.version
+        case ListenersChange():
+            body["listeners"] = event.listeners
         case LoopModeChange():
             body["mode"] = event.mode.value
         case FiltersChange():
             body["filters"] = filters_out(event.filters)
         case MetadataChange():
             body["metadata"] = event.metadata
-        case PlayerPause() | PlayerResume() | PlayerDelete():
+        case PlayerDelete():
             pass
         case _:
             assert_never(event)
+
+
+def _add_track_fields(body: JsonObject, event: TrackStart | TrackEnd | TrackException | TrackStuck) -> None:
+    body["track"] = track_out(event.track.info, event.user_data)
+    match event:
+        case TrackStart():
+            body["uri"] = event.track.info.uri
+        case TrackEnd():
+            body["reason"] = event.reason.value
+            body["playedMs"] = event.played_ms
+        case TrackException():
+            body["error"] = failure_out(event.failure)
+        case TrackStuck():
+            body["thresholdMs"] = event.threshold_ms
+            body["cause"] = event.cause
+    body["trackId"] = event.track.id
+    body["position"] = event.position_ms
+
+
+def _add_seek_fields(body: JsonObject, event: Seek | SeekFailed) -> None:
+    if isinstance(event, Seek):
+        body["from"] = event.from_ms
+    else:
+        body["code"] = event.code
+    body["trackId"] = event.track_id
+    body["position"] = event.position_ms
 
 
 def _is_unicode(text: str) -> bool:
@@ -107,15 +151,19 @@ def player_out(status: PlayerStatus) -> JsonObject:
     return {
         "id": status.player_id,
         "track": track_out(status.track.info, status.track.user_data(status.metadata), status.position_ms),
+        "trackId": status.track.id,
         "state": status.state.value,
+        "error": None if status.error is None else failure_out(status.error),
         "paused": status.paused,
         "position": status.position_ms,
         **filters_out(status.filters),
         "loop": status.loop_mode.value,
+        "crossfade": _NO_CROSSFADE,
         "queueLength": status.queue_length,
         "metadata": status.metadata,
         "listeners": status.listeners,
         "seq": status.last_seq,
+        "life": status.life,
         "quality": {
             "framesSent": quality.frames_sent,
             "framesLostByListeners": quality.frames_lost,
@@ -124,6 +172,10 @@ def player_out(status: PlayerStatus) -> JsonObject:
             "decoderProcess": quality.decoder_process_id,
         },
     }
+
+
+# Consecutive tracks join sample for sample.
+_NO_CROSSFADE: Final[JsonObject] = {"durationMs": 0, "curve": "equalPower", "onSkip": False}
 
 
 def player_created_out(player_id: str) -> JsonObject:
@@ -193,11 +245,35 @@ def queued_track_out(track: Track) -> JsonObject:
     return {"id": track.id, "uri": track.info.identifier, "metadata": track.metadata}
 
 
-def track_queued_out(track_ids: Sequence[str]) -> JsonObject:
-    """`replies.TrackQueued`, of one id at least."""
+def queued_track_details_out(track: Track) -> JsonObject:
+    """`replies.QueuedTrack` with `details`: those that are known."""
+    info = track.info
+    body = queued_track_out(track)
+    body["title"] = info.title
+    if info.author:
+        body["author"] = info.author
+    if info.length_ms:
+        body["length"] = info.length_ms
+    if info.artwork_url is not None:
+        body["artworkUrl"] = info.artwork_url
+    body["startMs"] = track.start_ms
+    if track.end_ms is not None:
+        body["endMs"] = track.end_ms
+    return body
+
+
+def played_track_out(played: PlayedTrack) -> JsonObject:
+    """`replies.PlayedTrack`."""
+    return {**queued_track_out(played.track), "endedAt": played.ended_at_ms, "reason": played.reason.value}
+
+
+def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bool = False) -> JsonObject:
+    """`replies.TrackQueued`, of one id at least. `is_list`: a client that sends a list gets a list."""
     body: JsonObject = {"trackId": track_ids[0]}
-    if len(track_ids) > 1:
+    if len(track_ids) > 1 or left_out.count or is_list:
         body["trackIds"] = list(track_ids)
+    if left_out.count:
+        body["leftOut"] = {"count": left_out.count, "reasons": list(left_out.reasons)}
     return body
 
 

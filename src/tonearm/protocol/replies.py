@@ -7,7 +7,7 @@ from pydantic import Field
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
 
 # Tracks
@@ -50,11 +50,40 @@ class QueuedTrack(WireModel):
     metadata: AnyJson
 
 
+class QueuedTrackDetails(QueuedTrack):
+    """An entry of GET /v0/players/{id}/queue?details=true. What is not known is left out."""
+
+    title: str
+    author: str = Field("", min_length=1)
+    length: int = Field(0, gt=0, description="Of the whole file, in ms.")
+    artwork_url: str = ""
+    start_ms: Milliseconds
+    end_ms: int = Field(0, gt=0, description="Where the track ends in its file, in ms; else with it.")
+
+
+class PlayedTrack(QueuedTrack):
+    """An entry of GET /v0/players/{id}/history, the newest first."""
+
+    ended_at: TimeOfDay
+    reason: EndReason
+
+
+class LeftOut(WireModel):
+    """Entries of a playlist that are not among the tracks."""
+
+    count: int = Field(ge=1)
+    reasons: list[str] = Field(min_length=1, description="Each once, as sentences for people.")
+
+
 class TrackQueued(WireModel):
-    """201 of POST /v0/players/{id}/queue. `track_ids` only for a playlist of several tracks."""
+    """201 of POST /v0/players/{id}/queue and PUT /v0/players/{id}/track.
+
+    `track_ids` only for a list of tracks, and for a playlist of several or with entries left out.
+    """
 
     track_id: TrackId
-    track_ids: list[TrackId] = Field(default_factory=list, min_length=2)
+    track_ids: list[TrackId] = Field(default_factory=list, min_length=1)
+    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
 
 
 class LoadedTrack(WireModel):
@@ -122,20 +151,38 @@ class PlayerQuality(WireModel):
     decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
 
 
+Life: TypeAlias = Annotated[
+    str,
+    Field(min_length=1, description="A random name: another one means another player, whose events begin again at 1."),
+]
+
+
+class Crossfade(WireModel):
+    """How consecutive tracks are joined; `duration_ms` 0: sample for sample."""
+
+    duration_ms: int = Field(ge=0, le=12_000)
+    curve: Literal["equalPower", "linear"]
+    on_skip: bool
+
+
 class PlayerStateFields(WireModel):
     """A player's whole state, but for its id."""
 
     track: TrackOut = Field(description="The selected track, also of an idle or failed player.")
+    track_id: TrackId
     state: PlayerState
+    error: PlayFailure | None = Field(description="The last failure, until something plays.")
     paused: bool
     position: Milliseconds
     volume: float = Field(ge=0, le=VOLUME_MAX)
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode
+    crossfade: Crossfade
     queue_length: Count
     metadata: AnyJson
     listeners: Count
     seq: Count = Field(description="The number of the player's last event.")
+    life: Life
     quality: PlayerQuality
 
 
@@ -178,6 +225,8 @@ ErrorCode: TypeAlias = Literal[
     "track_not_found",
     "method_not_allowed",
     "player_exists",
+    "not_seekable",
+    "no_previous",
     "body_too_large",
     "limit_reached",
     "resolver_disabled",

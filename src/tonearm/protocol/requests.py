@@ -11,28 +11,53 @@ from pydantic.config import JsonDict
 
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
 from tonearm.core.play_queue import LoopMode
-from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText
+from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
 
 MAX_ENCODED_TRACKS: Final = 1000
+MAX_NEW_TRACKS: Final = 1000
+
+_INDEX: Final[JsonDict] = {"minimum": 0}
 
 
 def _range(minimum: float, maximum: float) -> JsonDict:
     return {"minimum": minimum, "maximum": maximum}
 
 
-class NewPlayer(RequestModel):
-    """POST /v0/players: a player that begins with the track of `uri`."""
-
-    id: PlayerId
-    uri: SourceText
-    metadata: AnyJson = Field(default_factory=dict)
-
-
 class NewTrack(RequestModel):
-    """POST /v0/players/{id}/queue: a track, or a playlist's tracks, at the end of the queue."""
+    """A track, or a playlist's tracks: the body of PUT /v0/players/{id}/track, and an entry of `tracks`.
 
-    uri: SourceText
+    `uri` or `encoded` is required; `encoded` is not looked at beside a `uri`.
+    """
+
+    # The defaults of these two are never read: a body without both is refused.
+    uri: SourceText = ""
+    encoded: str = Field(default="", description="An encoded track, in base64.")
     metadata: AnyJson = Field(default_factory=dict)
+    start_ms: int = Field(
+        default=0, description="Where the track starts in its file, in ms.", json_schema_extra={"minimum": 0}
+    )
+    end_ms: int = Field(
+        default=0,
+        description="Where the track ends in its file, in ms; absent: with it.",
+        json_schema_extra={"minimum": 1},
+    )
+
+
+class QueueEntry(NewTrack):
+    """POST /v0/players/{id}/queue with one track."""
+
+    index: int = Field(
+        default=0, description="The place in the queue, 0 is next; absent: its end.", json_schema_extra=_INDEX
+    )
+
+
+class QueueEntries(RequestModel):
+    """POST /v0/players/{id}/queue with many tracks, of which all are added or none."""
+
+    tracks: list[NewTrack] = Field(min_length=1, max_length=MAX_NEW_TRACKS)
+    index: int = Field(
+        default=0, description="The place of the first; 0 is next, absent: the end.", json_schema_extra=_INDEX
+    )
 
 
 class LoopPatch(RequestModel):
@@ -40,6 +65,26 @@ class LoopPatch(RequestModel):
 
     # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
     mode: Annotated[LoopMode, Field(strict=False)]
+
+
+class PositionPatch(RequestModel):
+    """PATCH /v0/players/{id}/position: one of the two."""
+
+    # The defaults are never read.
+    position: int = Field(default=0, description="In ms from the file's start; below the track's start is its start.")
+    offset: int = Field(default=0, description="In ms from where the player is.")
+
+
+class IndexPatch(RequestModel):
+    """PATCH /v0/players/{id}/queue/{trackId}: the track's new place, 0 is next; behind the end is the end."""
+
+    index: int = Field(json_schema_extra=_INDEX)
+
+
+class SkipTarget(RequestModel):
+    """POST /v0/players/{id}/skip, which may have no body: the waiting track to play."""
+
+    to: TrackId
 
 
 class MetadataPatch(RequestModel):
@@ -60,7 +105,9 @@ class FiltersPatch(RequestModel):
     """PATCH /v0/players/{id}/filters: what is absent stays as it is; `eq: []` makes the equalizer flat."""
 
     # The defaults are never read.
-    volume: float = Field(1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX))
+    volume: float = Field(
+        default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
+    )
     eq: list[BandGain] = Field(default_factory=list, description="Listed bands are set, others stay.")
 
     def as_change(self) -> FilterChange:
@@ -69,6 +116,34 @@ class FiltersPatch(RequestModel):
             volume=self.volume if "volume" in self.model_fields_set else None,
             gains=tuple((gain.band, gain.gain_db) for gain in self.eq) if "eq" in self.model_fields_set else None,
         )
+
+
+class NewPlayer(RequestModel):
+    """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`."""
+
+    id: PlayerId
+    # The defaults of these two are never read.
+    uri: SourceText = ""
+    encoded: str = Field(default="", description="An encoded track, in base64.")
+    metadata: AnyJson = Field(default_factory=dict)
+    paused: bool = False
+    volume: float = Field(
+        default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
+    )
+    filters: FiltersPatch = Field(
+        default_factory=lambda: FiltersPatch.model_construct(), description="As in PATCH filters."
+    )
+    # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
+    loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
+
+    def filter_changes(self) -> tuple[FilterChange, ...]:
+        """What to change of flat filters, in this order; ranges are not checked yet."""
+        changes: list[FilterChange] = []
+        if "filters" in self.model_fields_set:
+            changes.append(self.filters.as_change())
+        if "volume" in self.model_fields_set:
+            changes.append(FilterChange(volume=self.volume))
+        return tuple(changes)
 
 
 EncodedTracks: TypeAlias = Annotated[

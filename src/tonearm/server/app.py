@@ -11,7 +11,7 @@ from aiohttp import web
 from tonearm.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
-from tonearm.server.routes_players import InfoRoutes, PlayerRoutes
+from tonearm.server.routes_players import InfoRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
@@ -64,6 +64,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         InfoRoutes(),
         TrackRoutes(node),
         PlayerRoutes(node),
+        QueueRoutes(node),
         AudioSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         WavStreamRoutes(node, streams),

@@ -26,7 +26,11 @@ ModelT = TypeVar("ModelT", bound=RequestModel)
 
 async def read_body(request: web.BaseRequest, model: type[ModelT]) -> ModelT:
     """The body as `model`. Raises `BodyTooLarge`, and `BadRequest` that names the first field that is wrong."""
-    value = await read_json(request)
+    return as_model(await read_json(request), model)
+
+
+def as_model(value: Json, model: type[ModelT]) -> ModelT:
+    """A body as `model`. Raises `BadRequest` that names the first field that is wrong."""
     try:
         return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:

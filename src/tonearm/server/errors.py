@@ -12,6 +12,8 @@ from tonearm.core.errors import (
     BadRequest,
     InvalidIdentifier,
     LimitReached,
+    NoPrevious,
+    NotSeekable,
     PlayerExists,
     PlayerNotFound,
     RequestError,
@@ -19,6 +21,7 @@ from tonearm.core.errors import (
     ResolverDisabled,
     SourceBlocked,
     SourceRefused,
+    TrackNotFound,
 )
 from tonearm.protocol.rendering import error_out
 from tonearm.server.replies import json_reply
@@ -72,8 +75,11 @@ STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyTy
         SourceRefused: HTTPStatus.FORBIDDEN,
         NotFound: HTTPStatus.NOT_FOUND,
         PlayerNotFound: HTTPStatus.NOT_FOUND,
+        TrackNotFound: HTTPStatus.NOT_FOUND,
         MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
         PlayerExists: HTTPStatus.CONFLICT,
+        NotSeekable: HTTPStatus.CONFLICT,
+        NoPrevious: HTTPStatus.CONFLICT,
         BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         LimitReached: HTTPStatus.TOO_MANY_REQUESTS,
     }

@@ -6,20 +6,37 @@ from http import HTTPStatus
 from aiohttp import web
 
 from tonearm.audio.player import Player
-from tonearm.node import Node
+from tonearm.core.errors import BadRequest
+from tonearm.core.json_value import Json
+from tonearm.node import AddedTracks, Node, WantedSettings, WantedTrack
 from tonearm.protocol.rendering import (
     filters_out,
     node_info_out,
+    played_track_out,
     player_created_out,
     player_out,
+    queued_track_details_out,
     queued_track_out,
     track_queued_out,
     version_out,
 )
-from tonearm.protocol.requests import FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
-from tonearm.server.bodies import read_body
+from tonearm.protocol.requests import (
+    MAX_NEW_TRACKS,
+    FiltersPatch,
+    IndexPatch,
+    LoopPatch,
+    MetadataPatch,
+    NewPlayer,
+    NewTrack,
+    PositionPatch,
+    QueueEntries,
+    QueueEntry,
+    SkipTarget,
+)
+from tonearm.server.bodies import as_model, read_body, read_json
+from tonearm.server.errors import BodyTooLarge
 from tonearm.server.replies import json_list_reply, json_reply, no_content, prefers_json
-from tonearm.server.routing import Call, Handler, Route
+from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
 
 
@@ -38,9 +55,12 @@ class PlayerRoutes:
             Route("DELETE", player, self._delete),
             Route("POST", f"{player}/play", self._order(lambda player: player.play())),
             Route("POST", f"{player}/pause", self._order(lambda player: player.pause())),
-            Route("POST", f"{player}/skip", self._order(lambda player: player.skip())),
-            Route("POST", f"{player}/queue", self._enqueue),
-            Route("GET", f"{player}/queue", self._queue),
+            Route("PATCH", f"{player}/position", self._seek),
+            Route("POST", f"{player}/skip", self._skip),
+            Route("PUT", f"{player}/track", self._replace),
+            Route("DELETE", f"{player}/track", self._order(lambda player: player.stop())),
+            Route("POST", f"{player}/previous", self._change_queue(lambda player: player.previous())),
+            Route("GET", f"{player}/history", self._history),
             Route("PATCH", f"{player}/loop", self._set_loop),
             Route("GET", f"{player}/filters", self._filters),
             Route("PATCH", f"{player}/filters", self._change_filters),
@@ -49,7 +69,13 @@ class PlayerRoutes:
 
     async def _create(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewPlayer)
-        await self._node.create_player(body.id, body.uri, body.metadata, came_through_proxy=call.came_through_proxy)
+        await self._node.create_player(
+            body.id,
+            wanted_track(body),
+            body.metadata,
+            settings=WantedSettings(body.paused, body.loop, body.filter_changes()),
+            came_through_proxy=call.came_through_proxy,
+        )
         return json_reply(player_created_out(body.id), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.Response:
@@ -71,15 +97,46 @@ class PlayerRoutes:
 
         return handler
 
-    async def _enqueue(self, call: Call) -> web.Response:
-        body = await read_body(call.request, NewTrack)
-        track_ids = await self._node.enqueue(
-            call.player_id, body.uri, body.metadata, came_through_proxy=call.came_through_proxy
-        )
-        return json_reply(track_queued_out(track_ids), HTTPStatus.CREATED)
+    def _change_queue(self, order: Callable[[Player], None]) -> Handler:
+        """As `_order`, in its turn among the requests that change the player's queue."""
 
-    async def _queue(self, call: Call) -> web.Response:
-        return await json_list_reply(map(queued_track_out, self._node.player(call.player_id).queue))
+        async def handler(call: Call) -> web.Response:
+            async with self._node.changing_queue(call.player_id):
+                order(self._node.player(call.player_id))
+            return no_content()
+
+        return handler
+
+    async def _seek(self, call: Call) -> web.Response:
+        body = await read_body(call.request, PositionPatch)
+        if len(body.model_fields_set) != 1:
+            raise BadRequest("Send one of the fields `position` and `offset`, in ms.")
+        player = self._node.player(call.player_id)
+        if "position" in body.model_fields_set:
+            player.seek(body.position)
+        else:
+            player.seek_by(body.offset)
+        return no_content()
+
+    async def _skip(self, call: Call) -> web.Response:
+        target = await _skip_target(call.request)
+        player = self._node.player(call.player_id)
+        if target is None:
+            player.skip()
+        else:
+            player.skip(target)
+        return no_content()
+
+    async def _replace(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            body = await read_body(call.request, NewTrack)
+            added = await self._node.replace_track(
+                call.player_id, wanted_track(body), came_through_proxy=call.came_through_proxy
+            )
+        return json_reply(track_queued_out(added.ids, added.left_out), HTTPStatus.CREATED)
+
+    async def _history(self, call: Call) -> web.Response:
+        return await json_list_reply(map(played_track_out, self._node.player(call.player_id).history))
 
     async def _set_loop(self, call: Call) -> web.Response:
         body = await read_body(call.request, LoopPatch)
@@ -98,6 +155,110 @@ class PlayerRoutes:
         body = await read_body(call.request, MetadataPatch)
         self._node.player(call.player_id).change_metadata(body.merge, body.value)
         return no_content()
+
+
+class QueueRoutes:
+    """What waits in a player. Requests that change it are done in the order in which they came."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        queue = "/v0/players/{player_id}/queue"
+        return (
+            Route("POST", queue, self._enqueue),
+            Route("GET", queue, self._queue),
+            Route("DELETE", queue, self._clear),
+            Route("POST", f"{queue}/shuffle", self._shuffle),
+            Route("PATCH", f"{queue}/{TRACK_ARGUMENT}", self._move),
+            Route("DELETE", f"{queue}/{TRACK_ARGUMENT}", self._remove),
+        )
+
+    async def _enqueue(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            value = await read_json(call.request)
+            is_list = isinstance(value, dict) and "tracks" in value and "uri" not in value
+            added = await (self._enqueue_all(call, value) if is_list else self._enqueue_one(call, value))
+        return json_reply(track_queued_out(added.ids, added.left_out, is_list=is_list), HTTPStatus.CREATED)
+
+    async def _enqueue_one(self, call: Call, value: Json) -> AddedTracks:
+        body = as_model(value, QueueEntry)
+        return await self._node.enqueue(
+            call.player_id,
+            wanted_track(body),
+            body.metadata,
+            index=_index_of(body),
+            came_through_proxy=call.came_through_proxy,
+        )
+
+    async def _enqueue_all(self, call: Call, value: Json) -> AddedTracks:
+        tracks = value.get("tracks") if isinstance(value, dict) else None
+        if isinstance(tracks, list) and len(tracks) > MAX_NEW_TRACKS:
+            raise BodyTooLarge(f"`tracks` has {len(tracks)} entries. Send at most {MAX_NEW_TRACKS} at once.")
+        body = as_model(value, QueueEntries)
+        return await self._node.enqueue_all(
+            call.player_id,
+            [wanted_track(track, f"tracks.{index}.") for index, track in enumerate(body.tracks)],
+            index=_index_of(body),
+            came_through_proxy=call.came_through_proxy,
+        )
+
+    async def _queue(self, call: Call) -> web.Response:
+        render = queued_track_details_out if call.target.flag("details") else queued_track_out
+        player = self._node.player(call.player_id)
+        etag = f'W/"{player.life}.{player.queue_version}"'
+        reply = await json_list_reply(map(render, player.queue))
+        reply.headers["ETag"] = etag
+        return reply
+
+    async def _clear(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            self._node.player(call.player_id).clear_queue()
+        return no_content()
+
+    async def _shuffle(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            self._node.player(call.player_id).shuffle()
+        return no_content()
+
+    async def _move(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            body = await read_body(call.request, IndexPatch)
+            self._node.player(call.player_id).move(call.track_id, body.index)
+        return no_content()
+
+    async def _remove(self, call: Call) -> web.Response:
+        async with self._node.changing_queue(call.player_id):
+            self._node.player(call.player_id).remove(call.track_id)
+        return no_content()
+
+
+def wanted_track(body: NewTrack | NewPlayer, place: str = "") -> WantedTrack:
+    """What the body asks for. Raises `BadRequest` when it names no track."""
+    given = body.model_fields_set
+    if not given & {"uri", "encoded"}:
+        raise BadRequest(f"The field `{place}uri` is missing; `{place}encoded` can take its place.")
+    return WantedTrack(
+        uri=body.uri if "uri" in given else None,
+        metadata=body.metadata if isinstance(body, NewTrack) else {},
+        encoded=body.encoded if "encoded" in given else None,
+        start_ms=body.start_ms if isinstance(body, NewTrack) and "start_ms" in given else None,
+        end_ms=body.end_ms if isinstance(body, NewTrack) and "end_ms" in given else None,
+    )
+
+
+def _index_of(body: QueueEntry | QueueEntries) -> int | None:
+    return body.index if "index" in body.model_fields_set else None
+
+
+async def _skip_target(request: web.BaseRequest) -> str | None:
+    """The track to skip to. A body that names none is ignored, as skip had none at first."""
+    if not request.can_read_body:
+        return None
+    try:
+        return (await read_body(request, SkipTarget)).to
+    except (BadRequest, BodyTooLarge):
+        return None
 
 
 class InfoRoutes:

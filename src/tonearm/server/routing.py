@@ -57,6 +57,13 @@ class Target:
             raise BadRequest(f"The parameter `{name}` is there {len(values)} times. Send it once.")
         return values[0] if values else None
 
+    def flag(self, name: str) -> bool:
+        """True for `true`, False for `false` and without it. Raises `BadRequest` for anything else."""
+        value = self.parameter(name)
+        if value not in (None, "true", "false"):
+            raise BadRequest(f"`{name}` must be true or false.")
+        return value == "true"
+
     def required_parameter(self, name: str, *, keeps_plus: bool = False) -> str:
         """As `parameter`, but a missing one is a `BadRequest` too."""
         value = self.parameter(name, keeps_plus=keeps_plus)
@@ -74,6 +81,7 @@ def parse_target(raw: str) -> Target:
 
 
 PLAYER_ARGUMENT: Final = "{player_id}"
+TRACK_ARGUMENT: Final = "{track_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,10 @@ class Call:
     @property
     def player_id(self) -> str:
         return self.arguments[PLAYER_ARGUMENT]
+
+    @property
+    def track_id(self) -> str:
+        return self.arguments[TRACK_ARGUMENT]
 
     @property
     def came_through_proxy(self) -> bool:

@@ -1,5 +1,6 @@
-"""A player's two WebSockets: audio frames on /ws, events on /events."""
+"""A player's two WebSockets: audio frames on /ws, events on /events; and the events of all players on /v0/events."""
 
+import asyncio
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -14,7 +15,12 @@ from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
-_SEQUENCE_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_SINCE: Final = re.compile(r"(?:([A-Za-z0-9_-]{8,64})\.)?([0-9]{1,18})", re.ASCII)
+
+# The states of all players are sent as fast as the client takes them.
+_SNAPSHOTS_AT_ONCE: Final = 100
+_SNAPSHOTS_UNDER_WAY: Final = 500
+_LOOK_AGAIN_S: Final = 0.02
 
 
 class AudioSocketRoutes:
@@ -68,36 +74,63 @@ class EventSocketRoutes:
         self._ping_interval_s = ping_interval_s
 
     def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/events", self._follow),)
+        return (
+            Route("GET", "/v0/players/{player_id}/events", self._follow),
+            Route("GET", "/v0/events", self._follow_all),
+        )
 
     async def _follow(self, call: Call) -> web.StreamResponse:
         connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
-        since = _since(call.target)
-        wants_snapshot = _wants_snapshot(call.target)
+        life, since = _since(call.target)
+        wants_snapshot = call.target.flag("snapshot")
         # Subscribed before the handshake is answered, so that a refusal is still an ordinary answer.
         player = self._node.player(call.player_id)
-        cancel = player.subscribe(SocketEventSink(connection), since=since, wants_snapshot=wants_snapshot)
+        sink = SocketEventSink(connection)
+        cancel = player.subscribe(sink, since=since, wants_snapshot=wants_snapshot, life=life)
         try:
             with self._streams.kept(connection):
                 return await connection.run()
         finally:
             cancel()
 
+    async def _follow_all(self, call: Call) -> web.StreamResponse:
+        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        if call.target.parameter("since") is not None:
+            raise BadRequest("`since` is for the events of one player: each has numbers of its own.")
+        wants_snapshot = call.target.flag("snapshot")
+        sink = SocketEventSink(connection)
+        cancel = self._node.follow_all(sink)
+        states = asyncio.create_task(self._send_states(sink)) if wants_snapshot else None
+        try:
+            with self._streams.kept(connection):
+                return await connection.run()
+        finally:
+            cancel()
+            if states is not None:
+                states.cancel()
+                await asyncio.wait((states,))
 
-def _since(target: Target) -> int | None:
+    async def _send_states(self, sink: "SocketEventSink") -> None:
+        """Each player's state. Its events that come before it are older, as their numbers say."""
+        for count, player in enumerate(self._node.players(), 1):
+            sink.send(player.snapshot_text())
+            if count % _SNAPSHOTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+                while sink.pending_messages() > _SNAPSHOTS_UNDER_WAY:  # noqa: ASYNC110 - the kernel says nothing
+                    await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def _since(target: Target) -> tuple[str | None, int | None]:
+    """The life and the number of the event after which a client wants to go on; the life is optional."""
     value = target.parameter("since")
     if value is None:
-        return None
-    if _SEQUENCE_NUMBER.fullmatch(value) is None:
-        raise BadRequest("`since` must be the `seq` of an event: a whole number, 0 or more.")
-    return int(value)
-
-
-def _wants_snapshot(target: Target) -> bool:
-    value = target.parameter("snapshot")
-    if value not in (None, "true", "false"):
-        raise BadRequest("`snapshot` must be true or false.")
-    return value == "true"
+        return None, None
+    found = _SINCE.fullmatch(value)
+    if found is None:
+        raise BadRequest(
+            "`since` must be the `seq` of an event, a whole number from 0 on, or its `life`, a dot and its `seq`."
+        )
+    return found[1], int(found[2])
 
 
 class SocketEventSink:

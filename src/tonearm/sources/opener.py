@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import OpenedSource
-from tonearm.core.play_queue import Playlist, PlaylistEntry
+from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
@@ -29,8 +29,8 @@ from tonearm.sources.playlist import (
     Listed,
     ReaderBody,
     decode,
+    entry_uri,
     is_hls,
-    linked_uri,
     looks_like_playlist,
     may_be_playlist,
     nothing_to_play,
@@ -44,6 +44,7 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 # Little, so that a source that turns out to be no playlist still holds it for the decoder.
 _LOOK_BYTES: Final = 16 * 1024
 _MAX_LOGGED_CHARACTERS: Final = 200
+_MAX_REASONS: Final = 20  # for leaving out entries of a playlist
 
 log = logging.getLogger(__name__)
 
@@ -202,6 +203,7 @@ class SourceOpener:
     def _track_list(self, data: bytes, playlist: SourceUri) -> Playlist:
         listing = parse_listing(data)
         entries: list[PlaylistEntry] = []
+        reasons: dict[str, None] = {}  # each once, in order
         for listed in listing.entries:
             try:
                 entries.append(self._entry(playlist, listed))
@@ -209,12 +211,15 @@ class SourceOpener:
                 reason = error.message if isinstance(error, RequestError) else error.failure.message
                 entry = text_for_logs(listed.reference)[:_MAX_LOGGED_CHARACTERS]
                 log.warning("an entry of a playlist is left out: %s: %s", entry, text_for_logs(reason))
+                reasons[reason] = None
         if listing.count > MAX_ENTRIES:
             log.warning("only the first %d of a playlist's %d entries are taken", MAX_ENTRIES, listing.count)
+            reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
         if not entries:
             raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
-        return Playlist(tuple(entries))
+        left_out = LeftOut(listing.count - len(entries), tuple(reasons)[:_MAX_REASONS])
+        return Playlist(tuple(entries), left_out)
 
     def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
-        text = linked_uri(playlist, listed.reference, is_uri=listed.is_uri)
-        return PlaylistEntry(self.admit(parse_source_uri(text)), listed.title)
+        uri = self.admit(parse_source_uri(entry_uri(playlist, listed)))
+        return PlaylistEntry(uri, listed.title, listed.author, listed.is_part)

@@ -1,4 +1,4 @@
-"""Playlist files (M3U, PLS, XSPF): recognised, read whole, parsed into entries, and where the entries lead.
+"""Playlist files (M3U, PLS, XSPF, CUE sheets): recognised, read whole, parsed into entries, and where the entries lead.
 
 HLS playlists are recognised, too; `sources.hls` reads them.
 """
@@ -8,13 +8,13 @@ import posixpath
 import re
 from dataclasses import dataclass
 from typing import Final, Protocol
-from urllib.parse import unquote, urljoin
+from urllib.parse import quote, unquote, urljoin
 from xml.parsers import expat
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import SourceReader
-from tonearm.core.source_uri import HLS_ENDING, SourceUri, has_playlist_ending
+from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
 from tonearm.sources.fetch_settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
@@ -31,8 +31,9 @@ _M3U_TYPES: Final = frozenset(
         "audio/mpegurl", "audio/x-mpegurl", "audio/x-mpequrl",
     }
 )  # fmt: skip
+_CUE_TYPES: Final = frozenset({"application/x-cue", "application/cue", "audio/x-cue"})
 _OTHER_TYPES: Final = frozenset({"audio/x-scpls", "audio/scpls", "application/pls+xml", "application/xspf+xml"})
-_PLAYLIST_TYPES: Final = _M3U_TYPES | _OTHER_TYPES
+_PLAYLIST_TYPES: Final = _M3U_TYPES | _CUE_TYPES | _OTHER_TYPES
 _MEDIA_TYPES: Final = ("audio/", "video/", "application/ogg", "image/")
 _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
@@ -60,6 +61,8 @@ def looks_like_playlist(head: bytes, name: str, content_type: str | None) -> boo
     text = decode(head).lower()
     if text.startswith(("#extm3u", "[playlist]")) or (text.startswith("<") and "<playlist" in text):
         return True
+    if name.lower().endswith(CUE_ENDING) or _media_type(content_type) in _CUE_TYPES:
+        return bool(text) and not text.startswith("<")
     is_m3u = name.lower().endswith(_M3U_ENDINGS) or _media_type(content_type) in _M3U_TYPES
     return is_m3u and bool(text) and not text.startswith("<")
 
@@ -144,11 +147,18 @@ async def read_playlist(body: Body, settings: FetchSettings) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry as it is written. `is_uri`: a relative reference is percent-encoded."""
+    """An entry as it is written. `is_uri`: a relative reference is percent-encoded.
+
+    `is_part`: the entry is one of several parts of a file, from `start_ms` to `end_ms` (None: to its end).
+    """
 
     reference: str
     title: str | None = None
     is_uri: bool = False
+    author: str = ""
+    is_part: bool = False
+    start_ms: int = 0
+    end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,8 @@ def parse_listing(data: bytes) -> Listing:
         found = _pls(text)
     elif text.startswith("<"):
         found = _Xspf().read(data)
+    elif _is_cue(text):
+        found = _cue(text)
     else:
         found = _m3u(text)
     return Listing(tuple(found[:MAX_ENTRIES]), len(found))
@@ -203,6 +215,85 @@ def _pls(text: str) -> list[Listed]:
         if found is not None and found[3].strip():
             (files if found[1].lower() == "file" else titles).setdefault(int(found[2]), found[3].strip())
     return [Listed(files[number], _clean(titles.get(number, ""))) for number in sorted(files)]
+
+
+_CUE_TRACK: Final = re.compile(
+    r"^[ \t]*TRACK[ \t]+[0-9]{1,3}[ \t]+AUDIO[ \t]*$", re.IGNORECASE | re.ASCII | re.MULTILINE
+)
+_CUE_LINE: Final = re.compile(r"([A-Z]+)\s+(.*)", re.IGNORECASE | re.ASCII)
+_CUE_QUOTED: Final = re.compile(r'"([^"]*)"(?:\s|$)')
+_CUE_TIME: Final = re.compile(r"0*1\s+([0-9]{1,4}):([0-5]?[0-9]):([0-7]?[0-9])", re.ASCII)
+_CUE_FRAMES_PER_SECOND: Final = 75
+
+
+def _is_cue(text: str) -> bool:
+    return _CUE_TRACK.search("\n".join(_lines_of(text))) is not None
+
+
+@dataclass(slots=True)
+class _CueTrack:
+    file: str
+    is_audio: bool
+    title: str = ""
+    author: str = ""
+    start_ms: int | None = None  # of index 1; what lies before it belongs to the track before
+
+
+def _cue(text: str) -> list[Listed]:
+    """A CUE sheet: each audio track from its index 1 to that of the next track in the same file, else to the end.
+
+    Lines before the first track are about the whole sheet; its performer is that of tracks without one.
+    """
+    tracks: list[_CueTrack] = []
+    file = author = ""
+    for line in _lines_of(text):
+        found = _CUE_LINE.fullmatch(line.strip())
+        command, value = (found[1].upper(), found[2]) if found is not None else ("", "")
+        track = tracks[-1] if tracks else None
+        if command == "FILE":
+            file = _cue_file(value)
+        elif command == "TRACK":
+            tracks.append(_CueTrack(file, is_audio=value.upper().endswith("AUDIO"), author=author))
+        elif command == "PERFORMER" and track is None:
+            author = _cue_text(value)
+        elif command == "PERFORMER" and track is not None:
+            track.author = _cue_text(value)
+        elif command == "TITLE" and track is not None:
+            track.title = _cue_text(value)
+        elif command == "INDEX" and track is not None and (time := _CUE_TIME.fullmatch(value)) is not None:
+            # A track may begin in the file after the one that its number stands in.
+            track.file = file
+            frames = (int(time[1]) * 60 + int(time[2])) * _CUE_FRAMES_PER_SECOND + int(time[3])
+            track.start_ms = round(frames * 1000 / _CUE_FRAMES_PER_SECOND)
+    found_parts: list[Listed] = []
+    following: _CueTrack | None = None
+    for track in reversed(tracks):
+        if track.start_ms is None or not track.file:
+            continue
+        if track.is_audio:
+            found_parts.append(_cue_part(track, following))
+        following = track
+    return found_parts[::-1]
+
+
+def _cue_part(track: _CueTrack, following: _CueTrack | None) -> Listed:
+    start_ms = track.start_ms or 0
+    end_ms = following.start_ms if following is not None and following.file == track.file else None
+    if end_ms is not None and end_ms <= start_ms:
+        end_ms = None
+    author = _clean(track.author) or ""
+    return Listed(track.file, _clean(track.title), author=author, is_part=True, start_ms=start_ms, end_ms=end_ms)
+
+
+def _cue_file(value: str) -> str:
+    """The name in `"name" WAVE` or `name WAVE`."""
+    quoted = _CUE_QUOTED.match(value)
+    return quoted[1].strip() if quoted is not None else value.rpartition(" ")[0].strip() or value
+
+
+def _cue_text(value: str) -> str:
+    quoted = _CUE_QUOTED.match(value)
+    return quoted[1] if quoted is not None else value
 
 
 class _Xspf:
@@ -257,6 +348,20 @@ def _clean(text: str) -> str | None:
     """A title fit for JSON and display; None for nothing."""
     visible = "".join(character if character.isprintable() else " " for character in text)
     return visible.strip()[:_MAX_TITLE_CHARACTERS].strip() or None
+
+
+def entry_uri(playlist: SourceUri, listed: Listed) -> str:
+    """The URI or path of an entry of the playlist at `playlist`, with the part of the file that it is.
+
+    Raises what `linked_uri` raises.
+    """
+    if not listed.is_part:
+        return linked_uri(playlist, listed.reference, is_uri=listed.is_uri)
+    reference = listed.reference
+    if playlist.kind == "http" and not _NETWORK.match(reference):
+        reference = quote(reference)  # a file's name, in which ? and # mean nothing
+    whole = linked_uri(playlist, reference, is_uri=False)
+    return whole + media_fragment(listed.start_ms, listed.end_ms)
 
 
 def linked_uri(playlist: SourceUri, reference: str, *, is_uri: bool) -> str:

@@ -1,0 +1,212 @@
+"""Editing the queue of a running node: each route, what it answers, what it refuses, and what clients are told."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, waiting_uris
+from tests.support.e2e_sockets import following
+from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.running_node import RunningNode
+
+QUEUE = "/v0/players/p/queue"
+
+
+async def queued(node: RunningNode, *names: str) -> dict[str, str]:
+    """A player with these tracks waiting; their ids by name."""
+    (node.folder / "now.wav").write_bytes(wav(music(2.0)))
+    await create(node, "p", "now.wav", paused=True)
+    return {name: await enqueue(node, "p", f"{name}.wav") for name in names}
+
+
+async def waiting(node: RunningNode) -> str:
+    return " ".join(uri.removesuffix(".wav") for uri in await waiting_uris(node, "p"))
+
+
+async def post(node: RunningNode, body: object) -> Any:
+    answer = await node.request("POST", QUEUE, body)
+    assert answer.status == 201, answer.body
+    return answer.json()
+
+
+async def test_a_track_gets_the_place_that_it_asks_for(node: RunningNode) -> None:
+    await queued(node, "a", "b")
+    for name, index in (("x", 0), ("y", 2), ("z", 99)):
+        assert list(await post(node, {"uri": f"{name}.wav", "index": index})) == ["trackId"]
+    assert await waiting(node) == "x a y b z"
+    for wrong in (-1, 1.5, "0", True, None):
+        answer = await node.request("POST", QUEUE, {"uri": "w.wav", "index": wrong})
+        assert refusal(answer) == (400, "bad_request")
+    assert await waiting(node) == "x a y b z"
+
+
+async def test_many_tracks_come_together_or_not_at_all(node: RunningNode) -> None:
+    await queued(node, "a")
+    tracks: list[dict[str, object]] = [{"uri": f"{number}.wav", "metadata": number} for number in range(1000)]
+    added = await post(node, {"tracks": tracks, "index": 0})
+    assert (len(added["trackIds"]), added["trackId"]) == (1000, added["trackIds"][0])
+    listed = (await node.request("GET", QUEUE)).json()
+    assert [entry["id"] for entry in listed[:1000]] == added["trackIds"]
+    assert [entry["metadata"] for entry in listed[:1000]] == list(range(1000))
+    assert listed[1000]["uri"] == "a.wav"
+    assert list(await post(node, {"tracks": [{"uri": "one.wav"}]})) == ["trackId", "trackIds"]
+
+    for body, answer in (
+        ({"tracks": [*tracks, {"uri": "1001.wav"}]}, (413, "body_too_large")),
+        ({"tracks": []}, (400, "bad_request")),
+        ({"tracks": {}}, (400, "bad_request")),
+        ({"tracks": [{"uri": "a.wav"}, {"uri": "ftp://x/"}]}, (400, "bad_request")),
+        ({"tracks": [{"uri": "a.wav"}, {}]}, (400, "bad_request")),
+        ({"tracks": [{"uri": "a.wav"}, {"encoded": "!"}]}, (400, "invalid_identifier")),
+        ({"tracks": [{"uri": "a.wav"}, {"uri": "a.wav", "startMs": 5, "endMs": 5}]}, (400, "bad_request")),
+        ({"tracks": [{"uri": "a.wav"}], "index": -1}, (400, "bad_request")),
+    ):
+        refused = await node.request("POST", QUEUE, body)
+        assert refusal(refused) == answer, refused.body
+    wrong = await node.request("POST", QUEUE, {"tracks": [tracks[0], {"uri": " "}]})
+    assert "Track 1 (counted from 0)" in wrong.json()["message"]
+    assert (await state(node, "p"))["queueLength"] == 1002
+
+
+async def test_tracks_leave_move_and_are_shuffled(node: RunningNode) -> None:
+    ids = await queued(node, *"abcde")
+    await done(node, "DELETE", f"{QUEUE}/{ids['c']}")
+    await patch(node, "p", f"queue/{ids['e']}", {"index": 0})
+    await patch(node, "p", f"queue/{ids['a']}", {"index": 99})
+    assert await waiting(node) == "e b d a"
+    for method, target, body in (
+        ("DELETE", f"{QUEUE}/{ids['c']}", None),
+        ("PATCH", f"{QUEUE}/{ids['c']}", {"index": 0}),
+        ("DELETE", f"{QUEUE}/nonsense", None),
+        ("POST", "/v0/players/p/skip", {"to": ids["c"]}),
+    ):
+        assert refusal(await node.request(method, target, body)) == (404, "track_not_found")
+    wrong_bodies: tuple[object, ...] = ({}, {"index": -1}, {"index": "0"}, [])
+    for wrong in wrong_bodies:
+        answer = await node.request("PATCH", f"{QUEUE}/{ids['e']}", wrong)
+        assert refusal(answer) == (400, "bad_request")
+    assert await waiting(node) == "e b d a"
+    await post(node, {"tracks": [{"uri": f"{number}.wav"} for number in range(50)]})
+    before = await waiting(node)
+    await done(node, "POST", f"{QUEUE}/shuffle")
+    after = await waiting(node)
+    assert (after != before, sorted(after.split())) == (True, sorted(before.split()))
+    await done(node, "DELETE", QUEUE)
+    assert await waiting(node) == ""
+    await done(node, "DELETE", QUEUE)
+    await done(node, "POST", f"{QUEUE}/shuffle")
+
+
+async def test_each_change_of_the_order_has_an_event_and_a_tag(node: RunningNode) -> None:
+    ids = await queued(node, "a", "b")
+    life = (await state(node, "p"))["life"]
+    async with following(node, "p") as tape:
+        for version, (method, target, body, length) in enumerate(
+            (
+                ("PATCH", f"{QUEUE}/{ids['b']}", {"index": 0}, 2),
+                ("DELETE", f"{QUEUE}/{ids['a']}", None, 1),
+                ("DELETE", QUEUE, None, 0),
+            ),
+            3,
+        ):
+            await done(node, method, target, body)
+            event = await tape.until("QueueUpdate")
+            assert (event["length"], event["version"], event["life"]) == (length, version, life)
+            answer = await node.request("GET", QUEUE)
+            assert answer.header("ETag") == f'W/"{life}.{version}"'
+        again = await node.request("GET", QUEUE, headers=(("If-None-Match", f'W/"{life}.5"'),))
+        assert again.status == 200
+        await patch(node, "p", "metadata", {"value": 1})
+        assert (await node.request("GET", QUEUE)).header("ETag") == f'W/"{life}.5"'
+
+
+async def test_what_is_known_of_waiting_tracks(node: RunningNode) -> None:
+    await queued(node)
+    uri = str(node.folder / "now.wav")
+    track = (await node.request("GET", f"/v0/loadtracks?identifier={uri}")).json()["data"]
+    await post(node, {"uri": "plain.wav"})
+    await post(node, {"encoded": track["encoded"], "startMs": 500, "endMs": 1500, "metadata": 5})
+    await post(node, {"uri": "part.wav#t=1,2.5"})
+    plain = (await node.request("GET", QUEUE)).json()
+    assert all(list(entry) == ["id", "uri", "metadata"] for entry in plain)
+    detailed = (await node.request("GET", f"{QUEUE}?details=true")).json()
+    assert [{name: entry[name] for name in ("id", "uri", "metadata")} for entry in detailed] == plain
+    assert [{name: value for name, value in entry.items() if name not in plain[0]} for entry in detailed] == [
+        {"title": "plain", "startMs": 0},
+        {"title": "now", "length": 2000, "startMs": 500, "endMs": 1500},
+        {"title": "part", "startMs": 1000, "endMs": 2500},
+    ]
+    assert plain[1]["uri"] == uri
+    assert refusal(await node.request("GET", f"{QUEUE}?details=1")) == (400, "bad_request")
+
+
+@pytest.mark.parametrize(
+    "part", [{"startMs": -1}, {"endMs": 0}, {"startMs": 5, "endMs": 4}, {"startMs": "1"}, {"endMs": 10**30}]
+)
+async def test_a_part_that_is_none_is_refused(node: RunningNode, part: dict[str, object]) -> None:
+    await queued(node)
+    assert refusal(await node.request("POST", QUEUE, {"uri": "a.wav", **part})) == (400, "bad_request")
+    assert refusal(await node.request("PUT", "/v0/players/p/track", {"uri": "a.wav", **part})) == (400, "bad_request")
+    assert await waiting(node) == ""
+
+
+async def test_what_a_playlist_leaves_out_is_told(node: RunningNode) -> None:
+    await queued(node)
+    (node.folder / "list.m3u").write_text("a.wav\nftp://x/y\nb.wav\n")
+    added = await post(node, {"uri": "list.m3u"})
+    assert len(added["trackIds"]) == 2
+    assert added["leftOut"]["count"] == 1
+    assert "ftp" in added["leftOut"]["reasons"][0]
+
+
+async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode) -> None:
+    await queued(node)
+    (node.folder / "side.cue").write_text(
+        'PERFORMER "Band"\nFILE "side.wav" WAVE\nTRACK 01 AUDIO\nTITLE "One"\nINDEX 01 00:00:00\n'
+        'TRACK 02 AUDIO\nTITLE "Two"\nINDEX 01 00:01:00\n'
+    )
+    await post(node, {"uri": "side.cue"})
+    listed = (await node.request("GET", f"{QUEUE}?details=true")).json()
+    assert [(entry["title"], entry["author"], entry["startMs"], entry.get("endMs")) for entry in listed] == [
+        ("One", "Band", 0, 1000),
+        ("Two", "Band", 1000, None),
+    ]
+    assert [entry["uri"].rpartition("/")[2] for entry in listed] == ["side.wav#t=0.000,1.000", "side.wav#t=1.000"]
+
+
+async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: RunningNode) -> None:
+    """Whatever one of them has to wait for: a playlist from a slow server, or a large body."""
+    await queued(node)
+    async with MediaServer() as server:
+
+        async def slow_list(request: Request, reply: Reply) -> None:
+            await asyncio.sleep(0.5)
+            await media(b"a.wav\nb.wav\n", content_type="audio/x-mpegurl")(request, reply)
+
+        uri = server.serve("/list.m3u", slow_list)
+        many: list[dict[str, object]] = [{"uri": f"{number}.wav", "metadata": "x" * 500} for number in range(1000)]
+        bodies = [{"uri": uri}, {"uri": "second.wav"}, {"tracks": many}, {"uri": "last.wav"}]
+        calls = []
+        for body in bodies:
+            calls.append(asyncio.create_task(node.request("POST", QUEUE, body)))
+            await asyncio.sleep(0.05)
+        answers = await asyncio.gather(*calls)
+        assert [answer.status for answer in answers] == [201] * 4
+        listed = [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")]
+        assert listed == ["a.wav", "b.wav", "second.wav", *(f"{number}.wav" for number in range(1000)), "last.wav"]
+
+
+async def test_skipping_to_a_track(node: RunningNode) -> None:
+    ids = await queued(node, *"abc")
+    await patch(node, "p", "loop", {"mode": "queue"})
+    await done(node, "POST", "/v0/players/p/skip", {"to": ids["b"]})
+    assert (await state(node, "p"))["trackId"] == ids["b"]
+    assert await waiting(node) == "c now a"
+    bodies: tuple[object, ...] = ({"to": 5}, {"to": None}, {}, [], "x", None)
+    for body in bodies:
+        before = (await state(node, "p"))["trackId"]
+        await done(node, "POST", "/v0/players/p/skip", body)
+        assert (await state(node, "p"))["trackId"] != before
+    await order(node, "p", "skip")

@@ -1,0 +1,320 @@
+"""Seeking, replacing, stopping and going back on a running node: answers, states and events."""
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from tests.support.audio_files import mp3, music, wav
+from tests.support.e2e_players import IMPATIENT, create, done, enqueue, order, patch, refusal, state, until_state
+from tests.support.e2e_sockets import EventFields, following, listening
+from tests.support.media_server import MediaServer, stall
+from tests.support.radio_server import radio
+from tests.support.running_node import RunningNode, running_node
+
+PLAYER = "/v0/players/p"
+
+
+def write_clips(node: RunningNode, seconds: float, *names: str) -> None:
+    for name in names:
+        (node.folder / f"{name}.wav").write_bytes(wav(music(seconds)))
+
+
+def facts(event: EventFields, *names: str) -> dict[str, Any]:
+    return {name: event[name] for name in names}
+
+
+async def put(node: RunningNode, body: object) -> Any:
+    answer = await node.request("PUT", f"{PLAYER}/track", body)
+    assert answer.status == 201, answer.body
+    return answer.json()
+
+
+async def played(node: RunningNode) -> list[tuple[str, str]]:
+    answer = await node.request("GET", f"{PLAYER}/history")
+    assert answer.status == 200
+    assert all(set(entry) == {"id", "uri", "metadata", "endedAt", "reason"} for entry in answer.json())
+    return [(entry["uri"].removesuffix(".wav"), entry["reason"]) for entry in answer.json()]
+
+
+# Creating
+
+
+async def test_a_player_begins_with_what_it_is_given(node: RunningNode) -> None:
+    write_clips(node, 1.0, "a")
+    filters = {"volume": 3, "eq": [{"band": 2, "gain_db": 6}]}
+    await create(node, "p", "a.wav", paused=True, volume=0.5, filters=filters, loop="queue", metadata={"room": 1})
+    now = await state(node, "p")
+    assert facts(now, "paused", "volume", "loop", "metadata", "error") == {
+        "paused": True,
+        "volume": 0.5,
+        "loop": "queue",
+        "metadata": {"room": 1},
+        "error": None,
+    }
+    assert now["eq"][2]["gain_db"] == 6.0
+    assert now["crossfade"] == {"durationMs": 0, "curve": "equalPower", "onSkip": False}
+    async with following(node, "p", "?since=0") as tape:
+        await patch(node, "p", "metadata", {"value": {"room": 2}})
+        await tape.until("MetadataChange")
+        assert "FiltersChange" not in {event["op"] for event in tape.events}
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"volume": 6}, "bad_request"),
+        ({"volume": "1"}, "bad_request"),
+        ({"filters": {"volume": 6}}, "bad_request"),
+        ({"filters": None}, "bad_request"),
+        ({"loop": "all"}, "bad_request"),
+        ({"paused": 1}, "bad_request"),
+        ({"uri": None}, "bad_request"),
+    ],
+)
+async def test_nothing_is_created_with_what_cannot_be(node: RunningNode, body: dict[str, object], code: str) -> None:
+    answer = await node.request("POST", "/v0/players", {"id": "p", "uri": "a.wav", **body})
+    assert refusal(answer) == (400, code)
+    assert (await node.request("GET", "/v0/players")).json() == []
+
+
+async def test_an_encoded_track_is_as_good_as_its_uri(node: RunningNode) -> None:
+    write_clips(node, 1.0, "a", "b")
+    uri = str(node.folder / "a.wav")
+    encoded = (await node.request("GET", f"/v0/loadtracks?identifier={uri}")).json()["data"]["encoded"]
+    answer = await node.request("POST", "/v0/players", {"id": "p", "encoded": encoded, "paused": True})
+    assert (answer.status, answer.json()) == (201, {"id": "p"})
+    now = await until_state(node, "p", lambda now: now["track"]["info"]["isSeekable"])
+    assert (now["track"]["info"]["identifier"], now["track"]["info"]["length"]) == (uri, 1000)
+    plain = base64.b64encode(str(node.folder / "b.wav").encode()).decode()
+    added = await put(node, {"encoded": plain})
+    now = await state(node, "p")
+    assert (now["trackId"], now["track"]["info"]["title"]) == (added["trackId"], "b")
+    # Beside a URI it is one of the fields that are ignored.
+    await put(node, {"uri": "a.wav", "encoded": "!"})
+    for body, code in (({"encoded": "!"}, "invalid_identifier"), ({}, "bad_request"), ({"encoded": 5}, "bad_request")):
+        assert refusal(await node.request("PUT", f"{PLAYER}/track", body)) == (400, code)
+        assert refusal(await node.request("POST", "/v0/players", {"id": "q", **body})) == (400, code)
+
+
+# Seeking
+
+
+async def opened(node: RunningNode, *, seconds: float = 5.0) -> None:
+    """A paused player with a clip that was opened, and one that waits."""
+    write_clips(node, seconds, "a", "b")
+    await create(node, "p", "a.wav")
+    async with following(node, "p") as tape, listening(node, "p"):
+        await tape.until("TrackStart")
+        await order(node, "p", "pause")
+    await enqueue(node, "p", "b.wav")
+
+
+async def test_a_seek_shows_at_once_and_has_one_event(node: RunningNode) -> None:
+    await opened(node)
+    before = await state(node, "p")
+    async with following(node, "p") as tape:
+        await patch(node, "p", "position", {"position": 3000})
+        now = await state(node, "p")
+        assert facts(now, "position", "paused", "trackId") == {
+            "position": 3000,
+            "paused": True,
+            "trackId": before["trackId"],
+        }
+        sought = await tape.until("Seek")
+        assert facts(sought, "from", "position", "trackId", "life") == {
+            "from": before["position"],
+            "position": 3000,
+            "trackId": before["trackId"],
+            "life": before["life"],
+        }
+        await patch(node, "p", "position", {"offset": -1000})
+        assert (await state(node, "p"))["position"] == 2000
+        await patch(node, "p", "position", {"offset": -60_000})
+        assert (await state(node, "p"))["position"] == 0
+        assert not {"TrackStart", "TrackEnd"} & {event["op"] for event in tape.events}
+
+
+async def test_a_seek_behind_the_end_ends_the_track(node: RunningNode) -> None:
+    await opened(node)
+    async with following(node, "p") as tape:
+        await patch(node, "p", "position", {"position": 5000})
+        end = await tape.until("TrackEnd")
+        assert (end["reason"], end["track"]["info"]["title"]) == ("finished", "a")
+        await tape.until("QueueUpdate", length=0)
+        now = await state(node, "p")
+        assert (now["track"]["info"]["title"], now["paused"]) == ("b", True)
+
+
+async def test_bodies_of_a_seek_that_make_no_sense(node: RunningNode) -> None:
+    await opened(node)
+    bodies: tuple[object, ...] = (
+        {},
+        {"position": 1, "offset": 1},
+        {"position": 1.5},
+        {"position": "1"},
+        {"position": None},
+        {"offset": True},
+        [],
+    )
+    for body in bodies:
+        assert refusal(await node.request("PATCH", f"{PLAYER}/position", body)) == (400, "bad_request")
+    assert (await state(node, "p"))["position"] < 1000
+
+
+async def test_a_live_track_is_not_sought(node: RunningNode) -> None:
+    async with MediaServer() as server:
+        await create(node, "p", server.serve("/live", radio(mp3(music(3.0)), bytes_per_s=40_000, burst_bytes=40_000)))
+        async with listening(node, "p"):
+            await until_state(node, "p", lambda now: now["state"] == "playing")
+            answer = await node.request("PATCH", f"{PLAYER}/position", {"position": 10})
+            assert refusal(answer) == (409, "not_seekable")
+            assert (await state(node, "p"))["state"] == "playing"
+        await done(node, "DELETE", PLAYER)
+
+
+async def test_a_seek_of_an_idle_player(node: RunningNode) -> None:
+    await opened(node)
+    await done(node, "DELETE", f"{PLAYER}/track")
+    await patch(node, "p", "position", {"position": 5000})
+    assert (await state(node, "p"))["state"] == "idle"
+    await patch(node, "p", "position", {"position": 4000})
+    now = await state(node, "p")
+    assert (now["state"], now["position"], now["track"]["info"]["title"], now["queueLength"]) == (
+        "loading",
+        4000,
+        "a",
+        1,
+    )
+
+
+# Replacing
+
+
+@pytest.mark.parametrize("mode", ["none", "track", "queue"])
+async def test_a_track_takes_the_place_of_the_current_one(node: RunningNode, mode: str) -> None:
+    await opened(node)
+    await patch(node, "p", "loop", {"mode": mode})
+    write_clips(node, 0.2, "x")
+    before = await state(node, "p")
+    async with following(node, "p") as tape:
+        added = await put(node, {"uri": "x.wav", "metadata": {"mine": 1}, "startMs": 20, "endMs": 120})
+        now = await state(node, "p")
+        assert (now["trackId"], now["paused"], now["queueLength"]) == (added["trackId"], True, 1)
+        assert now["track"]["userData"] == {"mine": 1}
+        end = await tape.until("TrackEnd")
+        assert (end["reason"], end["trackId"]) == ("replaced", before["trackId"])
+        assert sum(event["op"] == "TrackEnd" for event in tape.events) == 1
+    assert refusal(await node.request("PUT", f"{PLAYER}/track", {"uri": "ftp://x/"})) == (400, "bad_request")
+    assert (await state(node, "p"))["trackId"] == added["trackId"]
+
+
+async def test_while_loading_there_is_still_one_end(node: RunningNode) -> None:
+    async with MediaServer() as server:
+        await create(node, "p", server.serve("/silent.mp3", stall()))
+        async with following(node, "p", "?since=0") as tape:
+            await put(node, {"uri": "missing.wav"})
+            assert [event["reason"] for event in tape.events if event["op"] == "TrackEnd"] in ([], ["replaced"])
+            await tape.until("TrackEnd", reason="replaced")
+            await done(node, "DELETE", PLAYER)
+            await tape.closed()
+            assert [event["op"] for event in tape.events].count("TrackEnd") == 2  # its own, and that of the new one
+
+
+async def test_a_replacement_at_the_end_of_a_clip_always_sounds(tmp_path: Any) -> None:
+    """At any moment around the end: before, at and after it. Each clip that is put is heard from its start."""
+    async with running_node(tmp_path, IMPATIENT) as node:
+        write_clips(node, 0.2, "clip", "next")
+
+        async def replaced_after(player: str, delay_s: float) -> list[str]:
+            await create(node, player, "clip.wav")
+            async with following(node, player, "?since=0") as tape, listening(node, player):
+                await tape.until("TrackStart")
+                await asyncio.sleep(delay_s)
+                answer = await node.request("PUT", f"/v0/players/{player}/track", {"uri": "next.wav"})
+                track_id = answer.json()["trackId"]
+                await tape.until("TrackStart", trackId=track_id)
+                await tape.until("TrackEnd", trackId=track_id, reason="finished")
+                return [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
+
+        ends = [await replaced_after(f"p{delay_ms}", delay_ms / 1000) for delay_ms in range(140, 220, 8)]
+        assert {tuple(reasons) for reasons in ends} <= {("replaced", "finished"), ("finished", "finished")}
+
+
+# Stopping, going back
+
+
+async def test_a_stopped_player_keeps_its_queue(node: RunningNode) -> None:
+    await opened(node)
+    async with following(node, "p") as tape:
+        await done(node, "DELETE", f"{PLAYER}/track")
+        end = await tape.until("TrackEnd")
+        assert (end["reason"], end["track"]["info"]["title"]) == ("stopped", "a")
+        assert end["playedMs"] == end["position"]
+        await tape.until("PlayerUpdate", state="idle")
+        await done(node, "DELETE", f"{PLAYER}/track")
+        now = await state(node, "p")
+        assert (now["state"], now["track"]["info"]["title"], now["queueLength"]) == ("idle", "a", 1)
+        await order(node, "p", "play")
+        assert (await state(node, "p"))["track"]["info"]["title"] == "a"
+        await done(node, "DELETE", f"{PLAYER}/track")
+        await order(node, "p", "skip")
+        now = await state(node, "p")
+        assert (now["state"], now["track"]["info"]["title"], now["queueLength"]) == ("loading", "b", 0)
+
+
+async def test_going_back(node: RunningNode) -> None:
+    write_clips(node, 0.2, "a", "b")
+    write_clips(node, 5.0, "c")
+    await create(node, "p", "a.wav")
+    assert refusal(await node.request("POST", f"{PLAYER}/previous")) == (409, "no_previous")
+    ids = [await enqueue(node, "p", uri) for uri in ("b.wav", "missing.wav", "c.wav")]
+    async with following(node, "p") as tape, listening(node, "p"):
+        await tape.until("TrackStart", trackId=ids[-1])
+        await order(node, "p", "pause")
+        assert await played(node) == [("missing", "loadFailed"), ("b", "finished"), ("a", "finished")]
+        await order(node, "p", "previous")
+        assert (await state(node, "p"))["trackId"] == ids[0]
+        end = await tape.until("TrackEnd", reason="replaced")
+        assert end["trackId"] == ids[-1]
+        await order(node, "p", "previous")
+        assert (await state(node, "p"))["track"]["info"]["title"] == "a"
+        assert await played(node) == [("missing", "loadFailed")]
+        assert refusal(await node.request("POST", f"{PLAYER}/previous")) == (409, "no_previous")
+        queue = (await node.request("GET", f"{PLAYER}/queue")).json()
+        assert [entry["id"] for entry in queue] == [ids[0], ids[-1]]
+
+
+async def test_the_last_failure_is_in_the_state(node: RunningNode) -> None:
+    write_clips(node, 0.5, "a")
+    await create(node, "p", "missing.wav")
+    async with following(node, "p", "?since=0") as tape, listening(node, "p"):
+        error = (await tape.until("TrackException"))["error"]
+        assert (await until_state(node, "p", lambda now: now["state"] == "failed"))["error"] == error
+        await enqueue(node, "p", "a.wav")
+        await tape.until("TrackStart")
+        assert (await state(node, "p"))["error"] is None
+
+
+async def test_events_of_one_action_come_in_order(node: RunningNode) -> None:
+    await opened(node)
+    async with following(node, "p") as tape:
+
+        async def ops_of(method: str, target: str, body: object = None) -> list[str]:
+            seen = len(tape.events)
+            answer = await node.request(method, f"{PLAYER}/{target}", body)
+            assert answer.status < 300
+            await patch(node, "p", "metadata", {"value": {"step": seen}})
+            await tape.until("MetadataChange", metadata={"step": seen})
+            return [event["op"] for event in tape.events[seen:-1]]
+
+        assert await ops_of("POST", "play") == ["PlayerResume", "PlayerUpdate"]
+        assert await ops_of("POST", "pause") == ["PlayerPause", "PlayerUpdate"]
+        assert await ops_of("PATCH", "position", {"position": 100}) == ["Seek", "PlayerUpdate"]
+        assert await ops_of("POST", "skip") == ["TrackEnd", "QueueUpdate"]
+        assert await ops_of("DELETE", "track") == ["TrackEnd", "PlayerUpdate"]
+        assert await ops_of("POST", "queue", {"uri": "a.wav"}) == ["PlayerUpdate"]
+        assert await ops_of("PUT", "track", {"uri": "a.wav"}) == ["TrackEnd"]
+        positions = [event for event in tape.events if event["op"] in ("PlayerPause", "PlayerResume", "TrackEnd")]
+        assert all(isinstance(event["position"], int) for event in positions)
