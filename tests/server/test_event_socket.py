@@ -64,6 +64,20 @@ async def test_a_query_that_makes_no_sense_is_refused(node: FakeNode, port: int,
     assert node.fakes["p"].subscriptions == []
 
 
+async def test_a_life_reaches_the_node(node: FakeNode, port: int) -> None:
+    async with websocket(port, f"{EVENTS}?since=0123abcd.17"):
+        player = node.fakes["p"]
+        assert (player.subscriptions, player.lives) == ([(17, False)], ["0123abcd"])
+
+
+async def test_all_players_are_followed_until_the_client_leaves(node: FakeNode, port: int) -> None:
+    async with websocket(port, "/v0/events") as client:
+        (sink,) = node.followers
+        sink.send("an event")
+        assert (await client.read_frame()).payload == b"an event"
+    await eventually(lambda: not node.followers, "the client is gone")
+
+
 async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int) -> None:
     async with websocket(port, EVENTS, receive_buffer_bytes=4096) as client:
         (sink,) = node.fakes["p"].followers

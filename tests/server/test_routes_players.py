@@ -5,7 +5,10 @@ import pytest
 
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
+from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.filters import FilterChange
+from tonearm.core.play_queue import LoopMode
+from tonearm.node import WantedSettings, WantedTrack
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "a.", ".a", "...", "a..b", "~", ":", "@", "+", "-", "a+b", "1:2", "x" * 128, "2B"]
@@ -80,6 +83,77 @@ async def test_controls_answer_with_nothing(node: FakeNode, port: int) -> None:
         answer = await request(port, "POST", f"/v0/players/p/{action}", body=b"not looked at")
         assert (answer.status, answer.body) == (204, b"")
     assert node.fakes["p"].done == [("play",), ("pause",), ("skip",)]
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "done"),
+    [
+        ("PATCH position", {"position": -5}, ("seek", -5)),
+        ("PATCH position", {"offset": 5}, ("seek_by", 5)),
+        ("POST previous", None, ("previous",)),
+        ("DELETE track", None, ("stop",)),
+        ("POST skip", {"to": "track-2"}, ("skip", "track-2")),
+        ("POST skip", {"to": 2}, ("skip",)),
+        ("DELETE queue", None, ("clear_queue",)),
+        ("DELETE queue/track-2", None, ("remove", "track-2")),
+        ("PATCH queue/track-2", {"index": 3}, ("move", "track-2", 3)),
+        ("POST queue/shuffle", None, ("shuffle",)),
+    ],
+)
+async def test_an_order_reaches_the_player(
+    node: FakeNode, port: int, route: str, body: object, done: tuple[object, ...]
+) -> None:
+    method, path = route.split()
+    target = f"/v0/players/p/{path}"
+    sent = request(port, method, target) if body is None else send_json(port, method, target, body)
+    answer = await sent
+    assert (answer.status, answer.body) == (204, b"")
+    assert node.fakes["p"].done == [done]
+
+
+async def test_what_is_wanted_of_a_track_reaches_the_node(node: FakeNode, port: int) -> None:
+    body = {"encoded": "QUJD", "metadata": 1, "startMs": 5, "endMs": 9}
+    wanted = WantedTrack(None, 1, "QUJD", 5, 9)
+    for method, path, sent, expected in (
+        ("POST", "queue", {**body, "index": 2}, (wanted, 2)),
+        ("POST", "queue", {"uri": "a.mp3"}, (WantedTrack("a.mp3"), None)),
+        ("POST", "queue", {"uri": "a.mp3", "tracks": 5}, (WantedTrack("a.mp3"), None)),
+        ("POST", "queue", {"tracks": [body, {"uri": "a.mp3"}]}, ((wanted, WantedTrack("a.mp3")), None)),
+        ("PUT", "track", body, wanted),
+    ):
+        assert (await send_json(port, method, f"/v0/players/p/{path}", sent)).status == 201
+        assert node.wanted[-1] == expected
+    new = {"id": "q", "encoded": "QUJD", "paused": True, "loop": "track", "volume": 2, "filters": {"eq": []}}
+    assert (await send_json(port, "POST", "/v0/players", new)).status == 201
+    changes = (FilterChange(gains=()), FilterChange(volume=2.0))
+    assert node.wanted[-1] == (WantedTrack(None, {}, "QUJD"), WantedSettings(True, LoopMode.TRACK, changes))
+
+
+async def test_the_queue_has_a_tag(port: int) -> None:
+    assert (await request(port, "GET", "/v0/players/p/queue")).header("ETag") == 'W/"1ife.7"'
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (TrackNotFound("No."), 404, "track_not_found"),
+        (NotSeekable("No."), 409, "not_seekable"),
+        (NoPrevious("No."), 409, "no_previous"),
+    ],
+)
+async def test_what_a_player_refuses(node: FakeNode, port: int, error: RequestError, status: int, code: str) -> None:
+    with node.refusing(error):
+        answer = await request(port, "POST", "/v0/players/p/previous")
+    assert (answer.status, answer.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize(
+    ("path", "allow"),
+    [("queue/shuffle", "POST"), ("queue/track-2", "DELETE, PATCH"), ("track", "DELETE, PUT"), ("position", "PATCH")],
+)
+async def test_no_other_method_is_known(port: int, path: str, allow: str) -> None:
+    answer = await request(port, "GET", f"/v0/players/p/{path}")
+    assert (answer.status, answer.header("Allow")) == (405, allow)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,17 @@ async def following(node: RunningNode, player: str, query: str = "", **headers: 
 
 
 @asynccontextmanager
+async def following_all(node: RunningNode, query: str = "", **headers: str) -> AsyncIterator[Tape]:
+    """A client of all players' events, from its upgrade on."""
+    async with _socket(node, f"/v0/events{query}", headers) as socket:
+        tape = Tape(socket)
+        try:
+            yield tape
+        finally:
+            await tape.stop()
+
+
+@asynccontextmanager
 async def _socket(
     node: RunningNode, target: str, headers: dict[str, str]
 ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:

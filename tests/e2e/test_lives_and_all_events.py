@@ -1,0 +1,106 @@
+"""A player's life in states, events and `since`; the events of all players on one socket."""
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import create, delete, done, enqueue, order, patch, refusal, state
+from tests.support.e2e_sockets import following, following_all, listening
+from tests.support.eventually import eventually
+from tests.support.http_client import WEBSOCKET_HEADERS
+from tests.support.running_node import RunningNode
+
+
+async def test_another_player_of_the_same_id_has_another_life(node: RunningNode) -> None:
+    lives = []
+    for _ in range(2):
+        await create(node, "p", "x.wav", paused=True)
+        now = await state(node, "p")
+        listed = (await node.request("GET", "/v0/players")).json()
+        assert (listed[0]["life"], now["seq"]) == (now["life"], 0)
+        lives.append(now["life"])
+        await delete(node, "p")
+    assert lives[0] != lives[1]
+
+
+async def test_a_client_resumes_in_the_same_life_only(node: RunningNode) -> None:
+    await create(node, "p", "x.wav", paused=True)
+    life = (await state(node, "p"))["life"]
+    for number in range(5):
+        await patch(node, "p", "metadata", {"value": number})
+
+    async def first_of(query: str, count: int) -> list[tuple[str, int]]:
+        async with following(node, "p", query) as tape:
+            await eventually(lambda: len(tape.events) >= count, "what was missed")
+            assert {event["life"] for event in tape.events} == {life}
+            return [(event["op"], event["seq"]) for event in tape.events]
+
+    missed = [("MetadataChange", 4), ("MetadataChange", 5)]
+    assert await first_of(f"?since={life}.3", 2) == missed
+    assert await first_of("?since=3", 2) == missed
+    # What was missed comes first, and a snapshot only where that is not possible.
+    assert await first_of(f"?since={life}.3&snapshot=true", 2) == missed
+    for query in ("?since=0123456789abcdef.3", f"?since={life}.6", "?since=6", "?since=6&snapshot=true"):
+        async with following(node, "p", query) as tape:
+            lost = await tape.until("PlayerState")
+            assert (lost["lost"], lost["seq"], lost["life"]) == (True, 5, life), query
+    for wrong in (f"{life}.", f".{life}", f"{life}.x", f"{life}-3", "abc.3"):
+        answer = await node.request("GET", f"/v0/players/p/events?since={wrong}", headers=WEBSOCKET_HEADERS)
+        assert refusal(answer) == (400, "bad_request"), wrong
+
+
+async def test_one_socket_follows_all_players(node: RunningNode) -> None:
+    (node.folder / "a.wav").write_bytes(wav(music(0.2)))
+    await create(node, "before", "a.wav", paused=True)
+    async with following_all(node) as tape, following_all(node, "?snapshot=true") as with_states:
+        first = await with_states.until("PlayerState")
+        assert (first["id"], first["seq"]) == ("before", 0)
+        for player in ("one", "two"):
+            await create(node, player, "a.wav")
+            created = await tape.until("PlayerCreate", id=player)
+            assert set(created) == {"op", "id", "time", "life"}
+            assert created["life"] == (await state(node, player))["life"]
+        async with following(node, "one", "?since=0") as own, listening(node, "one"), listening(node, "two"):
+            await tape.until("PlayerUpdate", state="idle")
+            await tape.until("PlayerUpdate", state="idle")
+            await order(node, "before", "play")
+            await tape.until("PlayerResume", id="before")
+            await delete(node, "one")
+            await own.closed()
+        await tape.until("PlayerDelete", id="one")
+        # Exactly what the player's own clients get, and in the same order.
+        of_one = [event for event in tape.events if event["id"] == "one" and event["op"] != "PlayerCreate"]
+        assert of_one == own.events
+        assert [event["seq"] for event in of_one] == list(range(1, len(of_one) + 1))
+        assert [event["op"] for event in with_states.events if event["op"] == "PlayerState"] == ["PlayerState"]
+    answer = await node.request("GET", "/v0/events?since=1", headers=WEBSOCKET_HEADERS)
+    assert refusal(answer) == (400, "bad_request")
+    assert refusal(await node.request("GET", "/v0/events")) == (400, "upgrade_required")
+
+
+async def test_a_new_player_is_told_of_before_its_first_event(node: RunningNode) -> None:
+    (node.folder / "list.m3u").write_text("a.wav\nb.wav\n")
+    async with following_all(node) as tape:
+        await create(node, "p", "list.m3u", paused=True)
+        await enqueue(node, "p", "c.wav")
+        await tape.until("QueueUpdate", length=2)
+        assert [event["op"] for event in tape.events] == ["PlayerCreate", "QueueUpdate", "QueueUpdate"]
+
+
+@pytest.mark.parametrize("listeners", [30])
+async def test_how_many_listen_is_told_once_a_second(node: RunningNode, listeners: int) -> None:
+    await create(node, "p", "x.wav", paused=True)
+    async with following(node, "p") as tape:
+        sockets = [listening(node, "p") for _ in range(listeners)]
+        await asyncio.gather(*(socket.__aenter__() for socket in sockets))
+        await tape.until("ListenersChange", listeners=listeners)
+        assert (await state(node, "p"))["listeners"] == listeners
+        await asyncio.gather(*(socket.__aexit__(None, None, None) for socket in sockets))
+        await tape.until("ListenersChange", listeners=0)
+        times_ms = [event["time"] for event in tape.events if event["op"] == "ListenersChange"]
+        assert all(later - earlier >= 900 for earlier, later in itertools.pairwise(times_ms))
+    await done(node, "DELETE", "/v0/players/p")
+    assert json.loads((await node.request("GET", "/v0/players")).body) == []
