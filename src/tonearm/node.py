@@ -277,11 +277,12 @@ class Node:
         """For the time of a request that changes a player's queue: such requests are done in the order in which they
         entered here, however long one of them waits for its body or for a playlist.
 
-        Raises `PlayerNotFound`.
+        Raises `PlayerNotFound`, also when the player was deleted meanwhile.
         """
-        self.player(player_id)
+        player = self.player(player_id)
         lock = self._queue_locks.setdefault(player_id, asyncio.Lock())
         async with lock:
+            self._still(player_id, player)
             yield
 
     async def enqueue(

@@ -51,3 +51,14 @@ def test_what_is_not_understood_is_passed_over() -> None:
     for text in ("", "[1]", "7", event("Later"), event("TrackStart", track=None), event("PlayerUpdate", position="x")):
         view.take(text)
     assert view.position_ms == 0
+
+
+def test_a_seek_moves_the_position_and_breaks_the_flow() -> None:
+    view = PlayerView()
+    view.take(event("TrackStart", track=track("a"), uri="x", position=1000))
+    assert view.position_ms == 1000
+    assert view.take(event("Seek", position=12_500, **{"from": 1000})) == (True, "sought to 12.5 s")
+    assert view.position_ms == 12_500
+    assert view.take(event("SeekFailed", code="not_seekable", position=0))[1] is not None
+    assert view.position_ms == 0
+    assert view.take(event("QueueUpdate", length=3, version=7)) == (False, "3 in the queue")

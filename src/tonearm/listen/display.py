@@ -75,7 +75,7 @@ class Pacing:
 
 # After these the next frame is not due 20 ms after the one before.
 _INTERRUPTIONS: Final = frozenset(
-    {"PlayerState", "PlayerPause", "PlayerResume", "TrackStart", "TrackEnd", "TrackStuck", "TrackException"}
+    {"PlayerState", "PlayerPause", "PlayerResume", "Seek", "TrackStart", "TrackEnd", "TrackStuck", "TrackException"}
 )
 
 
@@ -104,7 +104,9 @@ class PlayerView:
         if op in ("PlayerState", "TrackStart"):
             self._track(event.get("track"))
         if op == "TrackStart":
-            self.state, self.position_ms = "playing", 0
+            self.state, self.position_ms = "playing", _whole(event.get("position"), 0)
+        elif op in ("Seek", "SeekFailed"):
+            self.position_ms = _whole(event.get("position"), self.position_ms)
         elif op in ("PlayerPause", "PlayerResume"):
             self.paused = op == "PlayerPause"
         elif op == "StreamTitle":
@@ -141,6 +143,12 @@ def _sentence(event: dict[str, Any]) -> str | None:
         case "TrackException":
             error = event.get("error")
             return f"track failed: {error.get('message')}" if isinstance(error, dict) else "track failed"
+        case "Seek":
+            return f"sought to {_whole(event.get('position'), 0) / 1000:g} s"
+        case "SeekFailed":
+            return "cannot be sought: it plays from its start"
+        case "QueueUpdate":
+            return f"{_whole(event.get('length'), 0)} in the queue"
         case _:
             return None
 
