@@ -21,6 +21,7 @@ from tonearm.decoding.messages import (
     BODY_LIMIT_BYTES,
     Audio,
     CloseSession,
+    Crossfade,
     Data,
     DataFailed,
     Decoded,
@@ -40,6 +41,8 @@ from tonearm.decoding.messages import (
     Pong,
     ReadRequest,
     Ready,
+    SeekFailed,
+    SeekSource,
     TitleAt,
     Titled,
 )
@@ -71,6 +74,7 @@ class _Kind(IntEnum):
     FLUSH = 9
     PING = 10
     TITLE_AT = 11
+    SEEK_SOURCE = 12
     READY = 32
     READ_REQUEST = 33
     OPENED = 34
@@ -79,6 +83,7 @@ class _Kind(IntEnum):
     AUDIO = 37
     PONG = 38
     TITLED = 39
+    SEEK_FAILED = 40
 
 
 class _Coding(NamedTuple):
@@ -261,6 +266,10 @@ def _failure(value: object) -> PlayFailure:
     return _built(PlayFailure, value)
 
 
+def _crossfade(value: object) -> Crossfade | None:
+    return None if value is None else _built(Crossfade, value)
+
+
 _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
     {
         Filters: _filters,
@@ -269,6 +278,7 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
         PlayFailure: _failure,
         FailureCode: FailureCode,
         Stage: Stage,
+        Crossfade | None: _crossfade,
     }
 )
 
@@ -277,6 +287,7 @@ _CODINGS: Final = (
     _Coding(_Kind.DATA, Data, _pack_data, _read_data),
     _flat(_Kind.CLOSE_SESSION, CloseSession),
     _flat(_Kind.DROP_SOURCE, DropSource, "I"),
+    _flat(_Kind.SEEK_SOURCE, SeekSource, "IIQ"),
     _flat(_Kind.GRANT, Grant, "IQQ?"),
     _flat(_Kind.FLUSH, Flush),
     _flat(_Kind.PING, Ping, "Q"),
@@ -290,6 +301,7 @@ _CODINGS: Final = (
     _as_json(_Kind.READY, Ready),
     _as_json(_Kind.OPENED, Opened),
     _as_json(_Kind.FAILED, Failed),
+    _as_json(_Kind.SEEK_FAILED, SeekFailed),
     _as_json(_Kind.TITLE_AT, TitleAt),
     _as_json(_Kind.TITLED, Titled),
 )

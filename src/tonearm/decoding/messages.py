@@ -48,9 +48,11 @@ class CloseSession:
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on.
+    """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
-    A live source is joined at its present position, and its first sample is numbered `start_sample`.
+    A live source is joined at its present position, and its first sample is numbered `start_sample`. A source in which
+    `start_sample` cannot be reached is decoded from its start, with a `SeekFailed`. With `resumes` it was played up to
+    there before: one that is not seekable is decoded up to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
     A probe is only opened, not decoded.
     """
@@ -65,6 +67,22 @@ class OpenSource:
     start_sample: int
     has_descriptor: bool
     is_probe: bool = False
+    end_sample: int | None = None
+    resumes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeekSource:
+    """Node: the open source goes on as `new_source`, from `start_sample` (at 48 kHz) on; `source` is dropped by it.
+
+    What is decoded already is not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the number with
+    which the source was opened; all else has the new one, and what was reported before is reported again.
+    """
+
+    session: int
+    source: int
+    new_source: int
+    start_sample: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +183,18 @@ class Ping:
 
 
 FromNode: TypeAlias = (
-    OpenSession | CloseSession | OpenSource | DropSource | Data | DataFailed | TitleAt | Plan | Grant | Flush | Ping
+    OpenSession
+    | CloseSession
+    | OpenSource
+    | SeekSource
+    | DropSource
+    | Data
+    | DataFailed
+    | TitleAt
+    | Plan
+    | Grant
+    | Flush
+    | Ping
 )
 
 
@@ -203,6 +232,16 @@ class Opened:
     session: int
     source: int
     facts: SourceFacts
+
+
+@dataclass(frozen=True, slots=True)
+class SeekFailed:
+    """Decoder: another position in the source cannot be reached. It goes on from its start, or from where it was when
+    that cannot be reached either."""
+
+    session: int
+    source: int
+    failure: PlayFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +286,7 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Audio:
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
-    the first sample.
+    the first sample. Source 0: the end of a sound that was cut off, while the new one has no samples yet.
 
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
@@ -270,4 +309,4 @@ class Pong:
     busy_s: float
 
 
-FromDecoder: TypeAlias = Ready | ReadRequest | Opened | Failed | Decoded | Titled | Audio | Pong
+FromDecoder: TypeAlias = Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Audio | Pong

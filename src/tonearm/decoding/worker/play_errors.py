@@ -3,6 +3,10 @@
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 
 
+class NotSeekable(PlayError):
+    """Another position in the source cannot be reached. What it holds can still be played in order."""
+
+
 def empty() -> PlayError:
     return _decode_error(
         FailureCode.EMPTY, "The source is empty: it has no bytes.", "Check that the file or upload is complete."
@@ -60,11 +64,14 @@ def opening_took_too_long(name: str, seconds: float) -> PlayError:
     )
 
 
-def not_seekable(name: str, why: str) -> PlayError:
-    return _decode_error(
-        FailureCode.LIMIT_EXCEEDED,
-        f"Another position in {_quoted(name)} cannot be reached: {why}.",
-        "Play it from its start.",
+def not_seekable(name: str, why: str) -> NotSeekable:
+    return NotSeekable(
+        PlayFailure(
+            FailureCode.LIMIT_EXCEEDED,
+            Stage.DECODE,
+            f"Another position in {_quoted(name)} cannot be reached: {why}.",
+            "Play it from its start.",
+        )
     )
 
 

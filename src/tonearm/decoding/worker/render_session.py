@@ -156,9 +156,7 @@ class RenderSession:
             self._continues_audio = False
         elif not marks:
             return None
-        first = (
-            block.segments[0] if block.segments else Segment(0, start.position.source, max(start.position.sample, 0), 0)
-        )
+        first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
         return Audio(self._id, self._epoch, start.frame, frames, first.source, first.sample, tuple(marks), pcm)
 
     def _filtered(self, block: Block, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
@@ -178,6 +176,8 @@ class RenderSession:
                 break  # planned, but not opened yet
             store = source.store
             if self._position.sample == FROM_START:
+                if store.end == store.oldest and not store.is_finished:
+                    break  # where it starts is not certain before
                 if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
                     gathered.begin_rise(rising(start.time + gathered.samples))
                 self._position = SourcePosition(self._position.source, store.oldest, has_begun=False)

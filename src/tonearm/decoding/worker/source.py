@@ -1,4 +1,8 @@
-"""One source in a decoder process: opened, then decoded ahead of what is rendered, a slot at a time."""
+"""One source in a decoder process: opened, then decoded ahead of what is rendered, a slot at a time.
+
+After a seek the same open source goes on under another number, with a store of its own: frames of the sound before can
+still be rendered again from the store that it left.
+"""
 
 import sys
 import threading
@@ -10,6 +14,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     Data,
     DataFailed,
@@ -18,11 +23,14 @@ from tonearm.decoding.messages import (
     Opened,
     OpenSource,
     ReadRequest,
+    SeekFailed,
+    SeekSource,
     TitleAt,
     Titled,
 )
 from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.media import Media, open_media
+from tonearm.decoding.worker.play_errors import NotSeekable
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads, Slot
@@ -35,7 +43,7 @@ NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is les
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
-Report: TypeAlias = ReadRequest | Opened | Failed | Decoded | Titled
+Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled
 
 # Made beforehand: when it is needed, there is little memory left to make it.
 _OUT_OF_MEMORY: Final = PlayFailure(
@@ -45,11 +53,28 @@ _OUT_OF_MEMORY: Final = PlayFailure(
     "Check the file, or raise decoder.memory_limit_mb.",
 )
 
+_CANNOT_SEEK: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "The source can only be played in order.",
+    "Serve it from a server that supports range requests.",
+)
+
+
+class LeftSource:
+    """What is left under the number that a source had before a seek: the PCM that was decoded until then."""
+
+    has_failed = False
+
+    def __init__(self, store: PcmStore) -> None:
+        self.store = store
+
 
 class DecodingSource:
     """Opens and decodes one source until `AHEAD_SAMPLES` are in its store, then rests until some of them are used.
 
     As a `Job` it touches its media only while it holds a slot: one of `opening` until it is open, then of `decoding`.
+    At its end it rests, still open, until it is dropped or sought.
     `report` passes messages to the node, `pcm_decoded` tells the rendering thread about new PCM. The rendering thread
     sets the end of `store`, or `has_failed`, when it sends the last report (`finish`), so that the node gets the report
     before the end of the audio.
@@ -79,8 +104,16 @@ class DecodingSource:
         self._used_up_to = order.start_sample
         self._is_current = False
         self._titles = StreamTitles() if order.is_live else None
+        # What a seek changes, and what it needs to know. The lock keeps the reports in order with it.
+        self._seek_lock = threading.Lock()
+        self._number = order.source
+        self._seek_to = order.start_sample if order.start_sample and not order.is_live else None
+        self._facts: SourceFacts | None = None  # once they were reported
+        self._failure: PlayFailure | None = None  # that ended it
+        self._is_at_end = False
         self.store = PcmStore(order.start_sample)
         self.has_failed = False
+        self._media: Media | None = None
         self._reader: DescriptorReader | RequestingReader
         if descriptor is not None:
             self._reader = DescriptorReader(descriptor, order.size_bytes or 0, self._without_slot_and_with_a_thread)
@@ -88,6 +121,11 @@ class DecodingSource:
             self._reader = RequestingReader(order.size_bytes, order.is_seekable, self._request_read, self._without_slot)
         self._has_own_thread = descriptor is None  # since it waits for bytes again and again
         self._steps = self._run_steps()
+
+    @property
+    def opened_as(self) -> int:
+        """The number with which it was opened, that of its read requests."""
+        return self._order.source
 
     # Called by the rendering thread; `deliver` by the thread that reads the socket
 
@@ -108,6 +146,30 @@ class DecodingSource:
         self._reader.drop()
         self._resume()
 
+    def seek(self, order: SeekSource) -> LeftSource:
+        """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
+        with self._seek_lock:
+            left = LeftSource(self.store)
+            self._number, self.has_failed = order.new_source, False
+            held = None if self._seek_to is not None else self.store.continued_from(order.start_sample)
+            if self._facts is not None:
+                self._report(Opened(order.session, order.new_source, self._facts))
+            if held is not None:
+                self.store = held
+            elif self._order.is_live or (self._facts is not None and not self._reader.seekable()):
+                # It goes on where it was.
+                self.store = self.store.continued_from(max(self._used_up_to, self.store.oldest)) or self.store
+                self._report(SeekFailed(order.session, order.new_source, _CANNOT_SEEK))
+            else:
+                self.store, self._seek_to, self._is_at_end = PcmStore(order.start_sample), order.start_sample, False
+            self._used_up_to = self.store.start
+            if self._failure is not None:
+                self._report(Failed(order.session, order.new_source, self._failure, gave_audio=False))
+            elif self._is_at_end:
+                self._report(Decoded(order.session, order.new_source))
+        self._resume()
+        return left
+
     def deliver(self, message: Data | DataFailed | TitleAt) -> None:
         """Takes the answer to a `ReadRequest`, or a title."""
         if isinstance(message, TitleAt):
@@ -127,7 +189,7 @@ class DecodingSource:
 
     def fill_up(self) -> None:
         """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
-        if self.store.end - self._used_up_to <= AHEAD_SAMPLES:
+        if not self._is_at_end and self.store.end - self._used_up_to <= AHEAD_SAMPLES:
             self._resume()
 
     def finish(self, report: Failed | Decoded) -> None:
@@ -164,7 +226,7 @@ class DecodingSource:
             next(self._steps)
             return True
         except StopIteration:
-            self._report(Decoded(self._order.session, self._order.source))
+            self._report_end()
             return False
         except Dropped:
             return False
@@ -180,41 +242,53 @@ class DecodingSource:
         return False
 
     def _report_failure(self, failure: PlayFailure) -> None:
-        order = self._order
-        gave_audio = self.store.end > self.store.start
-        self._report(Failed(order.session, order.source, failure, gave_audio))
+        with self._seek_lock:
+            self._failure = failure
+            gave_audio = self.store.end > self.store.start
+            self._report(Failed(self._order.session, self._number, failure, gave_audio))
+
+    def _report_end(self) -> None:
+        """Unless it was sought meanwhile."""
+        with self._seek_lock:
+            if self._seek_to is None:
+                self._is_at_end = True
+                self._report(Decoded(self._order.session, self._number))
 
     def _run_steps(self) -> Iterator[None]:
         """The whole job. Each `yield` ends a step: the source gives its slot back and may rest."""
-        media: Media | None = None
         try:
             media = self._open()
-            if self._order.start_sample and not self._order.is_live:
-                yield from self._go_to_start(media)
             if self._order.is_probe:
                 return
+            yield from self._go_to_start(media)
             self._scheduler = self._decoding
-            yield from self._decode_to_end(media)
-            while self._reader.begin_next_part():
-                # The next part may have another encoding and other timestamps, so the demuxer begins anew.
-                media.close()
-                media = self._open_media()
-                yield from self._decode_to_end(media)
+            while True:
+                yield
+                if self._is_dropped:
+                    raise Dropped
+                if self._seek_to is not None:
+                    self._seek()
+                elif not self._is_at_end and not self._decode_step() and not self._begin_next_part():
+                    if self._order.is_live:
+                        return
+                    self._report_end()
         finally:
             try:
-                if media is not None:
-                    media.close()
+                self._close_media()
             finally:
                 self._reader.close()
 
     def _open(self) -> Media:
         media = self._open_media()
-        self._report(Opened(self._order.session, self._order.source, media.facts))
+        with self._seek_lock:
+            self._facts = media.facts
+            self._report(Opened(self._order.session, self._number, media.facts))
         return media
 
     def _open_media(self) -> Media:
+        self._close_media()
         order = self._order
-        return open_media(
+        self._media = open_media(
             self._reader,
             name=order.name,
             content_type=order.content_type,
@@ -222,24 +296,46 @@ class DecodingSource:
             is_live=order.is_live,
             titles=self._titles,
         )
+        return self._media
+
+    def _close_media(self) -> None:
+        if self._media is not None:
+            media, self._media = self._media, None
+            media.close()
+
+    def _begin_next_part(self) -> bool:
+        """False when there is none. It may have another encoding and other timestamps, so the demuxer begins anew."""
+        with self._seek_lock:
+            is_empty = self.store.end == self.store.start == 0 and self._seek_to is None
+        if is_empty:
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
+                )
+            )
+        if not self._reader.begin_next_part():
+            return False
+        self._open_media()
+        return True
 
     def _go_to_start(self, media: Media) -> Iterator[None]:
-        """Goes to `start_sample`: by a seek, or by decoding up to it where the source is not seekable."""
-        start = self._order.start_sample
-        if self._reader.seekable():
-            media.seek(start)
+        """Goes to the first sample that is wanted. One that was played before, in a source that is not seekable, is
+        reached by decoding up to there."""
+        target = self._seek_to
+        if target is None or not self._order.resumes or self._reader.seekable():
+            self._seek()
             return
         deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
         passed = 0
-        while passed < start:
+        while passed < target:
             # In steps, so that other sources can be opened meanwhile and this one does not seem to hang.
             yield
             pcm = media.decode(STEP_SAMPLES)
-            if not pcm:
-                return
             samples = len(pcm) // SAMPLE_BLOCK_BYTES
-            if passed + samples > start:
-                self._append(pcm[(start - passed) * SAMPLE_BLOCK_BYTES :])
+            if not pcm or passed + samples > target:
+                self._arrive(target)
+                self._append(pcm[(target - passed) * SAMPLE_BLOCK_BYTES :])
+                return
             passed += samples
             if time.monotonic() > deadline_s:
                 raise PlayError(
@@ -250,33 +346,47 @@ class DecodingSource:
                         "Play the track again.",
                     )
                 )
+        self._arrive(target)
 
-    def _decode_to_end(self, media: Media) -> Iterator[None]:
-        has_more = True
-        while has_more:
-            yield
-            if self._is_dropped:
-                raise Dropped
-            has_more = self._decode_step(media)
-        if self.store.end == self._order.start_sample == 0:
-            raise PlayError(
-                PlayFailure(
-                    FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
-                )
-            )
+    def _seek(self) -> None:
+        """Goes to the newest position that is wanted, if there is one, or stays in order where that is impossible."""
+        target = self._seek_to
+        if target is None:
+            return
+        assert self._media is not None
+        try:
+            self._media.seek(target)
+        except NotSeekable as error:
+            if self._reader.seekable():  # otherwise the media has not moved
+                self._reader.seek(0)
+                self._open_media()
+            with self._seek_lock:
+                self._seek_to = None
+                self.store.begin_at(0)
+                self._used_up_to = 0
+                self._report(SeekFailed(self._order.session, self._number, error.failure))
+        else:
+            self._arrive(target)
 
-    def _decode_step(self, media: Media) -> bool:
+    def _arrive(self, target: int) -> None:
+        """The next sample that is decoded is `target`, which may not be wanted any more."""
+        with self._seek_lock:
+            if self._seek_to == target:
+                self._seek_to = None
+
+    def _decode_step(self) -> bool:
         """Decodes the samples of one step. False at the end of the source.
 
         In blocks: larger pieces would be memory that the system maps anew each time.
         """
-        wanted_end = self.store.end + self._step_samples()
-        while self.store.end < wanted_end:
-            pcm = media.decode(BLOCK_SAMPLES)
+        assert self._media is not None
+        store = self.store
+        wanted_end = store.end + self._step_samples()
+        while store is self.store and store.end < wanted_end:
+            pcm = self._media.decode(BLOCK_SAMPLES)
             self._report_titles()
-            if not pcm:
+            if not pcm or not self._append(pcm):
                 return False
-            self._append(pcm)
         return True
 
     def _step_samples(self) -> int:
@@ -289,12 +399,25 @@ class DecodingSource:
         for change in self._titles.take_changes() if self._titles is not None else ():
             self._report(Titled(order.session, order.source, order.start_sample + change.sample, change.title))
 
-    def _append(self, pcm: bytes) -> None:
-        self.store.append(pcm)
+    def _append(self, pcm: bytes) -> bool:
+        """False when the last sample that is wanted is in the store."""
+        end_sample = self._order.end_sample
+        with self._seek_lock:
+            if self._seek_to is not None:
+                return True  # of the position that was left
+            has_more = True
+            if end_sample is not None and self.store.end + len(pcm) // SAMPLE_BLOCK_BYTES >= end_sample:
+                pcm = pcm[: max(end_sample - self.store.end, 0) * SAMPLE_BLOCK_BYTES]
+                has_more = False
+            if pcm:
+                self.store.append(pcm)
         self._pcm_decoded(self._order.session)
+        return has_more
 
     def _needs_more(self) -> bool:
-        return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - STEP_SAMPLES
+        if self._is_dropped or self._seek_to is not None:
+            return True
+        return not self._is_at_end and self.store.end - self._used_up_to <= AHEAD_SAMPLES - STEP_SAMPLES
 
     def _rest(self) -> None:
         with self._rest_lock:

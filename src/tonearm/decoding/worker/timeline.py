@@ -14,6 +14,10 @@ from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.voices import ONE_VOICE, Voices
 
 
+def _samples(pcm: bytes) -> int:
+    return len(pcm) // SAMPLE_BLOCK_BYTES
+
+
 class PcmStore:
     """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from
     the start of the source.
@@ -35,7 +39,23 @@ class PcmStore:
         """Adds whole sample blocks, s16le stereo at 48 kHz."""
         with self._lock:
             self._chunks.append((self.end, pcm))
-            self.end += len(pcm) // SAMPLE_BLOCK_BYTES
+            self.end += _samples(pcm)
+
+    def begin_at(self, sample: int) -> None:
+        """Numbers the samples from `sample` on. Only before the first one is appended."""
+        with self._lock:
+            self.start = self.oldest = self.end = sample
+
+    def continued_from(self, sample: int) -> "PcmStore | None":
+        """A store that begins with the samples that this one holds from `sample` on, and has to be appended to instead
+        of this one. None when `sample` is not held."""
+        with self._lock:
+            if not self.oldest <= sample <= self.end:
+                return None
+            continued = PcmStore(sample)
+            continued._chunks.extend(chunk for chunk in self._chunks if chunk[0] + _samples(chunk[1]) > sample)
+            continued.end = self.end
+            return continued
 
     def finish(self, *, is_interrupted: bool) -> None:
         """Marks the end. For the rendering thread, once the decoding thread has reported that it is done."""
@@ -48,7 +68,7 @@ class PcmStore:
         pieces = []
         with self._lock:
             for chunk_start, chunk in self._chunks:
-                chunk_end = chunk_start + len(chunk) // SAMPLE_BLOCK_BYTES
+                chunk_end = chunk_start + _samples(chunk)
                 if chunk_end <= start:
                     continue
                 if chunk_start > start or start == wanted_to:
@@ -67,7 +87,7 @@ class PcmStore:
             chunks = self._chunks
             while chunks:
                 chunk_start, chunk = chunks[0]
-                chunk_end = chunk_start + len(chunk) // SAMPLE_BLOCK_BYTES
+                chunk_end = chunk_start + _samples(chunk)
                 if chunk_end > sample:
                     break
                 self.oldest = chunk_end

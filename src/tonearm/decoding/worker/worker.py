@@ -33,11 +33,13 @@ from tonearm.decoding.messages import (
     Pong,
     ReadRequest,
     Ready,
+    SeekFailed,
+    SeekSource,
     TitleAt,
     Titled,
 )
 from tonearm.decoding.worker.reader import LOST, DescriptorQueue
-from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.render_session import RenderSession, SessionSource
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.decoding.worker.source import DecodingSource
 from tonearm.decoding.worker.suspects import SuspectNotes
@@ -91,9 +93,11 @@ class Worker:
         self._opening = DecodeScheduler(range(1, SUSPECT_SLOTS), self._suspects.note)
         self._threads = DecodeThreads()
         self._sessions: dict[int, RenderSession] = {}
-        self._sources: dict[int, dict[int, DecodingSource]] = {}
+        self._sources: dict[int, dict[int, SessionSource]] = {}  # by session: all whose PCM may be rendered
+        self._decoded: dict[int, dict[int, DecodingSource]] = {}  # by session: those that are open, or being opened
         self._dropped: dict[int, set[int]] = {}  # by session: dropped sources whose PCM may be rendered again
-        self._receivers: dict[tuple[int, int], DecodingSource] = {}  # by session and source, for received bytes
+        # By session and the number with which the source was opened, for received bytes.
+        self._receivers: dict[tuple[int, int], DecodingSource] = {}
         # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads it after it has
         # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
         # of the two notices new PCM.
@@ -162,6 +166,9 @@ class Worker:
             case DropSource():
                 self._drop_source(item)
                 return item.session
+            case SeekSource():
+                self._seek_source(item)
+                return item.session
             case _SourceArrived():
                 self._open_source(item.order, item.descriptor)
             case OpenSession():
@@ -170,7 +177,7 @@ class Worker:
                 self._close_session(item.session)
             case Ping():
                 self._send(Pong(item.number, max(self._decoding.busy_s(), self._opening.busy_s())))
-            case ReadRequest() | Opened() | Titled():
+            case ReadRequest() | Opened() | SeekFailed() | Titled():
                 self._send(item)
         return 0
 
@@ -178,8 +185,9 @@ class Worker:
         self._outgoing.append(pack(message))
 
     def _open_session(self, order: OpenSession) -> None:
-        sources: dict[int, DecodingSource] = {}
+        sources: dict[int, SessionSource] = {}
         self._sources[order.session] = sources
+        self._decoded[order.session] = {}
         self._sessions[order.session] = RenderSession(order, sources)
         self._dropped[order.session] = set()
         self._waiting_for_pcm.add(order.session)
@@ -188,9 +196,10 @@ class Worker:
         self._sessions.pop(session_id, None)
         self._dropped.pop(session_id, None)
         self._waiting_for_pcm.discard(session_id)
-        for source_id, source in self._sources.pop(session_id, {}).items():
+        self._sources.pop(session_id, None)
+        for source in self._decoded.pop(session_id, {}).values():
             source.drop()
-            self._receivers.pop((session_id, source_id), None)
+            self._receivers.pop((session_id, source.opened_as), None)
 
     def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
         session = self._sessions.get(order.session)
@@ -210,22 +219,35 @@ class Worker:
             report=self._inbox.put,
             pcm_decoded=self._pcm_decoded,
         )
-        self._sources[order.session][order.source] = source
+        self._sources[order.session][order.source] = self._decoded[order.session][order.source] = source
         # Before it starts, so that the first bytes that it requests reach it.
         self._receivers[order.session, order.source] = source
         source.used(order.start_sample, is_current=session.is_current(order.source))
         source.start()
 
     def _drop_source(self, order: DropSource) -> None:
-        source = self._sources.get(order.session, {}).get(order.source)
+        source = self._decoded.get(order.session, {}).pop(order.source, None)
         if source is not None:
             source.drop()
-            self._receivers.pop((order.session, order.source), None)
+            self._receivers.pop((order.session, source.opened_as), None)
             self._dropped[order.session].add(order.source)
+
+    def _seek_source(self, order: SeekSource) -> None:
+        if order.session not in self._sessions:
+            return
+        decoded = self._decoded[order.session]
+        source = decoded.pop(order.source, None)
+        if source is None:  # it could not even be opened
+            self._send(Failed(order.session, order.new_source, _TOO_MANY_FILES, gave_audio=False))
+            return
+        sources = self._sources[order.session]
+        sources[order.source] = source.seek(order)
+        sources[order.new_source] = decoded[order.new_source] = source
+        self._dropped[order.session].add(order.source)
 
     def _take_last_report(self, report: Failed | Decoded) -> None:
         source = self._sources.get(report.session, {}).get(report.source)
-        if source is not None:
+        if isinstance(source, DecodingSource):  # and was not sought meanwhile
             source.finish(report)
             if report.source not in self._dropped[report.session]:
                 self._send(report)
@@ -267,7 +289,7 @@ class Worker:
             return False
         sources = self._sources[session_id]
         resumed = False
-        for source_id, source in sources.items():
+        for source_id, source in self._decoded[session_id].items():
             resumed |= source.used(session.used_up_to(source_id), is_current=session.is_current(source_id))
         dropped = self._dropped[session_id]
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
@@ -278,7 +300,7 @@ class Worker:
     def _fill_up(self, session_ids: set[int]) -> None:
         """Resumes all sources with room for more PCM: one after the other they find libav's code in the caches."""
         for session_id in session_ids:
-            for source in self._sources.get(session_id, {}).values():
+            for source in self._decoded.get(session_id, {}).values():
                 source.fill_up()
 
     # In the threads that decode
