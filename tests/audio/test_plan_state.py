@@ -294,7 +294,7 @@ def test_another_session_goes_on_after_the_buffered_frames() -> None:
     opened, *openings, plan, grant = bench.plan.session_opened(2)
     assert isinstance(opened, OpenSession)
     assert opened.first_frame == 10
-    assert openings == [OpenSourceAt(1, 10 * FRAME_SAMPLES), OpenSourceAt(2, 0)]
+    assert openings == [OpenSourceAt(1, 10 * FRAME_SAMPLES, resumes=True), OpenSourceAt(2, 0, resumes=False)]
     assert isinstance(plan, Plan)
     assert (plan.at_frame, plan.switch_to, plan.after) == (10, 1, 1)
     assert isinstance(grant, Grant)
@@ -318,7 +318,7 @@ def test_a_rest_forgets_the_buffered_frames_and_goes_on_after_the_one_sent_last(
     assert bench.plan.buffer.frames_ahead == 0
     bench.plan.wake()
     orders = bench.plan.session_opened(2)
-    assert OpenSourceAt(1, 4 * FRAME_SAMPLES) in orders
+    assert OpenSourceAt(1, 4 * FRAME_SAMPLES, resumes=True) in orders
     assert plan_in(orders).at_frame == 4
 
 

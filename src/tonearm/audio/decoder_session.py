@@ -7,17 +7,27 @@ the sources it reports to a `SourceObserver`, the player.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
-from tonearm.audio.source_input import Opener, SourceOpenings
+from tonearm.audio.source_input import Opener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
-from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Decoded, Failed, FromDecoder, Opened, ReadRequest, Titled
+from tonearm.decoding.messages import (
+    GRANT_FRAMES,
+    Audio,
+    Decoded,
+    Failed,
+    FromDecoder,
+    Opened,
+    ReadRequest,
+    SeekFailed,
+    Titled,
+)
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 
 log = logging.getLogger(__name__)
@@ -32,6 +42,10 @@ class SourceObserver(Protocol):
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
         """The source cannot be opened, or gave no audio."""
+        ...
+
+    def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source cannot begin where it was to: it gives the file from its start."""
         ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
@@ -62,7 +76,7 @@ class DecoderSession:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._observer = observer
         self._pool = pool
-        self._uris: dict[SourceId, SourceUri] = {}
+        self._parts: dict[SourceId, SourcePart] = {}
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -89,15 +103,27 @@ class DecoderSession:
 
     # Sources and plans
 
-    def open(self, source: SourceId, uri: SourceUri, delay_s: float) -> None:
+    def open(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
         """Opens a source after `delay_s`, and again in each later session, until it is dropped. Ends a rest."""
         self.wake()
-        self._uris[source] = uri
-        self._state.add(source)
-        self._start_opening(source, delay_s, start_sample=0)
+        self._add(source, part)
+        self._start_opening(source, part, delay_s)
+
+    def seek(self, source: SourceId, new_source: SourceId, part: SourcePart) -> bool:
+        """Has an open source go on as `new_source` with another part of the same URI, and drops the number before.
+
+        False, with nothing done, when the new source has to be opened instead. It ends a rest neither.
+        """
+        if not self._state.can_be_sought(source):
+            return False
+        if not self._openings.seek(source, new_source, part.start_sample):
+            return False
+        self._add(new_source, part)
+        self.drop(source)
+        return True
 
     def drop(self, source: SourceId) -> None:
-        self._uris.pop(source, None)
+        self._parts.pop(source, None)
         self._state.drop(source)
         self._openings.drop(source)
 
@@ -169,7 +195,7 @@ class DecoderSession:
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)
-                case Opened() | Failed() | Decoded() | Titled():
+                case Opened() | SeekFailed() | Failed() | Decoded() | Titled():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
         except Exception:
@@ -179,16 +205,19 @@ class DecoderSession:
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Goes on in another process, after the buffered frames."""
         if suspect_sources:
-            self._observer.sources_suspected(suspect_sources)
+            self._observer.sources_suspected(tuple(self._openings.opened_as(number) for number in suspect_sources))
         self._openings.drop_all()
         self._state.lose()
         self._open_session()
 
-    def _take_report(self, report: Opened | Failed | Decoded | Titled) -> None:
+    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | Titled) -> None:
         source = report.source
         match report:
             case Opened():
                 self._observer.source_opened(source, self._openings.completed(source, report.facts))
+            case SeekFailed():
+                self._state.seek_failed(source)
+                self._observer.seek_failed(source, report.failure)
             case Failed(gave_audio=True):
                 self._state.interrupted(source, report.failure)
                 self._observer.frames_arrived()
@@ -203,7 +232,8 @@ class DecoderSession:
     def _carry_out(self, orders: tuple[Order, ...]) -> None:
         for order in orders:
             if isinstance(order, OpenSourceAt):
-                self._start_opening(order.source, 0.0, order.start_sample)
+                part = replace(self._parts[order.source], start_sample=order.start_sample, resumes=order.resumes)
+                self._start_opening(order.source, part, 0.0)
             elif isinstance(order, RenewSession):
                 self._close_link()
                 self.process_lost(())
@@ -221,6 +251,10 @@ class DecoderSession:
             self._link.close()
             self._link = None
 
-    def _start_opening(self, source: SourceId, delay_s: float, start_sample: int) -> None:
+    def _add(self, source: SourceId, part: SourcePart) -> None:
+        self._parts[source] = part
+        self._state.add(source, part.start_sample)
+
+    def _start_opening(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
         if self._link is not None:
-            self._openings.start(source, self._uris[source], delay_s, start_sample, self._link)
+            self._openings.start(source, part, delay_s, self._link)

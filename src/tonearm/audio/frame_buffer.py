@@ -57,6 +57,13 @@ class FrameBuffer:
         return bool(self._marks) and self._marks[-1].kind is not MarkKind.BEGIN
 
     @property
+    def begins_with_tail(self) -> bool:
+        """Whether the next frame is the end of a sound that was cut off, alone: it cannot wait without a click."""
+        runs = self._runs
+        run = runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
+        return bool(self.frames_ahead) and run.source == 0
+
+    @property
     def begins_now(self) -> SourceId | None:
         """The source that begins in the next frame, as far as that one was rendered."""
         if self._marks and self._marks[0].kind is MarkKind.BEGIN and self._marks[0].frame <= self.next_frame:

@@ -110,10 +110,11 @@ class RefusedMove(Exception):
 
 
 class OpenSourceAt(NamedTuple):
-    """Order: open this source in the session, from this sample (48 kHz) on."""
+    """Order: open this source in the session, from this sample (48 kHz) on. `resumes`: it was played up to there."""
 
     source: SourceId
     start_sample: int
+    resumes: bool
 
 
 class RenewSession(NamedTuple):
@@ -175,6 +176,10 @@ class PlanState:
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
 
+    def can_be_sought(self, source: SourceId) -> bool:
+        """Whether a source is open in the session, as far as is known, so that it can go on elsewhere."""
+        return bool(self._session) and source in self._sources and self._sources[source].failure is None
+
     def is_decoded(self, source: SourceId | None) -> bool:
         """Whether a source was decoded to its end."""
         progress = None if source is None else self._sources.get(source)
@@ -182,9 +187,10 @@ class PlanState:
 
     # Wishes of the player
 
-    def add(self, source: SourceId) -> None:
-        """Makes a source known. It is the caller who has it opened now; later sessions do by `OpenSourceAt`."""
-        self._sources[source] = _Progress()
+    def add(self, source: SourceId, start_sample: int = 0) -> None:
+        """Makes a source known, which begins at this sample (48 kHz). It is the caller who has it opened now; later
+        sessions do by `OpenSourceAt`."""
+        self._sources[source] = _Progress(start_sample)
 
     def drop(self, source: SourceId) -> None:
         self._sources.pop(source, None)
@@ -289,8 +295,14 @@ class PlanState:
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
         """The source gave audio, and gives no more because of `failure`."""
         if source in self._sources:
-            self._sources[source] = _Progress(is_decoded=True, failure=failure)
+            self._sources[source].is_decoded = True
+            self._sources[source].failure = failure
             self.buffer.end_plain_run()
+
+    def seek_failed(self, source: SourceId) -> None:
+        """The source begins at its start instead of where it was to begin."""
+        if source in self._sources:
+            self._sources[source].start_sample = 0
 
     def titled(self, source: SourceId, sample: int, title: str) -> None:
         """From `sample` on the source has this title."""
@@ -317,11 +329,11 @@ class PlanState:
         self._planned = self._played = _Epoch(self._planned.number + 1, filters)
         self._granted_at = buffer.end_frame
         orders: list[Order] = [OpenSession(session, self._planned.number, buffer.end_frame, filters)]
-        orders += (
-            OpenSourceAt(source, buffered_to if source == current == buffered_source else 0)
-            for source in self._sources
-            if source not in finished
-        )
+        for source, progress in self._sources.items():
+            if source not in finished:
+                resumes = source == current == buffered_source
+                start_sample = buffered_to if resumes else progress.start_sample
+                orders.append(OpenSourceAt(source, start_sample, resumes))
         if current is not None and goes_on:
             self._resumed = current
             orders += self._plan_from(buffer.end_frame)
@@ -340,7 +352,7 @@ class PlanState:
         self._move(Move.REST)
         self._session = 0
         for source in self._sources:
-            self._sources[source] = _Progress()
+            self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
 
     def wake(self) -> None:
@@ -446,7 +458,8 @@ class _Epoch(NamedTuple):
 
 @dataclass(slots=True)
 class _Progress:
-    """What the decoder reported about a source."""
+    """Where a source begins, and what the decoder reported about it."""
 
+    start_sample: int = 0
     is_decoded: bool = False
     failure: PlayFailure | None = None

@@ -19,16 +19,16 @@ from tonearm.audio.event_log import EventLog, EventText
 from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.plan_state import SourceBegan, SourceEnded
 from tonearm.audio.sinks import EventSink, FrameSink
-from tonearm.audio.source_input import Opener
+from tonearm.audio.source_input import Opener, SourcePart
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
-from tonearm.core.play_queue import LoopMode, Open, SourceId
+from tonearm.core.play_queue import Action, Drop, LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import SourceUri
@@ -90,6 +90,12 @@ def _uri(track: Track) -> str:
     return text_for_logs(track.info.identifier)
 
 
+def _part(action: Open) -> SourcePart:
+    end_sample = None if action.end_ms is None else samples_of_ms(action.end_ms)
+    return SourcePart(action.track.uri, samples_of_ms(action.start_ms), end_sample)
+
+
+NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
 CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
@@ -132,7 +138,7 @@ class Player:
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
         )
         self._broadcast = Broadcast(self._count_lost_frames)
-        self._uris: dict[SourceId, SourceUri] = {}
+        self._tracks: dict[SourceId, Track] = {}
         self._is_buffering = True  # before the first frame, and after an underrun
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
@@ -163,6 +169,7 @@ class Player:
     def seek(self, position_ms: int) -> None:
         """Raises `NotSeekable`."""
         self._perform(self._playback.seek(position_ms))
+        self.frames_arrived()
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the position of now. Raises `NotSeekable`."""
@@ -332,7 +339,7 @@ class Player:
             if self._is_buffering and self._session.has_enough:
                 self._is_buffering = False
                 self._perform(self._playback.recovered())
-            if not self._is_buffering and self._send_frame():
+            if (not self._is_buffering or self._buffer.begins_with_tail) and self._send_frame():
                 return
         if self._broadcast.wants_silence:
             self._broadcast.send_silence()
@@ -420,6 +427,10 @@ class Player:
         self._drop(source)
         self._perform(outcome)
 
+    def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
+        self._perform(self._playback.seek_failed(source, NOT_SEEKABLE))
+
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         outcome = self._playback.expanded(source, tracks)
         self._drop(source)
@@ -441,9 +452,9 @@ class Player:
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:
-            uri = self._uris.get(source)
-            if uri is not None:
-                self._services.suspects.add(uri)
+            track = self._tracks.get(source)
+            if track is not None:
+                self._services.suspects.add(track.uri)
 
     def went_wrong(self) -> None:
         """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
@@ -463,12 +474,7 @@ class Player:
 
     def _perform(self, outcome: Outcome) -> None:
         self._emit(outcome.events)
-        for action in outcome.actions:
-            if isinstance(action, Open):
-                uri = self._uris[action.source] = action.track.uri
-                self._session.open(action.source, uri, action.delay_s)
-            else:
-                self._drop(action.source)
+        self._open_and_drop(outcome.actions)
         playback = self._playback
         if not playback.paused:
             self._session.wake()
@@ -478,13 +484,29 @@ class Player:
         self._live_pause.follow(playback.current_source if is_held_live else None)
         self._update_ticking()
 
+    def _open_and_drop(self, actions: tuple[Action, ...]) -> None:
+        """A source that is dropped while its own track is opened anew, as a seek does, goes on as the new one."""
+        opened = {action.track.id: action for action in actions if isinstance(action, Open) and not action.delay_s}
+        for action in actions:
+            if isinstance(action, Drop):
+                track = self._tracks.get(action.source)
+                again = None if track is None else opened.get(track.id)
+                if again is not None and self._session.seek(action.source, again.source, _part(again)):
+                    self._tracks[again.source] = again.track
+                    del self._tracks[action.source]
+                else:
+                    self._drop(action.source)
+            elif action.source not in self._tracks:
+                self._tracks[action.source] = action.track
+                self._session.open(action.source, _part(action), action.delay_s)
+
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
             log_event(self._playback.player_id, event)
             self._events.add(event)
 
     def _drop(self, source: SourceId) -> None:
-        self._uris.pop(source, None)
+        self._tracks.pop(source, None)
         self._session.drop(source)
 
     def _report_stall(self, source: SourceId) -> None:
@@ -523,7 +545,9 @@ class Player:
         """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_deleted:
             return
-        has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
+        has_frames = self._playback.wants_frames and (
+            not self._is_buffering or self._session.has_enough or self._buffer.begins_with_tail
+        )
         if has_frames or self._broadcast.wants_silence:
             self._clock.join(self)
         else:

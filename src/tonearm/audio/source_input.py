@@ -7,6 +7,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -17,7 +18,16 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import DATA_CHUNK_BYTES, Data, DataFailed, DropSource, OpenSource, ReadRequest, TitleAt
+from tonearm.decoding.messages import (
+    DATA_CHUNK_BYTES,
+    Data,
+    DataFailed,
+    DropSource,
+    OpenSource,
+    ReadRequest,
+    SeekSource,
+    TitleAt,
+)
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +35,19 @@ WAITING_FOR_PROCESS: Final = "waiting for a decoder process"
 DECODER_BUSY: Final = "the decoder is busy"
 
 Send: TypeAlias = Callable[[Data | DataFailed | TitleAt], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """What is to be decoded of a URI: samples at 48 kHz, `end_sample` excluded (None: to its end).
+
+    `resumes`: it was played up to `start_sample` before. Then a source that cannot be sought is decoded up to there.
+    """
+
+    uri: SourceUri
+    start_sample: int = 0
+    end_sample: int | None = None
+    resumes: bool = False
 
 
 class Opener(Protocol):
@@ -42,7 +65,7 @@ class SessionLink(Protocol):
     def id(self) -> int: ...
 
     def send(
-        self, message: OpenSource | DropSource | Data | DataFailed | TitleAt, descriptor: int | None = None
+        self, message: OpenSource | SeekSource | DropSource | Data | DataFailed | TitleAt, descriptor: int | None = None
     ) -> None: ...
 
 
@@ -68,13 +91,26 @@ class SourceOpenings:
         self._openings: dict[SourceId, SourceOpening] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def start(self, source: SourceId, uri: SourceUri, delay_s: float, start_sample: int, session: SessionLink) -> None:
+    def start(self, source: SourceId, part: SourcePart, delay_s: float, session: SessionLink) -> None:
         self._openings[source] = SourceOpening(
-            source, uri, delay_s, start_sample, self._opener, session, self._failed, self._expanded
+            source, part, delay_s, self._opener, session, self._failed, self._expanded
         )
 
+    def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
+        """Has a source go on as `new_source`, from `start_sample` on. False when that one has to be opened instead."""
+        opening = self._openings.get(source)
+        if opening is None or not opening.seek(new_source, start_sample):
+            return False
+        del self._openings[source]
+        self._openings[new_source] = opening
+        return True
+
+    def opened_as(self, number: int) -> SourceId:
+        """The source that was opened in the session with this number: it has another one since it was sought."""
+        return next((source for source, opening in self._openings.items() if opening.opened_as == number), number)
+
     def request_read(self, request: ReadRequest) -> None:
-        opening = self._openings.get(request.source)
+        opening = self._openings.get(self.opened_as(request.source))
         if opening is not None:
             opening.request_read(request)
 
@@ -122,17 +158,15 @@ class SourceOpenings:
 class SourceOpening:
     """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
 
-    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks. A source that is opened
-    again starts at `start_sample` where that is possible; a live one starts where it is now. A probe is opened for its
-    facts only.
+    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks. A live source starts where
+    it is now. A probe is opened for its facts only.
     """
 
     def __init__(
         self,
         source: SourceId,
-        uri: SourceUri,
+        part: SourcePart,
         delay_s: float,
-        start_sample: int,
         opener: Opener,
         link: SessionLink,
         failed: Callable[[SourceId, PlayFailure], None],
@@ -141,16 +175,28 @@ class SourceOpening:
         is_probe: bool = False,
     ) -> None:
         self._source = source
-        self._uri = uri
-        self._start_sample = start_sample
+        self._part = part
+        self._is_delayed = delay_s > 0
         self._is_probe = is_probe
         self._link = link
         self._failed = failed
         self._expanded = expanded
+        self.opened_as: int | None = None  # the number that it has in read requests
         self._opened: OpenedSource | None = None
         self._feed: SourceFeed | None = None
         self._closing: asyncio.Task[None] | None = None
         self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+
+    def seek(self, new_source: SourceId, start_sample: int) -> bool:
+        """Goes on as `new_source`, from `start_sample` on, whether it is open yet or not. False when it only waits to
+        be opened."""
+        if self._is_delayed:
+            return False
+        self._part = replace(self._part, start_sample=start_sample, resumes=False)
+        if self.opened_as is not None:
+            self._link.send(SeekSource(self._link.id, self._source, new_source, start_sample))
+        self._source = new_source
+        return True
 
     def request_read(self, request: ReadRequest) -> None:
         if self._feed is not None:
@@ -188,13 +234,14 @@ class SourceOpening:
     async def _open(self, opener: Opener, delay_s: float) -> None:
         if delay_s:
             await asyncio.sleep(delay_s)
+            self._is_delayed = False
         try:
-            opened = await opener.open(self._uri)
+            opened = await opener.open(self._part.uri)
         except PlayError as error:
             self._failed(self._source, error.failure)
         except Exception as error:
             # An error that no one foresaw ends this track with a reason instead of leaving it loading for ever.
-            log.exception("opening %s failed unexpectedly", text_for_logs(self._uri.given))
+            log.exception("opening %s failed unexpectedly", text_for_logs(self._part.uri.given))
             self._failed(
                 self._source,
                 PlayFailure(
@@ -213,6 +260,7 @@ class SourceOpening:
 
     def _begin(self, opened: OpenedSource) -> None:
         self._opened = opened
+        self.opened_as = self._source
         descriptor = opened.reader.take_descriptor()
         if descriptor is None:
             self._feed = SourceFeed(opened, self._link.send)
@@ -224,9 +272,11 @@ class SourceOpening:
             is_seekable=opened.is_seekable,
             is_live=opened.is_live,
             content_type=opened.content_type,
-            start_sample=self._start_sample,
+            start_sample=self._part.start_sample,
             has_descriptor=descriptor is not None,
             is_probe=self._is_probe,
+            end_sample=self._part.end_sample,
+            resumes=self._part.resumes,
         )
         self._link.send(order, descriptor)
 

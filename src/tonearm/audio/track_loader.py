@@ -7,7 +7,7 @@ import asyncio
 from typing import Final, TypeAlias
 
 from tonearm.audio.player import Suspects
-from tonearm.audio.source_input import Opener, SourceOpening
+from tonearm.audio.source_input import Opener, SourceOpening, SourcePart
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
@@ -143,9 +143,8 @@ class _Load:
         self._session.send(OpenSession(self._session.id, epoch=1, first_frame=0, filters=Filters()))
         self._opening = SourceOpening(
             _SOURCE,
-            self._uri,
+            SourcePart(self._uri),
             0.0,
-            0,
             self._opener,
             self._session,
             self._open_failed,

@@ -1,6 +1,8 @@
 """Seeks in sources that are open, starts and ends inside a file: a real decoder process, sample for sample."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,6 @@ from tonearm.decoding.messages import (
     Mark,
     MarkKind,
     Opened,
-    OpenSource,
     Plan,
     ReadRequest,
     SeekFailed,
@@ -45,9 +46,7 @@ class SeekingDriver:
 
     def open(self, data: bytes, source: int, **changes: object) -> None:
         self.driver.feeds[1, source] = feed_of(data)
-        order = open_order(1, source, len(data))
-        values = {name: getattr(order, name) for name in order.__dataclass_fields__}
-        self.driver.send(OpenSource(**{**values, **changes}))  # type: ignore[arg-type]
+        self.driver.send(replace(open_order(1, source, len(data)), **changes))  # type: ignore[arg-type]
 
     def cut_to(self, source: int, following: int | None = None) -> None:
         self.current = source
@@ -74,21 +73,17 @@ class SeekingDriver:
             audio = self.driver.wait_for(Audio)
             if audio.epoch != self.epoch:
                 continue
-            heard.append(Audio(**{**_fields(audio), "pcm": bytes(audio.pcm)}))  # type: ignore[arg-type]
+            heard.append(replace(audio, pcm=bytes(audio.pcm)))
             self.next_frame = audio.first_frame + audio.frames
             if audio.marks and audio.marks[-1].kind is MarkKind.END:
                 break
         return heard
 
 
-def _fields(audio: Audio) -> dict[str, object]:
-    return {name: getattr(audio, name) for name in audio.__dataclass_fields__}
-
-
 def sound_of(heard: list[Audio], source: int) -> tuple[int, Samples]:
     """Where the sound of a source begins in it, and its samples."""
     own = [audio for audio in heard if audio.source == source]
-    return own[0].position_samples, samples_of(b"".join(audio.pcm for audio in own))  # type: ignore[arg-type]
+    return own[0].position_samples, samples_of(b"".join(audio.pcm for audio in own))
 
 
 def marks_of(heard: list[Audio]) -> list[Mark]:
@@ -181,7 +176,7 @@ def test_a_seek_behind_the_end_ends_the_source(player: SeekingDriver) -> None:
 def test_tracks_cut_from_one_file_join_as_the_file_is(player: SeekingDriver, name: str) -> None:
     whole = decode_bytes(FILES[name])
     cuts = [0, 61_111, 61_111 + 48_048, 200_000, None]
-    for number, (start, end) in enumerate(zip(cuts, cuts[1:], strict=False), start=1):
+    for number, (start, end) in enumerate(pairwise(cuts), start=1):
         player.open(FILES[name], number, start_sample=start, end_sample=end)
     player.cut_to(1, following=2)
     heard: list[Audio] = []

@@ -1,0 +1,192 @@
+"""Seeks as a listener hears them: from the right sample on, without a click, in every state."""
+
+import asyncio
+import random
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import flac, mp3, music, opus, pcm_of, wav
+from tests.support.media_files import Samples, decode_bytes
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import Listening, listening, padded
+from tests.support.shelf import Shelf, samples
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.node import Node
+
+GLIDE = 240
+
+
+def place_of(frame: bytes, whole: Samples) -> int | None:
+    """At which sample of the whole sound this frame begins, exactly; None when it is nowhere in it."""
+    sound = samples(frame)
+    for start in np.flatnonzero((whole[: len(whole) - FRAME_SAMPLES + 1] == sound[0]).all(axis=1)):
+        if np.array_equal(whole[start : start + FRAME_SAMPLES], sound):
+            return int(start)
+    return None
+
+
+async def heard_after(player: Listening, frames: int = 6) -> list[bytes]:
+    """The next frames that come from now on."""
+    count = len(player.listener)
+    await player.more_frames(frames)
+    return player.listener.messages[count : count + frames]
+
+
+def joint(messages: list[bytes], whole: Samples, target: int) -> int:
+    """Which frame is the first that holds only the sound from `target` on. Frames before may hold both sounds."""
+    for index, message in enumerate(messages):
+        place = place_of(message, whole)
+        if place is not None and target < place <= target + 3 * FRAME_SAMPLES:
+            assert (place - target) % FRAME_SAMPLES == 0
+            return index
+    raise AssertionError("the sought position was not heard")
+
+
+def largest_bend(pcm: bytes) -> int:
+    """The largest second difference: what a click is."""
+    return int(np.abs(np.diff(samples(pcm).astype(np.int64), n=2, axis=0)).max())
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("a.wav", wav(music(20.0))),
+        ("a.flac", flac(music(20.0, rate_hz=44_100), 44_100)),
+        ("a.mp3", mp3(music(20.0, rate_hz=44_100))),
+        ("a.opus", opus(music(20.0))),
+    ],
+)
+@pytest.mark.parametrize("remote", [False, True], ids=["file", "http"])
+async def test_what_is_heard_after_a_seek(
+    node: Node, shelf: Shelf, server: MediaServer, name: str, file: bytes, remote: bool
+) -> None:
+    whole = decode_bytes(file)
+    uri = server.serve(f"/{name}", media(file)) if remote else shelf.put(name, file)
+    player = await listening(node, "p", uri)
+    await player.more_frames(5)
+    for target_ms in (12_345, 3_000, 3_700, 18_001):
+        before = len(player.listener)
+        node.player("p").seek(target_ms)
+        assert player.state["position"] == target_ms
+        await player.more_frames(8)
+        target = samples_of_ms(target_ms)
+        sound = samples(b"".join(player.listener.messages[before + 2 : before + 8])).astype(int)
+        # The first frames may hold the end of the sound before; from then on all is as in a continuous decode.
+        found = [
+            start
+            for start in range(target, target + 3 * FRAME_SAMPLES, FRAME_SAMPLES)
+            if np.abs(sound - whole[start : start + len(sound)]).max() <= (3 if name.endswith(("mp3", "opus")) else 0)
+        ]
+        assert found, target_ms
+        assert abs(player.state["position"] - target_ms - 160) <= 100
+    assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(whole.tobytes())
+    assert player.starts == ["a"]
+    assert player.ends == []
+
+
+async def test_a_seek_in_pause_is_heard_when_the_pause_ends(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(8.0)
+    player = await listening(node, "p", uri)
+    await player.more_frames(5)
+    node.player("p").pause()
+    before = len(player.listener)
+    for target_ms in (5_000, 2_000, 6_000):
+        node.player("p").seek(target_ms)
+        assert player.state["position"] == target_ms
+        await asyncio.sleep(0.05)
+    assert player.state["position"] == 6_000
+    assert len(player.listener) == before
+    node.player("p").play()
+    messages = await heard_after(player)
+    assert joint(messages, samples(pcm), samples_of_ms(6_000)) <= 2
+
+
+async def test_of_many_seeks_a_second_the_last_one_is_heard(node: Node, shelf: Shelf) -> None:
+    whole = music(60.0)
+    player = await listening(node, "p", shelf.put("long.flac", flac(whole)))
+    await player.more_frames(3)
+    dice = random.Random(5)
+    for _ in range(60):
+        target_ms = dice.randrange(0, 58_000)
+        node.player("p").seek(target_ms)
+        await asyncio.sleep(dice.choice([0, 0, 0.004, 0.015, 0.03]))
+    count = len(player.listener)
+    await player.more_frames(30)
+    place = place_of(player.listener.messages[count + 20], samples(pcm_of(whole)))
+    assert place is not None
+    assert (place - samples_of_ms(target_ms)) % FRAME_SAMPLES == 0
+    assert abs(place - samples_of_ms(target_ms)) < 30 * FRAME_SAMPLES
+    assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(pcm_of(whole))
+    assert player.starts == ["long"]
+
+
+async def test_a_seek_while_the_track_is_loading_is_kept(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(5.0)
+    await node.create_player("p", uri, {})
+    node.player("p").seek(1_000)
+    node.player("p").seek(3_000)
+    player = Listening(node, "p")
+    await player.more_frames(5)
+    start = samples_of_ms(3_000)
+    heard = samples(player.listener.pcm)
+    assert np.array_equal(heard[GLIDE:], samples(pcm)[start + GLIDE : start + len(heard)])
+
+
+async def test_a_source_that_cannot_be_sought_plays_from_its_start(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    song = music(3.0)
+    uri = server.serve("/a.wav", media(wav(song), ranges=False))
+    await node.create_player("p", uri, {})
+    node.player("p").seek(2_000)
+    player = Listening(node, "p")
+    await player.more_frames(5)
+    assert player.listener.pcm[: 5 * FRAME_BYTES] == padded(pcm_of(song))[: 5 * FRAME_BYTES]
+    assert player.state["position"] <= 1_000
+
+
+async def test_a_seek_survives_the_death_of_the_decoder(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(10.0)
+    player = await listening(node, "p", uri)
+    await player.more_frames(5)
+    node.player("p").seek(7_000)
+    player.kill_decoder()
+    messages = await heard_after(player, 10)
+    assert joint(messages, samples(pcm), samples_of_ms(7_000)) < 10
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Shelf, seed: int) -> None:
+    songs = [shelf.song(30.0) for _ in range(8)]
+    player = await listening(node, "p", *(uri for uri, _ in songs))
+    await player.more_frames(3)
+    dice = random.Random(seed)
+    playing = 0
+    control = node.player("p")
+    for _ in range(40):
+        match dice.choice(["seek", "seek", "seek", "skip", "pause", "play", "filters", "wait"]):
+            case "seek":
+                control.seek(dice.randrange(25_000))
+            case "skip" if playing < 7:
+                playing += 1
+                control.skip()
+            case "pause":
+                control.pause()
+            case "play":
+                control.play()
+            case "filters":
+                control.change_filters(FilterChange(volume=dice.choice([0.5, 1.0, 2.0])))
+        await asyncio.sleep(dice.choice([0, 0.003, 0.02, 0.05]))
+    control.change_filters(FilterChange(volume=1.0))
+    control.play()
+    target_ms = dice.randrange(25_000)
+    control.seek(target_ms)
+    await player.more_frames(30)
+    place = place_of(player.listener.messages[-1], samples(songs[playing][1]))
+    assert place is not None
+    assert (place - samples_of_ms(target_ms)) % FRAME_SAMPLES == 0
+    assert abs(place + FRAME_SAMPLES - samples_of_ms(player.state["position"])) <= 2 * FRAME_SAMPLES
+    assert player.starts == sorted(set(player.starts)), "a seek starts no track again"
+    assert player.starts[-1] == f"song{playing + 1}"
