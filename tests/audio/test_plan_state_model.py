@@ -14,7 +14,16 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
 from tonearm.audio.frame_buffer import SentFrame
-from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
+from tonearm.audio.plan_state import (
+    OpenSourceAt,
+    Order,
+    PlanState,
+    RenewSession,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+    State,
+)
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoding.messages import Audio, Decoded, DropSource, Failed, Flush, Grant, OpenSession, Plan
@@ -325,9 +334,10 @@ class PlanStateMachine(RuleBasedStateMachine):
         while (event := self.plan.take_complete_end()) is not None:
             self.take_up(event)
 
-    def take_up(self, event: SourceBegan | SourceEnded) -> None:
+    def take_up(self, event: SourceBegan | SourceEnded | SourceFaded) -> None:
         source = event.source
         assert source == self.current
+        assert not isinstance(event, SourceFaded)
         if isinstance(event, SourceBegan):
             return
         assert source not in self.ended

@@ -1,5 +1,6 @@
 """Tracks, failures and states of players for tests."""
 
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
@@ -32,6 +33,7 @@ def make_status(
         paused=False,
         position_ms=0,
         filters=Filters(),
+        crossfade=CrossfadeSettings(),
         loop_mode=LoopMode.NONE,
         queue_length=0,
         metadata={} if metadata is None else metadata,

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
+from tonearm.audio.plan_state import (
+    OpenSourceAt,
+    Order,
+    PlanState,
+    RenewSession,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+    State,
+)
 from tonearm.audio.source_input import Opener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
@@ -20,6 +29,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     Audio,
+    Crossfade,
     Decoded,
     Failed,
     FromDecoder,
@@ -46,6 +56,10 @@ class SourceObserver(Protocol):
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         """The source cannot begin where it was to: it gives the file from its start."""
+        ...
+
+    def source_faded(self, source: SourceId) -> None:
+        """The source is heard no longer under another one, because of a cut or because the process died."""
         ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
@@ -127,9 +141,20 @@ class DecoderSession:
         self._state.drop(source)
         self._openings.drop(source)
 
-    def play(self, current: SourceId | None, next: SourceId | None, filters: Filters) -> None:
-        """Plays `current`, and `next` after it without a gap. Costs nothing when that is the plan already."""
-        self._carry_out(self._state.play(current, next, filters))
+    def play(
+        self,
+        current: SourceId | None,
+        next: SourceId | None,
+        filters: Filters,
+        crossfade: Crossfade | None = None,
+        cut_fade: Crossfade | None = None,
+    ) -> None:
+        """Plays `current`, and `next` after it without a gap, or by `crossfade`. Costs nothing when that is the plan.
+
+        With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
+        """
+        self._carry_out(self._state.play(current, next, filters, crossfade, cut_fade))
+        self._report_faded()
 
     def listen(self, has_listeners: bool) -> None:
         self._carry_out(self._state.listen(has_listeners))
@@ -140,6 +165,7 @@ class DecoderSession:
         self._openings.drop_all()
         self._close_link()
         self._state.rest()
+        self._report_faded()
 
     def wake(self) -> None:
         """Ends a rest; otherwise does nothing."""
@@ -161,11 +187,11 @@ class DecoderSession:
         """Whether sending may begin, or go on after an underrun."""
         return self._state.has_enough
 
-    def take_event(self) -> SourceBegan | SourceEnded | None:
+    def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
         """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
         return self._state.take_event()
 
-    def take_complete_end(self) -> SourceEnded | None:
+    def take_complete_end(self) -> SourceEnded | SourceFaded | None:
         """Takes an end of which all frames were sent, when nothing joins there."""
         return self._state.take_complete_end()
 
@@ -192,6 +218,7 @@ class DecoderSession:
                     orders = self._state.audio(message)
                     if orders:
                         self._carry_out(orders)
+                    self._report_faded()
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)
@@ -208,6 +235,7 @@ class DecoderSession:
             self._observer.sources_suspected(tuple(self._openings.opened_as(number) for number in suspect_sources))
         self._openings.drop_all()
         self._state.lose()
+        self._report_faded()
         self._open_session()
 
     def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | Titled) -> None:
@@ -250,6 +278,10 @@ class DecoderSession:
         if self._link is not None:
             self._link.close()
             self._link = None
+
+    def _report_faded(self) -> None:
+        while (source := self._state.take_faded()) is not None:
+            self._observer.source_faded(source)
 
     def _add(self, source: SourceId, part: SourcePart) -> None:
         self._parts[source] = part

@@ -10,6 +10,7 @@ that may fall due earlier than was known then ends the run of plain frames.
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tonearm.audio.broadcast import websocket_messages
@@ -19,6 +20,10 @@ from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 # Two seconds are decoded ahead; nobody could read as many titles in them.
 MAX_WAITING_TITLES: Final = 200
+
+
+_ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
+_BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is still to be sent
 
 
 class SentFrame(NamedTuple):
@@ -54,7 +59,8 @@ class FrameBuffer:
     @property
     def holds_end(self) -> bool:
         """Whether a source ends in the buffer and none begins after it."""
-        return bool(self._marks) and self._marks[-1].kind is not MarkKind.BEGIN
+        kinds = (mark.kind for mark in reversed(self._marks) if mark.kind is not MarkKind.FADED)
+        return next(kinds, MarkKind.BEGIN) in _ENDS
 
     @property
     def begins_with_tail(self) -> bool:
@@ -110,7 +116,16 @@ class FrameBuffer:
             self._messages.pop()
         while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
             self._runs.pop()
-        self._marks = deque(mark for mark in self._marks if mark.frame < frame)
+        # A source that has faded away before `frame` is not reported again by what comes instead.
+        self._marks = deque(
+            mark for mark in self._marks if mark.frame < frame or (mark.kind is MarkKind.FADED and mark.frame == frame)
+        )
+
+    def end_fades(self) -> None:
+        """The sources that fade in the buffered frames end where the next ones begin: nobody renders the rest."""
+        self._marks = deque(
+            replace(mark, kind=MarkKind.END) if mark.kind is MarkKind.FADING else mark for mark in self._marks
+        )
 
     def void_joins_except(self, *sources: SourceId | None) -> None:
         """Removes the frames from where a source begins that is none of `sources`."""
@@ -135,12 +150,12 @@ class FrameBuffer:
         return self._marks.popleft()
 
     def take_complete_end(self) -> Mark | None:
-        """Takes the mark of an end after which nothing begins, once all frames before it were sent.
+        """Takes the mark of an end after which nothing begins, or of a fade, once all frames before it were sent.
 
         An end with a source that begins in the same frame falls due together with that frame (`take_mark`).
         """
         marks = self._marks
-        if not marks or marks[0].frame > self.next_frame or marks[0].kind is MarkKind.BEGIN:
+        if not marks or marks[0].frame > self.next_frame or marks[0].kind in _BEGINNINGS:
             return None
         if len(marks) > 1 and marks[1].kind is MarkKind.BEGIN and marks[1].frame == marks[0].frame:
             return None

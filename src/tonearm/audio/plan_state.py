@@ -28,7 +28,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.play_queue import SourceId
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
 
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
@@ -132,10 +132,17 @@ class SourceBegan(NamedTuple):
 
 class SourceEnded(NamedTuple):
     """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
-    why, when the source was interrupted."""
+    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`."""
 
     source: SourceId
     failure: PlayFailure | None
+    fades: bool = False
+
+
+class SourceFaded(NamedTuple):
+    """Nothing is heard any more of a source that went on under another one."""
+
+    source: SourceId
 
 
 class PlanState:
@@ -153,6 +160,9 @@ class PlanState:
         self._sources: dict[SourceId, _Progress] = {}
         self._wanted = _Program(None, None, Filters())
         self._planned = self._played = _Epoch(0, self._wanted.filters)
+        self._fading: set[SourceId] = set()  # sources that go on under the current one
+        self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
+        self._faded: list[SourceId] = []
         self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING
         self._postponed = 0  # how often, since the player changed its mind
         self._has_listeners = True
@@ -196,18 +206,28 @@ class PlanState:
         self._sources.pop(source, None)
         self.buffer.forget_titles(source)
 
-    def play(self, current: SourceId | None, next: SourceId | None, filters: Filters) -> tuple[Order, ...]:
+    def play(
+        self,
+        current: SourceId | None,
+        next: SourceId | None,
+        filters: Filters,
+        crossfade: Crossfade | None = None,
+        cut_fade: Crossfade | None = None,
+    ) -> tuple[Order, ...]:
         """Makes these the plan, from the earliest frame on that is possible.
 
-        `next` joins `current` without a gap; one that is not known (any more) is not waited for.
+        `next` joins `current` without a gap, or by `crossfade`; one that is not known (any more) is not waited for.
+        With `cut_fade` the source that is replaced by `current` fades out under it, until it is in `take_faded`.
         """
         self.buffer.end_plain_run()
-        wanted = _Program(current, next if next in self._sources else None, filters)
+        next = next if next in self._sources else None
+        wanted = _Program(current, next, filters, None if next is None else crossfade)
         if wanted == self._wanted:
             return ()
         self._postponed = 0
         self._has_flushed = False
         if wanted.current != self._wanted.current or self.state is State.SWITCHING:
+            self._fade_at_cut(wanted, cut_fade)
             return self._cut(wanted)
         return self._change(wanted)
 
@@ -223,20 +243,24 @@ class PlanState:
 
     # Sending
 
-    def take_event(self) -> SourceBegan | SourceEnded | None:
+    def take_faded(self) -> SourceId | None:
+        """Takes a source that fades no longer because of a cut or a lost session. To be called after each input."""
+        return self._faded.pop() if self._faded else None
+
+    def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
         """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
         while (mark := self.buffer.take_mark()) is not None:
-            event = SourceBegan(mark.source) if mark.kind is MarkKind.BEGIN else self._ended(mark)
+            event = SourceBegan(mark.source) if mark.kind is MarkKind.BEGIN else self._over(mark)
             if event is not None:
                 return event
         return None
 
-    def take_complete_end(self) -> SourceEnded | None:
+    def take_complete_end(self) -> SourceEnded | SourceFaded | None:
         """Takes an end of which all frames were sent, when nothing joins there."""
         while (mark := self.buffer.take_complete_end()) is not None:
-            ended = self._ended(mark)
-            if ended is not None:
-                return ended
+            event = self._over(mark)
+            if event is not None:
+                return event
         return None
 
     def grant(self) -> Grant | None:
@@ -276,11 +300,14 @@ class PlanState:
             self.late_plans_total += 1
             later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed
             return self._plan_from(min(later_frame, self.buffer.end_frame))
+        if self._cut_fade is not None and not any(mark.kind is MarkKind.FADING for mark in audio.marks):
+            self._end_fades()  # the source that was cut to was late
+        self._cut_fade = None
         self._move(Move.ARRIVE)
         self._played = self._planned
         self.buffer.void_from(audio.first_frame)
         self.buffer.append(audio)
-        if self._planned.filters == self._wanted.filters:
+        if self._planned[1:] == (self._wanted.filters, self._wanted.crossfade):
             return ()
         self._move(Move.CHANGE)
         self._postponed = 0
@@ -313,7 +340,7 @@ class PlanState:
 
     def session_opened(self, session: int) -> tuple[Order, ...]:
         """The sources are opened in it, the current one from where the buffered frames end."""
-        current, next_source, filters = self._wanted
+        current, next_source, filters, _ = self._wanted
         buffer = self.buffer
         buffered_source, buffered_to = buffer.end_position()
         finished: set[SourceId | None] = set()
@@ -342,6 +369,8 @@ class PlanState:
     def lose(self) -> None:
         """The decoder process died, or the session was closed: `session_opened` follows."""
         self._move(Move.LOSE)
+        self._end_fades()
+        self.buffer.end_fades()
         self._session = 0
         for progress in self._sources.values():
             progress.is_decoded = False
@@ -350,6 +379,7 @@ class PlanState:
         """Gives the session and the buffered frames up. `wake` and `session_opened` go on from the frame sent last; a
         live source is then where it is then."""
         self._move(Move.REST)
+        self._end_fades()
         self._session = 0
         for source in self._sources:
             self._sources[source] = _Progress(self._sources[source].start_sample)
@@ -360,6 +390,23 @@ class PlanState:
         self._move(Move.WAKE)
 
     # Plans
+
+    def _fade_at_cut(self, wanted: "_Program", cut_fade: Crossfade | None) -> None:
+        before = self._wanted.current
+        if self.state is State.SWITCHING and wanted.current == before:
+            return  # the same cut once more
+        if cut_fade is not None and self.state is State.SWITCHING and self._cut_fade is not None:
+            self._faded += () if before is None else (before,)  # it was not heard yet: the one before it goes on fading
+        else:
+            self._end_fades()
+            if cut_fade is not None and before is not None:
+                (self._fading.add if self._session else self._faded.append)(before)
+        self._cut_fade = cut_fade if self._fading else None
+
+    def _end_fades(self) -> None:
+        self._faded += self._fading
+        self._fading.clear()
+        self._cut_fade = None
 
     def _cut(self, wanted: "_Program") -> tuple[Order, ...]:
         self._move(Move.CUT)
@@ -391,16 +438,28 @@ class PlanState:
         if not self._session:
             return ()
         wanted = self._wanted
-        after, next_source, switch_to = wanted.current or 0, wanted.next, None
+        after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
+        crossfade = wanted.crossfade
         if self.state is State.SWITCHING:
-            switch_to = after
+            switch_to, cut_fade = after, self._cut_fade
         elif self.state is State.RESUMING:
             switch_to = self._resumed
             if switch_to != after:  # the source that joins has begun in the buffer already
-                after, next_source = switch_to, None
-        self._planned = _Epoch(self._planned.number + 1, wanted.filters)
+                after, next_source, crossfade = switch_to, None, None
+        self._planned = _Epoch(self._planned.number + 1, wanted.filters, crossfade)
         epochs = self._planned.number, self._played.number
-        return Plan(self._session, *epochs, at_frame, switch_to, after, next_source, wanted.filters), *self._granted()
+        order = Plan(
+            self._session,
+            *epochs,
+            at_frame,
+            switch_to,
+            after,
+            next_source,
+            wanted.filters,
+            crossfade=crossfade,
+            cut_fade=cut_fade,
+        )
+        return order, *self._granted()
 
     def _granted(self) -> tuple[Order, ...]:
         grant = self.grant()
@@ -424,6 +483,14 @@ class PlanState:
             return False
         return audio.first_frame < self.buffer.next_frame and self.buffer.frames_ahead > 0
 
+    def _over(self, mark: Mark) -> SourceEnded | SourceFaded | None:
+        if mark.kind is not MarkKind.FADED:
+            return self._ended(mark)
+        if mark.source not in self._fading:
+            return None
+        self._fading.discard(mark.source)
+        return SourceFaded(mark.source)
+
     def _ended(self, mark: Mark) -> SourceEnded | None:
         """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
         if mark.source != self._wanted.current:
@@ -432,7 +499,11 @@ class PlanState:
         self._has_flushed = False
         progress = self._sources.get(mark.source)
         is_interrupted = progress is not None and mark.kind is MarkKind.INTERRUPTED
-        return SourceEnded(mark.source, progress.failure if progress is not None and is_interrupted else None)
+        fades = mark.kind is MarkKind.FADING
+        if fades:
+            self._fading.add(mark.source)
+        failure = progress.failure if progress is not None and is_interrupted else None
+        return SourceEnded(mark.source, failure, fades)
 
     def _move(self, move: Move) -> None:
         state = MOVES[self.state].get(move)
@@ -447,13 +518,15 @@ class _Program(NamedTuple):
     current: SourceId | None
     next: SourceId | None
     filters: Filters
+    crossfade: Crossfade | None = None
 
 
 class _Epoch(NamedTuple):
-    """A plan's number, and its filters."""
+    """A plan's number, its filters and its crossfade."""
 
     number: int
     filters: Filters
+    crossfade: Crossfade | None = None
 
 
 @dataclass(slots=True)

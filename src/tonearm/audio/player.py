@@ -17,10 +17,11 @@ from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import EventLog, EventText
 from tonearm.audio.listener_changes import ListenerChanges
-from tonearm.audio.plan_state import SourceBegan, SourceEnded
+from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener, SourcePart
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
@@ -35,6 +36,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.messages import Crossfade
 from tonearm.decoding.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
@@ -88,6 +90,12 @@ def log_event(player_id: str, event: Event) -> None:
 
 def _uri(track: Track) -> str:
     return text_for_logs(track.info.identifier)
+
+
+def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
+    if time is None:
+        return None
+    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value)
 
 
 def _part(action: Open) -> SourcePart:
@@ -177,7 +185,10 @@ class Player:
 
     def skip(self, to: str | None = None) -> None:
         """Raises `TrackNotFound` when `to` does not wait."""
-        self._perform(self._playback.skip(to))
+        playback = self._playback
+        sounds = playback.state is PlayerState.PLAYING and not playback.paused and playback.clock_started
+        before = playback.current, playback.position_ms
+        self._perform(playback.skip(to), fades_from=before if sounds else None)
 
     def replace(self, track: Track, *more: Track) -> None:
         """Raises `LimitReached` when not all of `more` may wait."""
@@ -215,6 +226,14 @@ class Player:
     def change_filters(self, change: FilterChange) -> None:
         """Raises `BadRequest`."""
         self._perform(self._playback.change_filters(change))
+
+    def change_crossfade(
+        self, *, duration_ms: int | None = None, curve: CrossfadeCurve | None = None, on_skip: bool | None = None
+    ) -> None:
+        """None leaves a value as it is. Raises `BadRequest`."""
+        settings = self._playback.crossfade.changed(duration_ms=duration_ms, curve=curve, on_skip=on_skip)
+        self._perform(self._playback.set_crossfade(settings))
+        self._open_next_in_time()
 
     def change_metadata(self, merge: bool, value: Json) -> None:
         self._perform(self._playback.change_metadata(merge, value))
@@ -304,6 +323,7 @@ class Player:
             paused=playback.paused,
             position_ms=playback.position_ms,
             filters=playback.filters,
+            crossfade=playback.crossfade,
             loop_mode=playback.loop_mode,
             queue_length=playback.queue_length,
             metadata=playback.metadata,
@@ -371,11 +391,10 @@ class Player:
     def _frames_until_due(self) -> int:
         """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
         frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
-        info = self._playback.current.info
-        if self._next_ordered_for == self._playback.current_source or info.is_stream or not info.length_ms:
+        open_from_ms = self._open_next_from_ms
+        if self._next_ordered_for == self._playback.current_source or open_from_ms is None:
             return frames
-        until_order_ms = info.length_ms - OPEN_NEXT_BEFORE_END_MS - self._playback.position_ms
-        return min(frames, max(0, until_order_ms // FRAME_MS))
+        return min(frames, max(0, (open_from_ms - self._playback.position_ms) // FRAME_MS))
 
     def _send(self, message: bytes) -> None:
         if message:
@@ -385,8 +404,11 @@ class Player:
         if self._clock.beat % GRANT_STEP_FRAMES == 0:
             self._session.grant()
 
-    def _take_up(self, event: SourceBegan | SourceEnded) -> None:
+    def _take_up(self, event: SourceBegan | SourceEnded | SourceFaded) -> None:
         source = event.source
+        if isinstance(event, SourceFaded):
+            self._drop(source)
+            return
         if isinstance(event, SourceBegan):
             self._perform(self._playback.first_frame(source))
             return
@@ -394,7 +416,8 @@ class Player:
             outcome = self._playback.ended(source)
         else:
             outcome = self._playback.interrupted(source, event.failure)
-        self._drop(source)
+        if not event.fades:
+            self._drop(source)
         self._perform(outcome)
 
     def _take_up_complete_ends(self) -> None:
@@ -430,6 +453,9 @@ class Player:
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
         self._perform(self._playback.seek_failed(source, NOT_SEEKABLE))
+
+    def source_faded(self, source: SourceId) -> None:
+        self._drop(source)
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         outcome = self._playback.expanded(source, tracks)
@@ -472,13 +498,21 @@ class Player:
 
     # How it is done
 
-    def _perform(self, outcome: Outcome) -> None:
+    def _perform(self, outcome: Outcome, *, fades_from: tuple[Track, int] | None = None) -> None:
+        """`fades_from`: the track that a skip ends, and the position in it."""
         self._emit(outcome.events)
-        self._open_and_drop(outcome.actions)
         playback = self._playback
+        actions, cut_fade = outcome.actions, None
+        if fades_from is not None and actions and not any(isinstance(action, Open) for action in actions):
+            # What is skipped to is open already.
+            cut_fade = _crossfade(fade_of_skip(playback.crossfade, *fades_from, playback.current), playback.crossfade)
+            actions = actions if cut_fade is None else actions[1:]
+        self._open_and_drop(actions)
         if not playback.paused:
             self._session.wake()
-        self._session.play(playback.current_source, playback.next_source, playback.filters)
+        self._session.play(
+            playback.current_source, playback.next_source, playback.filters, self._next_crossfade(), cut_fade
+        )
         self._stalls.follow(playback.stalled, is_paused=playback.paused)
         is_held_live = playback.paused and playback.current.info.is_stream
         self._live_pause.follow(playback.current_source if is_held_live else None)
@@ -500,6 +534,13 @@ class Player:
                 self._tracks[action.source] = action.track
                 self._session.open(action.source, _part(action), action.delay_s)
 
+    def _next_crossfade(self) -> Crossfade | None:
+        playback = self._playback
+        following = playback.next_track
+        if following is None or not playback.crossfade.duration_ms:
+            return None
+        return _crossfade(fade_at_end(playback.crossfade, playback.current, following), playback.crossfade)
+
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
             log_event(self._playback.player_id, event)
@@ -516,13 +557,23 @@ class Player:
         """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""
         playback = self._playback
         source = playback.current_source
-        info = playback.current.info
-        if source is None or source == self._next_ordered_for or info.is_stream:
+        if source is None or source == self._next_ordered_for or playback.current.info.is_stream:
             return
-        is_near = 0 < info.length_ms <= playback.position_ms + OPEN_NEXT_BEFORE_END_MS
+        open_from_ms = self._open_next_from_ms
+        is_near = open_from_ms is not None and playback.position_ms >= open_from_ms
         if is_near or self._session.is_decoded(source):
             self._next_ordered_for = source
             self._perform(playback.next_is_due())
+
+    @property
+    def _open_next_from_ms(self) -> int | None:
+        """From which position on the next track is opened: at once where a skip may fade into it. None without end."""
+        end_ms, settings = self._playback.current.known_end_ms, self._playback.crossfade
+        if end_ms is None or self._playback.current.info.is_stream:
+            return None
+        if settings.on_skip and settings.duration_ms:
+            return 0
+        return end_ms - OPEN_NEXT_BEFORE_END_MS - settings.duration_ms
 
     def _start_clock(self) -> None:
         self._cancel_first_wait()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
@@ -135,6 +136,13 @@ class FiltersChange:
 
 
 @dataclass(frozen=True, slots=True)
+class CrossfadeChange:
+    """The settings of crossfades as they are now."""
+
+    crossfade: CrossfadeSettings
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataChange:
     """The player's metadata as it is now."""
 
@@ -172,6 +180,7 @@ Event: TypeAlias = (
     | QueueUpdate
     | LoopModeChange
     | FiltersChange
+    | CrossfadeChange
     | MetadataChange
     | ListenersChange
     | PlayerDelete

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import (
+    CrossfadeChange,
     Event,
     FiltersChange,
     LoopModeChange,
@@ -86,6 +88,7 @@ class Playback:
         self._told = (self._state, paused)  # what the last PlayerUpdate said
         self._clock_started = False
         self._filters = filters or Filters()
+        self._crossfade = CrossfadeSettings()
         self._metadata = metadata
         self._queue = PlayQueue(QueuedTrack(first_track), loop_mode=loop_mode)
         self._history = History()
@@ -149,6 +152,10 @@ class Playback:
         return self._filters
 
     @property
+    def crossfade(self) -> CrossfadeSettings:
+        return self._crossfade
+
+    @property
     def metadata(self) -> Json:
         return self._metadata
 
@@ -161,6 +168,11 @@ class Playback:
     def next_source(self) -> SourceId | None:
         """The source that joins the current one without a gap; None while there is none."""
         return None if self._queue.next_load is None else self._queue.next_load.source
+
+    @property
+    def next_track(self) -> Track | None:
+        """The track of `next_source`."""
+        return None if self._queue.next_load is None else self._queue.next_load.queued_track.track
 
     @property
     def wants_frames(self) -> bool:
@@ -343,6 +355,12 @@ class Playback:
         if filters != self._filters:
             self._filters = filters
             self._events.append(FiltersChange(filters))
+        return self._outcome()
+
+    def set_crossfade(self, settings: CrossfadeSettings) -> Outcome:
+        if settings != self._crossfade:
+            self._crossfade = settings
+            self._events.append(CrossfadeChange(settings))
         return self._outcome()
 
     def change_metadata(self, merge: bool, value: Json) -> Outcome:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
@@ -42,6 +43,7 @@ class PlayerStatus:
     paused: bool
     position_ms: int
     filters: Filters
+    crossfade: CrossfadeSettings
     loop_mode: LoopMode
     queue_length: int
     metadata: Json

@@ -140,7 +140,9 @@ class Plan:
     """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
-    silence; None: the current source continues). The source `following` joins at the end of the source `after`.
+    silence; None: the current source continues). The source `following` joins at the end of the source `after`, or by
+    `crossfade`. With `cut_fade` the sound before fades out under the source cut to, if that one has samples already:
+    its mark FADING says so. (Of this crossfade `at_sample` has no meaning.)
     """
 
     session: int
@@ -152,6 +154,7 @@ class Plan:
     following: int | None
     filters: Filters
     crossfade: Crossfade | None = None
+    cut_fade: Crossfade | None = None
 
 
 @dataclass(frozen=True, slots=True)

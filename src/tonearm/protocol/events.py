@@ -6,7 +6,7 @@ from pydantic import Field, TypeAdapter
 
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
-from tonearm.protocol.replies import Filters, Life, PlayerStateFields, PlayFailure, TrackOut
+from tonearm.protocol.replies import Crossfade, Filters, Life, PlayerStateFields, PlayFailure, TrackOut
 from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
 
 
@@ -128,6 +128,13 @@ class FiltersChange(_Numbered):
     filters: Filters
 
 
+class CrossfadeChange(_Numbered):
+    """The settings of crossfades as they are now."""
+
+    op: Literal["CrossfadeChange"]
+    crossfade: Crossfade
+
+
 class MetadataChange(_Numbered):
     """The player's metadata as it is now."""
 
@@ -188,6 +195,7 @@ AnyEvent: TypeAlias = Annotated[
     | QueueUpdate
     | LoopModeChange
     | FiltersChange
+    | CrossfadeChange
     | MetadataChange
     | ListenersChange
     | PlayerCreate

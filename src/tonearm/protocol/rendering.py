@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 from weakref import ReferenceType, ref
 
+from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import (
+    CrossfadeChange,
     Event,
     FiltersChange,
     ListenersChange,
@@ -98,8 +100,8 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["listeners"] = event.listeners
         case LoopModeChange():
             body["mode"] = event.mode.value
-        case FiltersChange():
-            body["filters"] = filters_out(event.filters)
+        case FiltersChange() | CrossfadeChange():
+            _add_sound_fields(body, event)
         case MetadataChange():
             body["metadata"] = event.metadata
         case PlayerDelete():
@@ -134,6 +136,13 @@ def _add_seek_fields(body: JsonObject, event: Seek | SeekFailed) -> None:
     body["position"] = event.position_ms
 
 
+def _add_sound_fields(body: JsonObject, event: FiltersChange | CrossfadeChange) -> None:
+    if isinstance(event, FiltersChange):
+        body["filters"] = filters_out(event.filters)
+    else:
+        body["crossfade"] = crossfade_out(event.crossfade)
+
+
 def _is_unicode(text: str) -> bool:
     try:
         text.encode("utf-8")
@@ -158,7 +167,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "position": status.position_ms,
         **filters_out(status.filters),
         "loop": status.loop_mode.value,
-        "crossfade": _NO_CROSSFADE,
+        "crossfade": crossfade_out(status.crossfade),
         "queueLength": status.queue_length,
         "metadata": status.metadata,
         "listeners": status.listeners,
@@ -174,13 +183,14 @@ def player_out(status: PlayerStatus) -> JsonObject:
     }
 
 
-# Consecutive tracks join sample for sample.
-_NO_CROSSFADE: Final[JsonObject] = {"durationMs": 0, "curve": "equalPower", "onSkip": False}
-
-
 def player_created_out(player_id: str) -> JsonObject:
     """`replies.PlayerCreated`."""
     return {"id": player_id}
+
+
+def crossfade_out(settings: CrossfadeSettings) -> JsonObject:
+    """`replies.Crossfade`."""
+    return {"durationMs": settings.duration_ms, "curve": settings.curve.value, "onSkip": settings.on_skip}
 
 
 def filters_out(filters: Filters) -> JsonObject:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
@@ -141,6 +142,14 @@ class Filters(WireModel):
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
 
 
+class Crossfade(WireModel):
+    """How a player's tracks fade into each other."""
+
+    duration_ms: int = Field(ge=0, le=DURATION_MAX_MS, description="0: they join sample for sample.")
+    curve: CrossfadeCurve
+    on_skip: bool = Field(description="Whether a skip fades, too.")
+
+
 class PlayerQuality(WireModel):
     """How well a player has been doing since it was created."""
 
@@ -155,14 +164,6 @@ Life: TypeAlias = Annotated[
     str,
     Field(min_length=1, description="A random name: another one means another player, whose events begin again at 1."),
 ]
-
-
-class Crossfade(WireModel):
-    """How consecutive tracks are joined; `duration_ms` 0: sample for sample."""
-
-    duration_ms: int = Field(ge=0, le=12_000)
-    curve: Literal["equalPower", "linear"]
-    on_skip: bool
 
 
 class PlayerStateFields(WireModel):

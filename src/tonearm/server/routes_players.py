@@ -22,6 +22,7 @@ from tonearm.protocol.rendering import (
 )
 from tonearm.protocol.requests import (
     MAX_NEW_TRACKS,
+    CrossfadePatch,
     FiltersPatch,
     IndexPatch,
     LoopPatch,
@@ -62,6 +63,7 @@ class PlayerRoutes:
             Route("POST", f"{player}/previous", self._change_queue(lambda player: player.previous())),
             Route("GET", f"{player}/history", self._history),
             Route("PATCH", f"{player}/loop", self._set_loop),
+            Route("PATCH", f"{player}/crossfade", self._change_crossfade),
             Route("GET", f"{player}/filters", self._filters),
             Route("PATCH", f"{player}/filters", self._change_filters),
             Route("PATCH", f"{player}/metadata", self._change_metadata),
@@ -141,6 +143,11 @@ class PlayerRoutes:
     async def _set_loop(self, call: Call) -> web.Response:
         body = await read_body(call.request, LoopPatch)
         self._node.player(call.player_id).set_loop(body.mode)
+        return no_content()
+
+    async def _change_crossfade(self, call: Call) -> web.Response:
+        body = await read_body(call.request, CrossfadePatch)
+        self._node.player(call.player_id).change_crossfade(**body.values())
         return no_content()
 
     async def _filters(self, call: Call) -> web.Response:

@@ -82,8 +82,8 @@ class RenderSession:
         voices = before.voices
         if order.switch_to is not None:
             if not self._continues_audio:
-                voices = self._cut_off(before)
-            is_cut = not self._continues_audio
+                voices = self._cut_off(before, order)
+            is_cut = not self._continues_audio and voices.rise is None
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
             self._crossfades.clear()
@@ -93,7 +93,8 @@ class RenderSession:
             self._crossfades[order.after] = order.crossfade
         self._forget_unreachable(order.after)
         self._must_flush = False
-        if before.frame == 0 or (order.switch_to is not None and not self._continues_audio):
+        is_new_sound = order.switch_to is not None and not self._continues_audio and voices.rise is None
+        if before.frame == 0 or is_new_sound:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
             filters = self._changed_filters(order.filters)
@@ -152,7 +153,7 @@ class RenderSession:
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
-            marks += _faded(block)
+            marks = sorted([*_cut_fades(start), *marks, *_faded(block)], key=_frame_of)
             self._continues_audio = False
         elif not marks:
             return None
@@ -215,7 +216,7 @@ class RenderSession:
         if next_source is None or not self._has_samples(next_source):
             return False
         time = start.time + gathered.samples
-        curve: Curve = "linear" if crossfade.curve == "linear" else "equalPower"
+        curve = _curve(crossfade)
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
         gathered.begin_fade(Fade(source, crossfade.at_sample, out, is_announced=True))
         gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
@@ -240,13 +241,19 @@ class RenderSession:
         )
         return True
 
-    def _cut_off(self, end: Checkpoint) -> Voices:
-        """The voices after a cut: the current source and those that faded out under it end within GLIDE_SAMPLES."""
+    def _cut_off(self, end: Checkpoint, order: Plan) -> Voices:
+        """The voices after a cut: those that faded out end within GLIDE_SAMPLES, and so does the current source, unless
+        it fades out as the new one comes in."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
         position = end.position
         source = self._sources.get(position.source)
         if source is None or not position.has_begun or position.sample >= source.store.end:
             return Voices(fades)
+        if order.cut_fade is not None and order.switch_to and self._has_samples(order.switch_to):
+            samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
+            out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
+            rise = Ramp(end.time, samples, curve, falls=False)
+            return Voices((*fades, Fade(position.source, position.sample, out, is_announced=True)), rise)
         ramp = falling(end.time, end.voices.gain_at(end.time))
         return Voices((*fades, Fade(position.source, position.sample, ramp, end_sample=source.store.end)))
 
@@ -362,6 +369,23 @@ class _Gathered:
 
     def begin_rise(self, rise: Ramp) -> None:
         self.voices = Voices(self.voices.fades, rise)
+
+
+def _curve(crossfade: Crossfade) -> Curve:
+    return "linear" if crossfade.curve == "linear" else "equalPower"
+
+
+def _frame_of(mark: Mark) -> int:
+    return mark.frame
+
+
+def _cut_fades(start: Checkpoint) -> list[Mark]:
+    """The marks of crossfades that a cut began."""
+    return [
+        Mark(MarkKind.FADING, start.frame, fade.source)
+        for fade in start.voices.fades
+        if fade.is_announced and fade.ramp.start == start.time
+    ]
 
 
 def _faded(block: Block) -> list[Mark]:

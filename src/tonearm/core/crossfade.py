@@ -1,0 +1,72 @@
+"""Where one track fades into the next, and for how long."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.track import Track
+
+DURATION_MAX_MS: Final = 12_000
+
+
+class CrossfadeCurve(StrEnum):
+    """How the level of one sound gives way to the other's."""
+
+    EQUAL_POWER = "equalPower"
+    LINEAR = "linear"
+
+
+@dataclass(frozen=True, slots=True)
+class CrossfadeSettings:
+    """A player's crossfades. With a duration of 0 tracks join sample for sample. `on_skip`: a skip fades, too."""
+
+    duration_ms: int = 0
+    curve: CrossfadeCurve = CrossfadeCurve.EQUAL_POWER
+    on_skip: bool = False
+
+    def changed(
+        self, *, duration_ms: int | None = None, curve: CrossfadeCurve | None = None, on_skip: bool | None = None
+    ) -> "CrossfadeSettings":
+        """The settings after a change; None leaves a value as it is. Raises BadRequest."""
+        if duration_ms is not None and not 0 <= duration_ms <= DURATION_MAX_MS:
+            raise BadRequest(f"`durationMs` must lie between 0 and {DURATION_MAX_MS}.")
+        return replace(
+            self,
+            duration_ms=self.duration_ms if duration_ms is None else duration_ms,
+            curve=self.curve if curve is None else curve,
+            on_skip=self.on_skip if on_skip is None else on_skip,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FadeTime:
+    """The next track begins at `at_ms` of the current one's file, and for `duration_ms` both sound."""
+
+    at_ms: int
+    duration_ms: int
+
+
+def fade_at_end(settings: CrossfadeSettings, current: Track, following: Track) -> FadeTime | None:
+    """The fade from the end of `current` into `following`: at most half of either. None: they join without one."""
+    here, there = _part_ms(current), _part_ms(following)
+    if not settings.duration_ms or here is None or there is None:
+        return None
+    duration_ms = min(settings.duration_ms, (here[1] - here[0]) // 2, (there[1] - there[0]) // 2)
+    return FadeTime(here[1] - duration_ms, duration_ms) if duration_ms > 0 else None
+
+
+def fade_of_skip(settings: CrossfadeSettings, current: Track, position_ms: int, following: Track) -> FadeTime | None:
+    """The fade of a skip at `position_ms`. None: the current track ends at once."""
+    longest = fade_at_end(settings, current, following) if settings.on_skip else None
+    if longest is None:
+        return None
+    left_ms = longest.at_ms + longest.duration_ms - position_ms
+    duration_ms = min(longest.duration_ms, left_ms)
+    return FadeTime(position_ms, duration_ms) if duration_ms > 0 else None
+
+
+def _part_ms(track: Track) -> tuple[int, int] | None:
+    """Where the track begins and ends in its file. None when it has no end that is known."""
+    end_ms = track.known_end_ms
+    return None if track.info.is_stream or end_ms is None else (track.start_ms, end_ms)

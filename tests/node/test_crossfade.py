@@ -1,0 +1,164 @@
+"""Crossfades as a listener hears them, and what the events say meanwhile."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from tests.support.node_in_process import Listening, listening, padded
+from tests.support.shelf import Shelf, samples
+from tonearm.core.crossfade import CrossfadeCurve
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.play_queue import LoopMode
+from tonearm.node import Node
+
+
+def faded(first: bytes, second: bytes, at: int, count: int, curve: CrossfadeCurve) -> np.ndarray:
+    """What two sounds are when the second begins at a sample of the first, which is gone `count` samples later."""
+    here, there = samples(first).astype(float), samples(second).astype(float)
+    share = ((np.arange(count) + 0.5) / count)[:, np.newaxis]
+    if curve is CrossfadeCurve.LINEAR:
+        out, come = 1 - share, share
+    else:
+        out, come = np.cos(np.pi / 2 * share), np.sin(np.pi / 2 * share)
+    return np.concatenate([here[:at], here[at : at + count] * out + there[:count] * come, there[count:]])
+
+
+async def two_songs(
+    node: Node, shelf: Shelf, seconds: float = 3.0, **settings: object
+) -> tuple[Listening, list[bytes]]:
+    songs = [shelf.song(seconds), shelf.song(seconds)]
+    await node.create_player("p", songs[0][0], {})
+    node.player("p").change_crossfade(**settings)  # type: ignore[arg-type]
+    await node.enqueue("p", songs[1][0], {})
+    return Listening(node, "p"), [pcm for _, pcm in songs]
+
+
+@pytest.mark.parametrize("curve", CrossfadeCurve)
+async def test_the_next_track_comes_in_under_the_end_of_the_one_before(
+    node: Node, shelf: Shelf, curve: CrossfadeCurve
+) -> None:
+    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000, curve=curve)
+    await player.wait_state("idle")
+    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), curve)
+    heard = samples(player.listener.pcm)
+    assert np.abs(heard[: len(expected)] - expected).max() <= 1
+    assert not heard[len(expected) :].any()
+    ops = [event["op"] for event in player.events.events if event["op"].startswith("Track")]
+    assert ops == ["TrackStart", "TrackEnd", "TrackStart", "TrackEnd"]
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+    assert player.quality["timesRunDry"] == 0
+
+
+async def test_events_and_position_belong_to_the_track_that_comes_in(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=1_500)
+    await player.events.wait_for("TrackStart", 2)
+    assert abs(len(player.listener) - 75) <= 3
+    assert player.state["track"]["info"]["title"] == "song2"
+    await player.more_frames(20)
+    assert abs(player.state["position"] - 400) <= 60
+
+
+async def test_at_most_half_of_a_track_fades(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, seconds=2.0, duration_ms=12_000)
+    await player.wait_state("idle")
+    expected = faded(first, second, 48_000, 48_000, CrossfadeCurve.EQUAL_POWER)
+    assert np.abs(samples(player.listener.pcm)[: len(expected)] - expected).max() <= 1
+
+
+async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(2.0)
+    await node.create_player("p", uri, {})
+    node.player("p").set_loop(LoopMode.TRACK)
+    node.player("p").change_crossfade(duration_ms=500)
+    player = Listening(node, "p")
+    await player.events.wait_for("TrackStart", 3)
+    once = faded(pcm, pcm, samples_of_ms(1_500), samples_of_ms(500), CrossfadeCurve.EQUAL_POWER)
+    heard = samples(player.listener.pcm)[: samples_of_ms(2_900)]
+    assert np.abs(heard - once[: len(heard)]).max() <= 1
+    assert player.ends == [("song1", "finished")] * 2
+
+
+async def test_a_pause_stops_both_sounds(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
+    await player.listener.wait_frames(120)
+    node.player("p").pause()
+    frames = len(player.listener)
+    await asyncio.sleep(0.2)
+    assert len(player.listener) == frames
+    node.player("p").play()
+    await player.wait_state("idle")
+    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), CrossfadeCurve.EQUAL_POWER)
+    assert np.abs(samples(player.listener.pcm)[: len(expected)] - expected).max() <= 1
+
+
+async def test_filters_change_both_sounds(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
+    await player.listener.wait_frames(110)
+    node.player("p").change_filters(FilterChange(volume=0.5))
+    await player.wait_state("idle")
+    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), CrossfadeCurve.EQUAL_POWER)
+    late = slice(120 * FRAME_SAMPLES, len(expected))
+    assert np.abs(samples(player.listener.pcm)[late] - expected[late] / 2).max() <= 1
+
+
+async def test_a_skip_during_a_crossfade_ends_both_sounds(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=1_000)
+    third, pcm = shelf.song(1.0)
+    await player.enqueue(third)
+    await player.listener.wait_frames(120)
+    node.player("p").skip()
+    await player.events.wait_for("TrackStart", 3)
+    frames = len(player.listener)
+    await player.wait_state("idle")
+    assert player.ends == [("song1", "finished"), ("song2", "skipped"), ("song3", "finished")]
+    assert player.listener.pcm[(frames + 2) * FRAME_BYTES :] in padded(pcm)
+
+
+async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=800, on_skip=True)
+    await player.listener.wait_frames(50)
+    before = len(player.listener)
+    node.player("p").skip()
+    await player.wait_state("idle")
+    heard = samples(player.listener.pcm)
+    frames = range(before - 1, before + 4)
+    expected = [
+        faded(first, second, frame * FRAME_SAMPLES, samples_of_ms(800), CrossfadeCurve.EQUAL_POWER) for frame in frames
+    ]
+    assert any(np.abs(heard[: len(sound)] - sound).max() <= 1 for sound in expected if len(sound) <= len(heard))
+    assert player.ends == [("song1", "skipped"), ("song2", "finished")]
+
+
+async def test_skips_that_fade_one_after_the_other(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(4.0) for _ in range(5)]
+    await node.create_player("p", songs[0][0], {})
+    node.player("p").change_crossfade(duration_ms=2_000, on_skip=True)
+    player = Listening(node, "p")
+    await player.enqueue(*(uri for uri, _ in songs[1:]))
+    for number in range(4):
+        await player.events.wait_for("TrackStart", number + 1)
+        await player.more_frames(12)
+        node.player("p").skip()
+    await player.wait_state("idle")
+    assert player.starts == [f"song{number}" for number in range(1, 6)]
+    assert player.listener.pcm[-FRAME_BYTES * 50 :] == padded(songs[4][1])[-FRAME_BYTES * 50 :]
+
+
+async def test_the_death_of_the_decoder_ends_only_the_old_sound(node: Node, shelf: Shelf) -> None:
+    player, (_, second) = await two_songs(node, shelf, duration_ms=1_200)
+    await player.listener.wait_frames(100)
+    player.kill_decoder()
+    await player.wait_state("idle")
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+    assert player.listener.pcm[-FRAME_BYTES * 50 :] == padded(second)[-FRAME_BYTES * 50 :]
+
+
+async def test_the_settings_are_told_and_can_be_read(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=1_000)
+    node.player("p").change_crossfade(curve=CrossfadeCurve.LINEAR)
+    node.player("p").change_crossfade(curve=CrossfadeCurve.LINEAR)
+    settings = {"durationMs": 1_000, "curve": "linear", "onSkip": False}
+    assert player.state["crossfade"] == settings
+    assert [event["crossfade"] for event in player.events.named("CrossfadeChange")] == [settings]
