@@ -293,3 +293,32 @@ def test_where_it_ends_after_a_join() -> None:
     assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)
     pop(buffer, 4)
     assert buffer.end_position() == (2, 2 * FRAME_SAMPLES - 500)
+
+
+def test_a_source_that_has_faded_ends_nothing() -> None:
+    marks = [(MarkKind.FADING, 2, 1), (BEGIN, 2, 2), (MarkKind.FADED, 4, 1)]
+    buffer = filled(audio(0, 6, marks=marks))
+    assert not buffer.holds_end
+    buffer.append(audio(6, 2, source=2, marks=[(END, 8, 2), (MarkKind.FADED, 8, 3)]))
+    assert buffer.holds_end
+
+
+def test_a_source_that_faded_before_the_frames_that_are_void_is_still_reported() -> None:
+    buffer = filled(audio(0, 6, marks=[(MarkKind.FADED, 3, 1), (END, 3, 2), (MarkKind.FADED, 5, 4)]))
+    for _ in range(3):
+        buffer.pop()
+    buffer.void_from(3)
+    assert buffer.take_complete_end() == Mark(MarkKind.FADED, 3, 1)
+    assert buffer.take_complete_end() is None
+
+
+def test_the_end_of_a_cut_sound_is_known_by_its_source() -> None:
+    buffer = filled(audio(0, 2))
+    assert not buffer.begins_with_tail
+    buffer.append(audio(2, 1, source=0, position=0))
+    buffer.append(audio(3, 1, source=5, position=0))
+    buffer.pop()
+    buffer.pop()
+    assert buffer.begins_with_tail
+    assert buffer.pop().source == 0
+    assert not buffer.begins_with_tail

@@ -4,10 +4,22 @@ from itertools import product
 
 import pytest
 
-from tonearm.audio.plan_state import MOVES, Move, OpenSourceAt, Order, PlanState, RefusedMove, RenewSession, State
+from tonearm.audio.plan_state import (
+    MOVES,
+    Move,
+    OpenSourceAt,
+    Order,
+    PlanState,
+    RefusedMove,
+    RenewSession,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+    State,
+)
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import Audio, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.messages import Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
 
 FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
 
@@ -329,3 +341,92 @@ def test_without_a_session_nothing_is_ordered() -> None:
         assert plan.play(1, None, QUIET) == plan.play(2, None, LOUD) == plan.listen(False) == plan.listen(True) == ()
         assert plan.flush() == plan.underrun() == ()
         assert plan.grant() is None
+
+
+# Crossfades
+
+CROSS = Crossfade(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+
+
+def faded(bench: Bench) -> list[int]:
+    found = []
+    while (source := bench.plan.take_faded()) is not None:
+        found.append(source)
+    return found
+
+
+def crossfading() -> Bench:
+    """Source 2 has come in over 1 with frame 5, as far as frames were sent."""
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(1, 2, FLAT, CROSS))
+    marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
+    bench.audio(0, 20, marks=marks)
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
+    bench.plan.play(2, None, FLAT)
+    assert bench.plan.take_event() == SourceBegan(2)
+    return bench
+
+
+def test_a_crossfade_is_ordered_and_another_one_changes_the_plan() -> None:
+    bench = Bench()
+    assert plan_in(bench.plan.play(1, 2, FLAT, CROSS)).crossfade == CROSS
+    assert bench.plan.play(1, 2, FLAT, CROSS) == ()
+    assert bench.plan.play(1, 2, FLAT) == ()  # made when the one under way has arrived
+    orders = bench.audio(0, 20, epoch=bench.plan._planned.number)
+    assert plan_in(orders).crossfade is None
+
+
+def test_a_source_that_fades_is_reported_when_it_is_over() -> None:
+    bench = crossfading()
+    for _ in range(10):
+        bench.plan.buffer.pop()
+    assert bench.plan.take_event() == SourceFaded(1)
+    assert faded(bench) == []
+
+
+@pytest.mark.parametrize("move", [Move.CUT, Move.LOSE, Move.REST])
+def test_a_cut_and_a_session_that_ends_end_the_fade(move: Move) -> None:
+    bench = crossfading()
+    make(bench, move)
+    assert faded(bench) == [1]
+    assert bench.plan.take_event() is None
+
+
+def test_a_session_lost_before_the_fade_was_sent_makes_it_an_end() -> None:
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(1, 2, FLAT, CROSS))
+    bench.audio(0, 10, marks=(Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2)))
+    bench.plan.lose()
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=False)
+
+
+def test_a_cut_can_fade() -> None:
+    bench = Bench()
+    bench.send(2)
+    order = plan_in(bench.plan.play(2, None, FLAT, cut_fade=CROSS))
+    assert (order.switch_to, order.cut_fade) == (2, CROSS)
+    bench.audio(2, 20, epoch=order.epoch, marks=(Mark(MarkKind.FADING, 2, 1), Mark(MarkKind.BEGIN, 2, 2)))
+    assert faded(bench) == []
+    assert bench.plan.take_event() == SourceBegan(2)
+    bench.plan.play(None, None, FLAT)
+    assert faded(bench) == [1]
+
+
+def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
+    bench = Bench()
+    order = plan_in(bench.plan.play(2, None, FLAT, cut_fade=CROSS))
+    bench.audio(0, 1, epoch=order.epoch)
+    assert faded(bench) == [1]
+
+
+def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
+    bench = Bench()
+    bench.plan.add(3)
+    bench.plan.play(2, None, FLAT, cut_fade=CROSS)
+    order = plan_in(bench.plan.play(3, None, FLAT, cut_fade=CROSS))
+    assert (order.switch_to, order.cut_fade) == (3, CROSS)
+    assert faded(bench) == [2]
+    bench.plan.lose()
+    assert faded(bench) == [1]

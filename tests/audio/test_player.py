@@ -14,7 +14,7 @@ from tonearm.audio.sinks import Framing
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
-from tonearm.decoding.messages import DropSource, Flush, Grant, OpenSession, Plan
+from tonearm.decoding.messages import DropSource, Flush, Grant, OpenSession, Plan, SeekSource
 
 
 def ends(bench: PlayerBench) -> list[tuple[str, str]]:
@@ -700,3 +700,62 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
 
 def _fail(*_: object) -> None:
     raise ZeroDivisionError("a fault of the node itself")
+
+
+# Seeks
+
+
+async def test_the_end_of_the_sound_before_is_sent_at_once_and_moves_no_position() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(3)
+    await bench.settle()
+    bench.player.seek(30_000)
+    bench.tick(2)  # nothing is there
+    heard = len(bench.listener)
+    first = bench.plan.at_frame
+    bench.audio(first, 1, source=0, position=0, voice=7)
+    bench.tick(3)
+    assert bench.listener.messages[heard:] == [frame(first, 7)]
+    assert (state(bench), bench.player.status().position_ms) == ("loading", 30_000)
+    bench.audio(first + 1, 10, source=2, position=30_000 * 48, marks=[(BEGIN, first + 1, 2)])
+    bench.tick(5)
+    assert state(bench) == "playing"
+    assert bench.player.status().position_ms == 30_000 + 20 * (len(bench.listener) - heard - 1)
+
+
+async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.tick(3)
+    bench.player.seek(30_000)
+    bench.player.seek(20_000)
+    seeks = bench.orders(SeekSource)
+    assert [(seek.source, seek.new_source, seek.start_sample) for seek in seeks] == [(1, 2, 1_440_000), (2, 3, 960_000)]
+    assert bench.plan.switch_to == 3
+    await bench.settle()
+    assert bench.started_at == {1: 0}
+    assert not bench.orders(DropSource)
+
+
+async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.player.seek(30_000)
+    bench.pool.lose((1,))
+    await bench.settle()
+    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
+    assert bench.started_at == {2: 1_440_000}
+    assert bench.plan.switch_to == 2
+
+
+async def test_a_source_that_broke_off_is_opened_again_to_seek_in_it() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.player.seek(5_000)
+    await bench.settle()
+    assert bench.started_at == {1: 0, 2: 240_000}

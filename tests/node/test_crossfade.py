@@ -5,9 +5,9 @@ import asyncio
 import numpy as np
 import pytest
 
-from tests.support.node_in_process import Listening, listening, padded
+from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
-from tonearm.core.crossfade import CrossfadeCurve
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.play_queue import LoopMode
@@ -30,7 +30,7 @@ async def two_songs(
 ) -> tuple[Listening, list[bytes]]:
     songs = [shelf.song(seconds), shelf.song(seconds)]
     await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(**settings)  # type: ignore[arg-type]
+    node.player("p").change_crossfade(CrossfadeEdit(**settings))  # type: ignore[arg-type]
     await node.enqueue("p", songs[1][0], {})
     return Listening(node, "p"), [pcm for _, pcm in songs]
 
@@ -71,7 +71,7 @@ async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> 
     uri, pcm = shelf.song(2.0)
     await node.create_player("p", uri, {})
     node.player("p").set_loop(LoopMode.TRACK)
-    node.player("p").change_crossfade(duration_ms=500)
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=500))
     player = Listening(node, "p")
     await player.events.wait_for("TrackStart", 3)
     once = faded(pcm, pcm, samples_of_ms(1_500), samples_of_ms(500), CrossfadeCurve.EQUAL_POWER)
@@ -134,7 +134,7 @@ async def test_a_skip_fades_when_it_is_told_to(node: Node, shelf: Shelf) -> None
 async def test_skips_that_fade_one_after_the_other(node: Node, shelf: Shelf) -> None:
     songs = [shelf.song(4.0) for _ in range(5)]
     await node.create_player("p", songs[0][0], {})
-    node.player("p").change_crossfade(duration_ms=2_000, on_skip=True)
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=2_000, on_skip=True))
     player = Listening(node, "p")
     await player.enqueue(*(uri for uri, _ in songs[1:]))
     for number in range(4):
@@ -157,8 +157,8 @@ async def test_the_death_of_the_decoder_ends_only_the_old_sound(node: Node, shel
 
 async def test_the_settings_are_told_and_can_be_read(node: Node, shelf: Shelf) -> None:
     player, _ = await two_songs(node, shelf, duration_ms=1_000)
-    node.player("p").change_crossfade(curve=CrossfadeCurve.LINEAR)
-    node.player("p").change_crossfade(curve=CrossfadeCurve.LINEAR)
+    node.player("p").change_crossfade(CrossfadeEdit(curve=CrossfadeCurve.LINEAR))
+    node.player("p").change_crossfade(CrossfadeEdit(curve=CrossfadeCurve.LINEAR))
     settings = {"durationMs": 1_000, "curve": "linear", "onSkip": False}
     assert player.state["crossfade"] == settings
     assert [event["crossfade"] for event in player.events.named("CrossfadeChange")] == [settings]

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player, check_reply
 from tonearm.core import events
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
@@ -84,6 +85,10 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.QueueUpdate(3, 9), {"length": 3, "version": 9}),
     (events.LoopModeChange(LoopMode.QUEUE), {"mode": "queue"}),
     (events.FiltersChange(FILTERS), {"filters": FILTERS_OUT}),
+    (
+        events.CrossfadeChange(CrossfadeSettings(500, CrossfadeCurve.LINEAR, on_skip=True)),
+        {"crossfade": {"durationMs": 500, "curve": "linear", "onSkip": True}},
+    ),
     (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
     (events.ListenersChange(2), {"listeners": 2}),
     (events.PlayerDelete(), {}),

@@ -3,9 +3,10 @@
 import pytest
 from pydantic import ValidationError
 
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.play_queue import LoopMode
-from tonearm.protocol.requests import FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
+from tonearm.protocol.requests import CrossfadePatch, FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
 
 
 def test_absent_fields_take_their_defaults_and_unknown_ones_are_ignored() -> None:
@@ -21,6 +22,19 @@ def test_only_the_filters_that_are_there_change() -> None:
     assert FiltersPatch.model_validate({"eq": []}).as_change() == FilterChange(gains=())
     change = FiltersPatch.model_validate({"eq": [{"band": 99, "gain_db": -1, "q": 1}]}).as_change()
     assert change == FilterChange(gains=((99, -1.0),))  # its range is the core's matter
+
+
+def test_only_what_is_there_of_a_crossfade_changes() -> None:
+    assert CrossfadePatch.model_validate({}).as_edit() == CrossfadeEdit()
+    body = {"durationMs": 5_000, "curve": "linear", "onSkip": False}
+    edit = CrossfadeEdit(5_000, CrossfadeCurve.LINEAR, on_skip=False)
+    assert CrossfadePatch.model_validate(body).as_edit() == edit
+
+
+@pytest.mark.parametrize("body", [{"durationMs": "1"}, {"durationMs": 1.5}, {"curve": "steep"}, {"onSkip": 1}])
+def test_no_crossfade_is_guessed(body: object) -> None:
+    with pytest.raises(ValidationError):
+        CrossfadePatch.model_validate(body)
 
 
 @pytest.mark.parametrize("body", [{"volume": True}, {"volume": "1"}, {"eq": [{"band": 1.5, "gain_db": 1}]}])

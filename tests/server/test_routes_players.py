@@ -6,6 +6,7 @@ import pytest
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
 from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode
 from tonearm.node import WantedSettings, WantedTrack
@@ -160,6 +161,11 @@ async def test_no_other_method_is_known(port: int, path: str, allow: str) -> Non
     ("path", "body", "done"),
     [
         ("loop", {"mode": "queue"}, ("set_loop", "queue")),
+        (
+            "crossfade",
+            {"durationMs": 9, "curve": "linear"},
+            ("change_crossfade", CrossfadeEdit(9, CrossfadeCurve.LINEAR)),
+        ),
         ("metadata", {"value": None}, ("change_metadata", True, None)),
         ("metadata", {"value": {"a": 1}, "merge": False}, ("change_metadata", False, {"a": 1})),
         ("filters", {}, ("change_filters", FilterChange())),

@@ -67,13 +67,14 @@ class SessionBench:
         filters: Filters | None = None,
         base_epoch: int | None = None,
         crossfade: Crossfade | None = None,
+        cut_fade: Crossfade | None = None,
     ) -> None:
         """Sends a plan based on the epoch that is being sent; its frames come with `render`."""
         self.epoch += 1
         self.filters = filters or self.filters
         base_epoch = self.sent_epoch if base_epoch is None else base_epoch
         after = switch_to or after
-        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, crossfade)
+        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, crossfade, cut_fade)
         self.session.plan(plan)
 
     def play(self, source: int, following: int | None = None) -> None:

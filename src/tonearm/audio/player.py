@@ -21,7 +21,7 @@ from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener, SourcePart
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
-from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
@@ -227,12 +227,9 @@ class Player:
         """Raises `BadRequest`."""
         self._perform(self._playback.change_filters(change))
 
-    def change_crossfade(
-        self, *, duration_ms: int | None = None, curve: CrossfadeCurve | None = None, on_skip: bool | None = None
-    ) -> None:
-        """None leaves a value as it is. Raises `BadRequest`."""
-        settings = self._playback.crossfade.changed(duration_ms=duration_ms, curve=curve, on_skip=on_skip)
-        self._perform(self._playback.set_crossfade(settings))
+    def change_crossfade(self, edit: CrossfadeEdit) -> None:
+        """Raises `BadRequest`."""
+        self._perform(self._playback.change_crossfade(edit))
         self._open_next_in_time()
 
     def change_metadata(self, merge: bool, value: Json) -> None:

@@ -1,6 +1,6 @@
 """Where one track fades into the next, and for how long."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -25,18 +25,22 @@ class CrossfadeSettings:
     curve: CrossfadeCurve = CrossfadeCurve.EQUAL_POWER
     on_skip: bool = False
 
-    def changed(
-        self, *, duration_ms: int | None = None, curve: CrossfadeCurve | None = None, on_skip: bool | None = None
-    ) -> "CrossfadeSettings":
-        """The settings after a change; None leaves a value as it is. Raises BadRequest."""
-        if duration_ms is not None and not 0 <= duration_ms <= DURATION_MAX_MS:
+
+@dataclass(frozen=True, slots=True)
+class CrossfadeEdit:
+    """A change of the settings; None leaves them as they are."""
+
+    duration_ms: int | None = None
+    curve: CrossfadeCurve | None = None
+    on_skip: bool | None = None
+
+    def applied_to(self, settings: CrossfadeSettings) -> CrossfadeSettings:
+        """`settings` after the change. Raises BadRequest."""
+        duration_ms = settings.duration_ms if self.duration_ms is None else self.duration_ms
+        if not 0 <= duration_ms <= DURATION_MAX_MS:
             raise BadRequest(f"`durationMs` must lie between 0 and {DURATION_MAX_MS}.")
-        return replace(
-            self,
-            duration_ms=self.duration_ms if duration_ms is None else duration_ms,
-            curve=self.curve if curve is None else curve,
-            on_skip=self.on_skip if on_skip is None else on_skip,
-        )
+        curve = settings.curve if self.curve is None else self.curve
+        return CrossfadeSettings(duration_ms, curve, settings.on_skip if self.on_skip is None else self.on_skip)
 
 
 @dataclass(frozen=True, slots=True)

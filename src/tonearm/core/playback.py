@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import (
     CrossfadeChange,
@@ -357,7 +357,9 @@ class Playback:
             self._events.append(FiltersChange(filters))
         return self._outcome()
 
-    def set_crossfade(self, settings: CrossfadeSettings) -> Outcome:
+    def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
+        """Raises BadRequest, with nothing applied, when the duration is out of its range."""
+        settings = edit.applied_to(self._crossfade)
         if settings != self._crossfade:
             self._crossfade = settings
             self._events.append(CrossfadeChange(settings))

@@ -4,12 +4,12 @@ The ranges in these models are for readers and descriptions only: `core` decides
 is possible. A model that refused a value itself would say it in pydantic's words.
 """
 
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve
+from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
@@ -96,9 +96,9 @@ class CrossfadePatch(RequestModel):
     curve: Annotated[CrossfadeCurve, Field(strict=False)] = CrossfadeCurve.EQUAL_POWER
     on_skip: bool = Field(False, description="Whether a skip fades, too.")
 
-    def values(self) -> dict[str, Any]:
-        """What to change, by name."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
+    def as_edit(self) -> CrossfadeEdit:
+        """What to change; its range is not checked yet."""
+        return CrossfadeEdit(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
 class MetadataPatch(RequestModel):

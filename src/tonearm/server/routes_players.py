@@ -147,7 +147,7 @@ class PlayerRoutes:
 
     async def _change_crossfade(self, call: Call) -> web.Response:
         body = await read_body(call.request, CrossfadePatch)
-        self._node.player(call.player_id).change_crossfade(**body.values())
+        self._node.player(call.player_id).change_crossfade(body.as_edit())
         return no_content()
 
     async def _filters(self, call: Call) -> web.Response:

@@ -170,3 +170,29 @@ def test_one_voice_alone_is_passed_on_bit_for_bit() -> None:
     tail = FRAME_BYTES * 62
     start = 62 * FRAME_SAMPLES - AT
     assert sound[tail : tail + 10 * FRAME_BYTES] == bench.sources[2].store.read(start, 10 * FRAME_SAMPLES)
+
+
+def test_a_cut_can_fade_over_to_a_source_that_is_ready() -> None:
+    bench = bench_with(None)
+    bench.run(30)
+    at = bench.sent * FRAME_SAMPLES
+    bench.plan(bench.sent, switch_to=3, cut_fade=POWER)
+    sound = channels(bench.run()).astype(np.float64)
+    share = ((np.arange(SPAN) + 0.5) / SPAN)[:, np.newaxis] * np.pi / 2
+    first, third = samples_of(bench.sources[1]), samples_of(bench.sources[3])  # type: ignore[arg-type]
+    during = first[at : at + SPAN] * np.cos(share) + third[:SPAN] * np.sin(share)
+    assert np.abs(sound[at : at + SPAN] - during).max() <= 0.51
+    assert np.array_equal(sound[at + SPAN : at + FRAMES * FRAME_SAMPLES], third[SPAN:])
+    kinds = [(mark.kind, mark.source) for mark in bench.marks]
+    assert kinds[1:4] == [(MarkKind.FADING, 1), (MarkKind.BEGIN, 3), (MarkKind.FADED, 1)]
+
+
+def test_a_cut_to_a_source_that_has_nothing_yet_glides_as_any_other() -> None:
+    known = sources()
+    known[3] = StoredSource(b"", is_finished=False)
+    bench = bench_with(None, known)
+    bench.run(30)
+    bench.plan(bench.sent, switch_to=3, cut_fade=POWER)
+    bench.run()
+    assert [mark.kind for mark in bench.marks] == [MarkKind.BEGIN]
+    assert bench.audios[-1].source == 0

@@ -1,0 +1,64 @@
+"""How long a crossfade lasts, and where it begins."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.tracks import make_track
+from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.errors import BadRequest
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+
+
+def track(length_ms: int, *, is_stream: bool = False) -> Track:
+    return make_track("a").with_facts(SourceFacts(length_ms, is_seekable=True, is_stream=is_stream))
+
+
+FIVE = CrossfadeSettings(5_000)
+
+
+def test_it_ends_with_the_track_that_goes() -> None:
+    assert fade_at_end(FIVE, track(60_000), track(30_000)) == FadeTime(55_000, 5_000)
+
+
+def test_it_is_at_most_half_of_either_track() -> None:
+    assert fade_at_end(FIVE, track(8_000), track(60_000)) == FadeTime(4_000, 4_000)
+    assert fade_at_end(FIVE, track(60_000), track(3_001)) == FadeTime(58_500, 1_500)
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (track(0), track(9_000)),
+        (track(9_000), track(0)),
+        (track(9_000, is_stream=True), track(9_000)),
+        (track(9_000), track(9_000, is_stream=True)),
+        (track(1), track(9_000)),
+    ],
+)
+def test_without_known_ends_tracks_join(here: Track, there: Track) -> None:
+    assert fade_at_end(FIVE, here, there) is None
+    assert fade_of_skip(replace(FIVE, on_skip=True), here, 0, there) is None
+
+
+def test_a_skip_fades_from_where_it_is_and_not_beyond_the_end() -> None:
+    settings = CrossfadeSettings(5_000, on_skip=True)
+    assert fade_of_skip(settings, track(60_000), 20_000, track(60_000)) == FadeTime(20_000, 5_000)
+    assert fade_of_skip(settings, track(60_000), 58_000, track(60_000)) == FadeTime(58_000, 2_000)
+    assert fade_of_skip(settings, track(60_000), 60_000, track(60_000)) is None
+    assert fade_of_skip(FIVE, track(60_000), 20_000, track(60_000)) is None
+
+
+def test_a_change_keeps_what_it_does_not_name() -> None:
+    settings = CrossfadeSettings()
+    for edit in (CrossfadeEdit(3_000), CrossfadeEdit(curve=CrossfadeCurve.LINEAR), CrossfadeEdit(on_skip=True)):
+        settings = edit.applied_to(settings)
+    assert settings == CrossfadeSettings(3_000, CrossfadeCurve.LINEAR, on_skip=True)
+    assert CrossfadeEdit(0).applied_to(settings) == CrossfadeSettings(0, CrossfadeCurve.LINEAR, on_skip=True)
+
+
+@pytest.mark.parametrize("duration_ms", [-1, 12_001])
+def test_a_duration_outside_its_range_is_refused(duration_ms: int) -> None:
+    with pytest.raises(BadRequest, match="12000"):
+        CrossfadeEdit(duration_ms).applied_to(CrossfadeSettings())
