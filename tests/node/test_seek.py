@@ -145,6 +145,8 @@ async def test_a_source_that_cannot_be_sought_plays_from_its_start(
     await player.more_frames(5)
     assert player.listener.pcm[: 5 * FRAME_BYTES] == padded(pcm_of(song))[: 5 * FRAME_BYTES]
     assert player.state["position"] <= 1_000
+    (failed,) = player.events.named("SeekFailed")
+    assert (failed["code"], failed["position"]) == ("not_seekable", 0)
 
 
 async def test_a_seek_survives_the_death_of_the_decoder(node: Node, shelf: Shelf) -> None:
@@ -190,3 +192,33 @@ async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Sh
     assert abs(place + FRAME_SAMPLES - samples_of_ms(player.state["position"])) <= 2 * FRAME_SAMPLES
     assert player.starts == sorted(set(player.starts)), "a seek starts no track again"
     assert player.starts[-1] == f"song{playing + 1}"
+
+
+async def test_a_stop_and_a_skip_at_the_end_of_the_queue_do_not_click(node: Node, shelf: Shelf) -> None:
+    uri, pcm = shelf.song(5.0)
+    player = await listening(node, "p", uri)
+    for end in (node.player("p").stop, node.player("p").skip):
+        await player.more_frames(20)
+        end()
+        count = len(player.listener)
+        await player.listener.wait_frames(count + 1)
+        await asyncio.sleep(0.1)
+        assert len(player.listener) == count + 1
+        assert not samples(player.listener.messages[-1])[GLIDE:].any()
+        assert player.state["state"] == "idle"
+        node.player("p").play()
+    await player.more_frames(20)
+    assert largest_bend(player.listener.pcm) <= 1.5 * largest_bend(pcm)
+
+
+@pytest.mark.parametrize("name", ["a.flac", "a.wav"])
+async def test_tracks_cut_from_one_file_are_the_whole_file(node: Node, shelf: Shelf, name: str) -> None:
+    song = music(4.0, rate_hz=44_100)
+    file = flac(song, 44_100) if name == "a.flac" else wav(song, 44_100)
+    path = shelf.put(name, file)
+    cuts = ["0,1.234", "1.234,2.1", "2.1,3.333", "3.333"]
+    player = await listening(node, "p", *(f"{path}#t={cut}" for cut in cuts))
+    await player.wait_state("idle")
+    assert player.listener.pcm == padded(decode_bytes(file).tobytes())
+    assert [reason for _, reason in player.ends] == ["finished"] * 4
+    assert [event["position"] for event in player.events.named("TrackStart")] == [0, 1_234, 2_100, 3_333]

@@ -9,7 +9,7 @@ import random
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
@@ -90,6 +90,14 @@ def log_event(player_id: str, event: Event) -> None:
 
 def _uri(track: Track) -> str:
     return text_for_logs(track.info.identifier)
+
+
+class _Skipped(NamedTuple):
+    """The track that a skip ends in the middle of its sound."""
+
+    source: SourceId
+    track: Track
+    position_ms: int
 
 
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
@@ -186,9 +194,10 @@ class Player:
     def skip(self, to: str | None = None) -> None:
         """Raises `TrackNotFound` when `to` does not wait."""
         playback = self._playback
-        sounds = playback.state is PlayerState.PLAYING and not playback.paused and playback.clock_started
-        before = playback.current, playback.position_ms
-        self._perform(playback.skip(to), fades_from=before if sounds else None)
+        source, skipped = playback.current_source, None
+        if source is not None and playback.state is PlayerState.PLAYING and playback.wants_frames:
+            skipped = _Skipped(source, playback.current, playback.position_ms)
+        self._perform(playback.skip(to), skipped=skipped)
 
     def replace(self, track: Track, *more: Track) -> None:
         """Raises `LimitReached` when not all of `more` may wait."""
@@ -356,8 +365,11 @@ class Player:
             if self._is_buffering and self._session.has_enough:
                 self._is_buffering = False
                 self._perform(self._playback.recovered())
-            if (not self._is_buffering or self._buffer.begins_with_tail) and self._send_frame():
+            if (not self._is_buffering or self._must_send_tail) and self._send_frame():
                 return
+        elif self._must_send_tail:
+            self._send(self._buffer.pop().message)
+            return
         if self._broadcast.wants_silence:
             self._broadcast.send_silence()
         self._update_ticking()
@@ -470,7 +482,7 @@ class Player:
             return
         if self._playback.wants_frames:
             self._take_up_complete_ends()  # an end may be known only after its last frame was sent
-        if self._is_buffering:
+        if self._is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
@@ -495,15 +507,13 @@ class Player:
 
     # How it is done
 
-    def _perform(self, outcome: Outcome, *, fades_from: tuple[Track, int] | None = None) -> None:
-        """`fades_from`: the track that a skip ends, and the position in it."""
+    def _perform(self, outcome: Outcome, *, skipped: "_Skipped | None" = None) -> None:
         self._emit(outcome.events)
         playback = self._playback
-        actions, cut_fade = outcome.actions, None
-        if fades_from is not None and actions and not any(isinstance(action, Open) for action in actions):
-            # What is skipped to is open already.
-            cut_fade = _crossfade(fade_of_skip(playback.crossfade, *fades_from, playback.current), playback.crossfade)
-            actions = actions if cut_fade is None else actions[1:]
+        actions = outcome.actions
+        cut_fade = None if skipped is None else self._fade_of_skip(skipped, actions)
+        if skipped is not None and cut_fade is not None:
+            actions = tuple(action for action in actions if action != Drop(skipped.source))
         self._open_and_drop(actions)
         if not playback.paused:
             self._session.wake()
@@ -530,6 +540,14 @@ class Player:
             elif action.source not in self._tracks:
                 self._tracks[action.source] = action.track
                 self._session.open(action.source, _part(action), action.delay_s)
+
+    def _fade_of_skip(self, skipped: "_Skipped", actions: tuple[Action, ...]) -> Crossfade | None:
+        """How the skipped track fades out: only where the next one is open already."""
+        playback = self._playback
+        if playback.current_source is None or any(isinstance(action, Open) for action in actions):
+            return None
+        time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current)
+        return _crossfade(time, playback.crossfade)
 
     def _next_crossfade(self) -> Crossfade | None:
         playback = self._playback
@@ -593,13 +611,16 @@ class Player:
         """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_deleted:
             return
-        has_frames = self._playback.wants_frames and (
-            not self._is_buffering or self._session.has_enough or self._buffer.begins_with_tail
-        )
-        if has_frames or self._broadcast.wants_silence:
+        has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
+        if has_frames or self._must_send_tail or self._broadcast.wants_silence:
             self._clock.join(self)
         else:
             self._clock.leave(self)
+
+    @property
+    def _must_send_tail(self) -> bool:
+        """Whether the end of a sound that was cut off is to be sent, in whatever state: without it there is a click."""
+        return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames
