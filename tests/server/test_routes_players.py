@@ -5,8 +5,8 @@ import pytest
 
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request, send_json
-from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode
 from tonearm.node import WantedSettings, WantedTrack
