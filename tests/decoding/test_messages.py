@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonearm.core.effects import Echo, Effects, Limiter
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
@@ -41,7 +42,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.sandbox.report import SandboxReport
 
-LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0))
+LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0), Effects(echo=Echo(50.5), limiter=Limiter(-2.0, False)))
 FAILURE = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "The server answered 404 “weg”.", "Check it.", 404)
 FACTS = SourceFacts(123_456, True, False, "Käse 🧀", "somebody", "DEA123456789", "https://example.org/a.png", "mp3")
 FAR = 2**64 - 1

@@ -2,6 +2,8 @@
 
 import gc
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -9,6 +11,7 @@ from pydantic import TypeAdapter
 from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player, check_reply
 from tonearm.core import events
+from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effects, LowPass, Tremolo
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
@@ -18,9 +21,14 @@ from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.interop.track_codec import decode_track
 from tonearm.protocol import rendering, replies
 from tonearm.protocol.events import EVENT, AnyEvent
+from tonearm.protocol.requests import FiltersPatch
 
 TRACK = make_track("a")
-FILTERS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
+FILTERS = Filters(
+    volume=2.0,
+    gains_db=(6.0, *(0.0,) * 13, -3.0),
+    effects=Effects(low_pass=LowPass(frequency_hz=500.0), tremolo=Tremolo(depth=1.0)),
+)
 TRACK_OUT = {
     "encoded": rendering.track_out(TRACK.info, {})["encoded"],
     "info": {
@@ -51,6 +59,19 @@ FILTERS_OUT = {
         {"band": band, "frequency_hz": BAND_FREQUENCIES_HZ[band], "gain_db": FILTERS.gains_db[band]}
         for band in range(15)
     ],
+    "timescale": None,
+    "karaoke": None,
+    "lowPass": {"frequencyHz": 500.0},
+    "highPass": None,
+    "channelMix": None,
+    "tremolo": {"frequency": 2.0, "depth": 1.0},
+    "vibrato": None,
+    "rotation": None,
+    "distortion": None,
+    "echo": None,
+    "compressor": None,
+    "normalization": None,
+    "limiter": {"ceilingDb": -1.0, "enabled": "auto"},
 }
 EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.TrackStart(TRACK, {"u": 1}), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3"}),
@@ -182,3 +203,12 @@ def test_the_check_of_the_wire_finds_what_is_wrong(wrong: dict[str, object]) -> 
 
 def schema_models(adapter: TypeAdapter[AnyEvent]) -> list[dict[str, dict[str, dict[str, str]]]]:
     return list(adapter.json_schema()["$defs"].values())
+
+
+def test_filters_can_be_sent_back_as_they_were_got() -> None:
+    of_each: dict[str, Any] = {name: kind() for name, kind in EFFECT_KINDS.items()}
+    wild = Effects(**of_each)
+    for effects in (NO_EFFECTS, FILTERS.effects, wild, replace(wild, limiter=None, low_pass=LowPass(smoothing=3.0))):
+        filters = replace(FILTERS, effects=effects)
+        body = json.loads(json.dumps(rendering.filters_out(filters)))
+        assert FiltersPatch.model_validate(body).as_change().applied_to(Filters()) == filters

@@ -13,6 +13,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from tonearm.core.effects import EFFECT_KINDS, Effects
+from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
@@ -246,7 +248,15 @@ def _unchanged(value: object) -> object:
 
 
 def _filters(value: Any) -> Filters:
-    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])))
+    effects = {name: _effect(name, setting) for name, setting in value["effects"].items()}
+    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])), Effects(**effects))
+
+
+def _effect(name: str, setting: Any) -> Any:
+    try:
+        return None if setting is None else EFFECT_KINDS[name](**setting).checked()
+    except BadRequest as error:
+        raise ValueError(str(error)) from error
 
 
 def _facts(value: object) -> SourceFacts:

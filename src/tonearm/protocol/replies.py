@@ -8,6 +8,7 @@ from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
 from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
 
 # Tracks
@@ -105,8 +106,8 @@ class Band(WireModel):
     gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB)
 
 
-class Filters(WireModel):
-    """GET /v0/players/{id}/filters."""
+class Filters(EffectFields):
+    """GET /v0/players/{id}/filters. An effect that is off is null."""
 
     volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
@@ -122,7 +123,7 @@ class PlayerQuality(WireModel):
     decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
 
 
-class PlayerStateFields(WireModel):
+class PlayerStateFields(EffectFields):
     """A player's whole state, but for its id."""
 
     track: TrackOut = Field(description="The selected track, also of an idle or failed player.")
