@@ -50,7 +50,7 @@ from tonearm.sandbox.report import SandboxReport
 Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
-_AUDIO: Final = struct.Struct("<IQIQHH")
+_AUDIO: Final = struct.Struct("<IQIQdHH")
 _MARK: Final = struct.Struct("<BQIH")
 _DATA: Final = struct.Struct("<IQ")
 
@@ -194,7 +194,13 @@ def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
 
 def _pack_audio(audio: Audio) -> bytes:
     head = _AUDIO.pack(
-        audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
+        audio.epoch,
+        audio.first_frame,
+        audio.source,
+        audio.position_samples,
+        audio.position_rate,
+        len(audio.marks),
+        audio.frames,
     )
     return _in_parts(
         _Kind.AUDIO,
@@ -206,12 +212,12 @@ def _pack_audio(audio: Audio) -> bytes:
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, mark_count, frames = _AUDIO.unpack_from(body)
+    epoch, first_frame, source, position_samples, rate, mark_count, frames = _AUDIO.unpack_from(body)
     pcm_start = _AUDIO.size + mark_count * _MARK.size
     if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
     marks = _read_marks(body[_AUDIO.size : pcm_start]) if mark_count else ()
-    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:])
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:], rate)
 
 
 def _read_marks(packed: memoryview) -> tuple[Mark, ...]:

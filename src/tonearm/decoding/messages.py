@@ -247,7 +247,7 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Audio:
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
-    the first sample.
+    the first sample; `position_rate` is how many samples of a source pass in one that is heard.
 
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
@@ -260,6 +260,7 @@ class Audio:
     position_samples: int
     marks: tuple[Mark, ...]
     pcm: bytes | memoryview
+    position_rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

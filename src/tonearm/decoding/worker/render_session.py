@@ -1,18 +1,24 @@
 """One player's audio in a decoder process: joins its sources, filters them and cuts them into numbered frames."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import count
 from typing import Final, Protocol
 
+from tonearm.core.effects import Timescale
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
+from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
 _NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
+# Sources at a timescale are numbered from here on, behind all that the node numbers.
+_FIRST_STRETCHED: Final = 1 << 32
 
 
 class SessionSource(Protocol):
@@ -30,7 +36,11 @@ class SessionSource(Protocol):
 
 
 class RenderSession:
-    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`."""
+    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`.
+
+    With a timescale, what is joined, mixed and kept are `StretchedSource`s, with numbers and samples of their own. Only
+    at the borders (plans, messages, the release of PCM) they are the sources and samples of the file again.
+    """
 
     def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
         self._id = order.session
@@ -46,27 +56,35 @@ class RenderSession:
         self._timelines = {order.epoch: self._timeline}
         self._next_of: dict[int, int | None] = {}  # by source: the source that joins at its end
         self._crossfades: dict[int, Crossfade] = {}  # by source: how the next one joins instead, before its end
+        self._timescale = _timescale_in(order.filters)
+        self._stretched: dict[int, StretchedSource] = {}
+        self._stretched_numbers = count(_FIRST_STRETCHED)
         self._must_flush = False
         self._has_listeners = True
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
+    @property
+    def position_rate(self) -> float:
+        """How many samples of the current source pass in one that is heard."""
+        return 1.0 if self._timescale is None else self._timescale.position_rate
+
     def is_current(self, source: int) -> bool:
         """True for a source that is being rendered; false for one that comes next or is over."""
-        return source == self._position.source or source in self._fading_samples()
+        return source == self._file_of(self._position.source) or source in self._fading_samples()
 
     def used_up_to(self, source: int) -> int:
         """The first sample of a source that was not rendered yet. For a source that is not current, its start."""
         start = self._sources[source].store.start
-        if source == self._position.source:
-            return max(start, self._position.sample)
+        if source == self._file_of(self._position.source):
+            return max(start, self._file_sample(self._position.source, self._position.sample))
         return self._fading_samples().get(source, start)
 
     def uses(self, source: int) -> bool:
         """Whether a source may still be rendered, or rendered again."""
-        if source == self._position.source or source in self._next_of.values():
+        if source == self._file_of(self._position.source) or source in self._next_of.values():
             return True
-        return any(source in timeline.oldest_samples() for timeline in self._timelines.values())
+        return any(source == self._file_of(used) for used in self._rendered_sources())
 
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
@@ -87,6 +105,9 @@ class RenderSession:
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
             self._crossfades.clear()
+        self._timescale = _timescale_in(order.filters)
+        if order.switch_to is None:
+            voices = self._retimed(before, voices)
         self._next_of[order.after] = order.following
         self._crossfades.pop(order.after, None)
         if order.crossfade is not None and order.following is not None:
@@ -111,6 +132,8 @@ class RenderSession:
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent; new filters are warmed up on the PCM before them.
             timeline.forget_before(self._sent - HISTORY_FRAMES)
+        for number in self._stretched.keys() - self._rendered_sources() - {self._position.source}:
+            del self._stretched[number]
         self._release_samples()
 
     def flush(self) -> None:
@@ -152,14 +175,15 @@ class RenderSession:
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
-            marks += _faded(block)
+            marks += self._faded(block)
             self._continues_audio = False
         elif not marks:
             return None
         first = (
             block.segments[0] if block.segments else Segment(0, start.position.source, max(start.position.sample, 0), 0)
         )
-        return Audio(self._id, self._epoch, start.frame, frames, first.source, first.sample, tuple(marks), pcm)
+        source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
+        return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), pcm, self.position_rate)
 
     def _filtered(self, block: Block, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one."""
@@ -173,22 +197,23 @@ class RenderSession:
         gathered = _Gathered(voices=start.voices.at(start.time))
         samples = min(samples, self._fades_allow(gathered.voices, start.time))
         while gathered.samples < samples and self._position.source:
-            source = self._sources.get(self._position.source)
-            if source is None:
+            store = self._store_of(self._position.source)
+            if store is None:
                 break  # planned, but not opened yet
-            store = source.store
             if self._position.sample == FROM_START:
                 if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
                     gathered.begin_rise(rising(start.time + gathered.samples))
-                self._position = SourcePosition(self._position.source, store.oldest, has_begun=False)
+                self._position = self._position_in(self._position.source, store.oldest, has_begun=False)
             position = self._position
+            store = self._made(position.source, position.sample + samples - gathered.samples) or store
             crossfade = self._crossfade_ahead(position)
             end = store.end if crossfade is None else min(store.end, crossfade.at_sample)
             taken = min(samples - gathered.samples, end - position.sample)
             if taken > 0:
                 if not position.has_begun:
                     frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
-                    gathered.marks.append(Mark(MarkKind.BEGIN, start.frame + frames, position.source, offset_samples))
+                    begin = Mark(MarkKind.BEGIN, start.frame + frames, self._file_of(position.source), offset_samples)
+                    gathered.marks.append(begin)
                 gathered.take(store.read(position.sample, taken), position.source, position.sample)
                 self._position = SourcePosition(position.source, position.sample + taken, has_begun=True)
                 continue
@@ -203,13 +228,16 @@ class RenderSession:
         return gathered
 
     def _crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
-        crossfade = self._crossfades.get(position.source)
+        crossfade = self._crossfades.get(self._file_of(position.source))
+        stretched = self._stretched.get(position.source)
+        if crossfade is not None and stretched is not None:
+            crossfade = replace(crossfade, at_sample=stretched.heard_sample(crossfade.at_sample))
         return crossfade if crossfade is not None and position.sample <= crossfade.at_sample else None
 
     def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: "_Gathered") -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
         and joins at the end."""
-        source = self._position.source
+        source = self._file_of(self._position.source)
         next_source = self._next_of.get(source)
         del self._crossfades[source]
         if next_source is None or not self._has_samples(next_source):
@@ -217,7 +245,7 @@ class RenderSession:
         time = start.time + gathered.samples
         curve: Curve = "linear" if crossfade.curve == "linear" else "equalPower"
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
-        gathered.begin_fade(Fade(source, crossfade.at_sample, out, is_announced=True))
+        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True))
         gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
@@ -226,7 +254,7 @@ class RenderSession:
     def _end_source(self, store: PcmStore, first_frame: int, gathered: "_Gathered") -> bool:
         """Ends the current source, of which all samples were taken. False when some are still to come, of this source
         or of the one that joins its last ones."""
-        source = self._position.source
+        source = self._file_of(self._position.source)
         next_source = self._next_of.get(source)
         joins = next_source is not None and self._has_samples(next_source)
         if not store.is_finished or (next_source and not joins and self._may_give_samples(next_source)):
@@ -244,8 +272,8 @@ class RenderSession:
         """The voices after a cut: the current source and those that faded out under it end within GLIDE_SAMPLES."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
         position = end.position
-        source = self._sources.get(position.source)
-        if source is None or not position.has_begun or position.sample >= source.store.end:
+        store = self._store_of(position.source)
+        if store is None or not position.has_begun or position.sample >= store.end:
             return Voices(fades)
         ramp = falling(end.time, end.voices.gain_at(end.time))
         return Voices((*fades, Fade(position.source, position.sample, ramp, end_sample=source.store.end)))
@@ -254,9 +282,10 @@ class RenderSession:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
         allowed = GRANT_FRAMES * FRAME_SAMPLES
         for fade in voices.fades:
-            source = self._sources.get(fade.source)
-            if source is not None and not (source.store.is_finished or source.has_failed):
-                available = source.store.end - fade.sample
+            store = self._made(fade.source, fade.sample_at(time) + allowed)
+            source = self._sources.get(self._file_of(fade.source))
+            if store is not None and source is not None and not (store.is_finished or source.has_failed):
+                available = store.end - fade.sample
                 if available < fade.ramp.samples and fade.ramp.samples > GLIDE_SAMPLES:
                     allowed = min(allowed, max(fade.ramp.start + available - time, 0))
         return allowed
@@ -266,17 +295,83 @@ class RenderSession:
         return any(fade.ramp.start == start.time for fade in gathered.voices.fades)
 
     def _read(self, source_id: int, sample: int, count: int) -> bytes:
-        source = self._sources.get(source_id)
-        if source is None:
+        store = self._made(source_id, sample + count)
+        if store is None:
             return b""
-        store = source.store
         count = min(count, store.end - sample)
         return store.read(sample, count) if count > 0 and sample >= store.oldest else b""
 
     def _fading_samples(self) -> dict[int, int]:
-        """For each source that fades out the first sample that was not rendered yet."""
+        """For each source that fades out the first sample of the file that was not rendered yet."""
         end = self._timeline.end
-        return {fade.source: fade.sample_at(end.time) for fade in end.voices.at(end.time).fades}
+        return {
+            self._file_of(fade.source): self._file_sample(fade.source, fade.sample_at(end.time))
+            for fade in end.voices.at(end.time).fades
+        }
+
+    # Sources at a timescale
+
+    def _retimed(self, before: Checkpoint, voices: Voices) -> Voices:
+        """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
+        before goes over into the new one as in a cut, for both may be anywhere in their waves."""
+        position = self._position
+        source = self._file_of(position.source)
+        store = self._store_of(source)
+        stretched = self._stretched.get(position.source)
+        if store is None or (None if stretched is None else stretched.setting) == self._timescale:
+            return voices
+        if not position.has_begun:
+            self._position = SourcePosition(source, FROM_START, has_begun=False, is_cut=position.is_cut)
+            return voices
+        sample = self._file_sample(position.source, position.sample)
+        if store.is_finished and sample >= store.end:
+            return voices
+        self._position = self._position_in(source, sample, has_begun=True)
+        tail = Fade(position.source, position.sample, falling(before.time, voices.gain_at(before.time)))
+        return Voices((*voices.fades, tail), rising(before.time))
+
+    def _position_in(self, source: int, sample: int, *, has_begun: bool) -> SourcePosition:
+        """The place in a source where this sample of the file is, at the newest timescale."""
+        if self._timescale is None:
+            return SourcePosition(source, sample, has_begun)
+        for number, stretched in self._stretched.items():
+            known = stretched.source, stretched.setting, stretched.store.start
+            if known == (source, self._timescale, sample) and stretched.store.oldest == sample:
+                return SourcePosition(number, sample, has_begun)
+        number = next(self._stretched_numbers)
+        self._stretched[number] = StretchedSource(source, self._sources[source].store, self._timescale, sample)
+        return SourcePosition(number, sample, has_begun)
+
+    def _file_of(self, source: int) -> int:
+        """The source as the node numbers it."""
+        stretched = self._stretched.get(source)
+        return source if stretched is None else stretched.source
+
+    def _file_sample(self, source: int, sample: int) -> int:
+        stretched = self._stretched.get(source)
+        return sample if stretched is None else round(stretched.file_sample(sample))
+
+    def _store_of(self, source: int) -> PcmStore | None:
+        known = self._stretched.get(source) or self._sources.get(source)
+        return None if known is None else known.store
+
+    def _made(self, source: int, up_to: int) -> PcmStore | None:
+        """The PCM of a source, made up to a sample as far as that is possible."""
+        stretched = self._stretched.get(source)
+        if stretched is not None:
+            stretched.make(up_to)
+        return self._store_of(source)
+
+    def _rendered_sources(self) -> set[int]:
+        """All that may be rendered again, by their own numbers."""
+        return {source for timeline in self._timelines.values() for source in timeline.oldest_samples()}
+
+    def _faded(self, block: Block) -> Iterator[Mark]:
+        """The marks of crossfades that end in a block."""
+        end_time = block.end_frame * FRAME_SAMPLES
+        for fade in block.voices.fades:
+            if fade.is_announced and block.start.time < fade.ramp.end <= end_time:
+                yield Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), self._file_of(fade.source))
 
     def _has_samples(self, source_id: int) -> bool:
         source = self._sources.get(source_id)
@@ -303,16 +398,15 @@ class RenderSession:
         """The unfiltered PCM just before the next frame."""
         segments = self._timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
         return b"".join(
-            self._sources[segment.source].store.read(segment.sample, segment.length)
+            store.read(segment.sample, segment.length)
             for segment in reversed(segments)
-            if segment.source in self._sources
+            if (store := self._store_of(segment.source)) is not None
         )
 
     def _forget_unreachable(self, after: int) -> None:
         """Forgets what joins at the end of sources that cannot be rendered any more."""
-        reachable = {after, self._position.source}
-        for timeline in self._timelines.values():
-            reachable.update(timeline.oldest_samples())
+        reachable = {after, self._file_of(self._position.source)}
+        reachable.update(map(self._file_of, self._rendered_sources()))
         for source in tuple(reachable):
             next_source = self._next_of.get(source)
             while next_source is not None and next_source not in reachable:
@@ -327,6 +421,12 @@ class RenderSession:
         for timeline in self._timelines.values():
             for source_id, sample in timeline.oldest_samples().items():
                 oldest[source_id] = min(sample, oldest.get(source_id, sample))
+        for number, stretched in self._stretched.items():
+            if number in oldest:
+                sample = oldest[number]
+                stretched.store.release_before(sample)
+                needed = int(stretched.file_sample(sample)) - MARGIN_SAMPLES
+                oldest[stretched.source] = min(needed, oldest.get(stretched.source, needed))
         for source_id, source in self._sources.items():
             if source_id in oldest:
                 source.store.release_before(oldest[source_id])
@@ -364,11 +464,6 @@ class _Gathered:
         self.voices = Voices(self.voices.fades, rise)
 
 
-def _faded(block: Block) -> list[Mark]:
-    """The marks of crossfades that end in a block."""
-    end_time = block.end_frame * FRAME_SAMPLES
-    return [
-        Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), fade.source)
-        for fade in block.voices.fades
-        if fade.is_announced and block.start.time < fade.ramp.end <= end_time
-    ]
+def _timescale_in(filters: Filters) -> Timescale | None:
+    timescale = filters.effects.timescale
+    return None if timescale is None or timescale.changes_nothing else timescale

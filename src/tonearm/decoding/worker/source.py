@@ -78,6 +78,7 @@ class DecodingSource:
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_current = False
+        self._rate = 1.0  # of its samples to those heard, at least 1
         self._titles = StreamTitles() if order.is_live else None
         self.store = PcmStore(order.start_sample)
         self.has_failed = False
@@ -119,15 +120,17 @@ class DecodingSource:
             else:
                 self._reader.fail(message.offset, message.failure)
 
-    def used(self, sample: int, *, is_current: bool) -> bool:
-        """Takes how far the source was rendered. True when it resumed decoding because little is left ahead."""
+    def used(self, sample: int, *, is_current: bool, rate: float = 1.0) -> bool:
+        """Takes how far the source was rendered, and how many of its samples pass in one that is heard. True when it
+        resumed decoding because little is left ahead."""
         self._used_up_to = sample
         self._is_current = is_current
+        self._rate = max(rate, 1.0)
         return self._needs_more() and self._resume()
 
     def fill_up(self) -> None:
         """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
-        if self.store.end - self._used_up_to <= AHEAD_SAMPLES:
+        if self.store.end - self._used_up_to <= self._ahead_samples:
             self._resume()
 
     def finish(self, report: Failed | Decoded) -> None:
@@ -294,7 +297,12 @@ class DecodingSource:
         self._pcm_decoded(self._order.session)
 
     def _needs_more(self) -> bool:
-        return self._is_dropped or self.store.end - self._used_up_to <= AHEAD_SAMPLES - STEP_SAMPLES
+        return self._is_dropped or self.store.end - self._used_up_to <= self._ahead_samples - STEP_SAMPLES
+
+    @property
+    def _ahead_samples(self) -> int:
+        """As much as is heard in two seconds."""
+        return int(AHEAD_SAMPLES * self._rate)
 
     def _rest(self) -> None:
         with self._rest_lock:
@@ -313,7 +321,8 @@ class DecodingSource:
     def _deadline_s(self) -> float:
         if self._is_dropped:
             return DROPPED_DEADLINE_S
-        return deadline_s(time.monotonic(), self.store.end - self._used_up_to, is_current=self._is_current)
+        ahead_samples = int((self.store.end - self._used_up_to) / self._rate)
+        return deadline_s(time.monotonic(), ahead_samples, is_current=self._is_current)
 
     @contextmanager
     def _without_slot(self) -> Iterator[None]:

@@ -268,7 +268,11 @@ class Worker:
         sources = self._sources[session_id]
         resumed = False
         for source_id, source in sources.items():
-            resumed |= source.used(session.used_up_to(source_id), is_current=session.is_current(source_id))
+            resumed |= source.used(
+                session.used_up_to(source_id),
+                is_current=session.is_current(source_id),
+                rate=session.position_rate,
+            )
         dropped = self._dropped[session_id]
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
             dropped.discard(source_id)
