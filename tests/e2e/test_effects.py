@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.audio_files import pcm_of, tone, wav
-from tests.support.e2e_players import PATIENT, create, patch, refusal, state
+from tests.support.e2e_players import PATIENT, at_rest, create, enqueue, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.pcm import channels
 from tests.support.running_node import running_node
@@ -204,3 +204,34 @@ async def test_the_filters_are_told_and_a_wrong_one_changes_nothing(tmp_path: Pa
             await patch(node, "p", "filters", {"reset": True})
             assert (await tape.until("FiltersChange"))["filters"]["lowPass"] is None
             assert tape.summary() == ["FiltersChange"] * 4
+
+
+async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(tone(400, 4.0, level=0.3)))
+    (tmp_path / "next.wav").write_bytes(wav(tone(400, 1.0, level=0.3)))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "tone.wav")
+        await enqueue(node, "p", "next.wav")
+        await patch(node, "p", "filters", {"timescale": {"speed": 2.0, "pitch": 1.25}})
+        async with following(node, "p") as tape, listening(node, "p") as ear:
+            await ear.frames_heard(40)
+            now = await state(node, "p")
+            assert now["positionRate"] == 2.0
+            frames = len(ear.frames)
+            assert (await state(node, "p"))["position"] == pytest.approx(frames * 40, abs=120)
+            await patch(node, "p", "filters", {"timescale": {"pitch": 1.25}})
+            assert (await tape.until("PlayerUpdate", positionRate=1.0))["position"] < 2400
+            await ear.more_frames(20)
+            await patch(node, "p", "filters", {"timescale": {"speed": 4.0, "pitch": 1.25}})
+            await tape.until("TrackEnd", reason="finished")
+            assert await at_rest(tape) == "idle"
+            heard = channels(ear.pcm)
+    frames = np.flatnonzero(np.abs(heard[:, 0].reshape(-1, 960)).max(axis=1))
+    assert len(frames) == frames[-1] + 1  # no gap, not between the two either
+    # 5 s in the file: what is heard of it depends on when the changes came.
+    assert 75 < len(frames) < 150
+    middle = heard[9_600:28_800, 0] * np.hanning(19_200)
+    assert np.argmax(np.abs(np.fft.rfft(middle))) * 48_000 / 19_200 == pytest.approx(500, abs=3)
+    steady = channels(pcm_of(tone(500, 0.1, level=0.3)))
+    steps = np.abs(np.diff(heard[: frames[-1] * 960 - 960], 2, axis=0)).max()
+    assert steps < 4 * np.abs(np.diff(steady, 2, axis=0)).max()

@@ -84,7 +84,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.StreamTitle("One"), {"title": "One"}),
     (
         events.PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20),
-        {"state": "playing", "paused": False, "position": 20},
+        {"state": "playing", "paused": False, "position": 20, "positionRate": 1.0},
     ),
     (events.PlayerPause(), {}),
     (events.PlayerResume(), {}),
@@ -196,6 +196,7 @@ def test_small_replies_are_what_the_models_describe() -> None:
 )
 def test_the_check_of_the_wire_finds_what_is_wrong(wrong: dict[str, object]) -> None:
     body = {"op": "PlayerUpdate", "id": "p", "seq": 7, "time": 1, "state": "idle", "paused": False, "position": 0}
+    body["positionRate"] = 1.0
     check_event(json.dumps(body))
     with pytest.raises((AssertionError, ValueError)):
         check_event(json.dumps(body | wrong))

@@ -21,7 +21,7 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.events import Event, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
@@ -101,6 +101,7 @@ class Player:
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._frames_sent = 0
+        self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._frames_lost = 0
         self._underruns = 0
         self._is_deleted = False
@@ -223,7 +224,7 @@ class Player:
                 self._tick()
             else:
                 self._send(message)
-                self._playback.position_ms += FRAME_MS
+                self._playback.position_ms += self._plain_step_ms
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
@@ -252,7 +253,7 @@ class Player:
         frame = buffer.pop()
         self._send(frame.message)
         if frame.source == playback.current_source:
-            playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
+            playback.position_ms = ms_of_samples(frame.end_samples)
         self._take_up_complete_ends()
         if frame.title is not None:
             self._perform(playback.retitled(frame.source, frame.title))
@@ -260,7 +261,10 @@ class Player:
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(playback.update())
         if frame.source == playback.current_source:
-            buffer.allow_plain(self._frames_until_due())
+            step_ms = FRAME_MS * frame.position_rate
+            self._plain_step_ms = round(step_ms)
+            if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
+                buffer.allow_plain(self._frames_until_due())
         return True
 
     def _frames_until_due(self) -> int:
@@ -269,8 +273,12 @@ class Player:
         info = self._playback.current.info
         if self._next_ordered_for == self._playback.current_source or info.is_stream or not info.length_ms:
             return frames
-        until_order_ms = info.length_ms - OPEN_NEXT_BEFORE_END_MS - self._playback.position_ms
-        return min(frames, max(0, until_order_ms // FRAME_MS))
+        until_order_ms = info.length_ms - self._open_next_before_end_ms() - self._playback.position_ms
+        return min(frames, max(0, until_order_ms // self._plain_step_ms))
+
+    def _open_next_before_end_ms(self) -> int:
+        """In time of the file, for the next track is opened in good time as it is heard."""
+        return int(OPEN_NEXT_BEFORE_END_MS * self._playback.filters.effects.position_rate)
 
     def _send(self, message: bytes) -> None:
         if message:
@@ -399,7 +407,7 @@ class Player:
         info = playback.current.info
         if source is None or source == self._next_ordered_for or info.is_stream:
             return
-        is_near = 0 < info.length_ms <= playback.position_ms + OPEN_NEXT_BEFORE_END_MS
+        is_near = 0 < info.length_ms <= playback.position_ms + self._open_next_before_end_ms()
         if is_near or self._session.is_decoded(source):
             self._next_ordered_for = source
             self._perform(playback.next_is_due())

@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.replies import Filters, PlayerStateFields, PlayFailure, TrackOut
-from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, WireModel
+from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, PositionRate, TimeOfDay, WireModel
 
 
 class _Numbered(WireModel):
@@ -65,6 +65,7 @@ class PlayerUpdate(_Numbered):
     state: State
     paused: bool
     position: Milliseconds
+    position_rate: PositionRate
 
 
 class PlayerPause(_Numbered):

@@ -63,6 +63,7 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["state"] = event.state.value
             body["paused"] = event.paused
             body["position"] = event.position_ms
+            body["positionRate"] = event.position_rate
         case TrackStart():
             body["track"] = track_out(event.track.info, event.user_data)
             body["uri"] = event.track.info.uri
@@ -112,6 +113,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "state": status.state.value,
         "paused": status.paused,
         "position": status.position_ms,
+        "positionRate": status.filters.effects.position_rate,
         **filters_out(status.filters),
         "loop": status.loop_mode.value,
         "queueLength": status.queue_length,

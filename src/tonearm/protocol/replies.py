@@ -9,7 +9,16 @@ from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.filters import EffectFields
-from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
+from tonearm.protocol.wire_model import (
+    AnyJson,
+    Count,
+    Milliseconds,
+    PlayerId,
+    PositionRate,
+    TimeOfDay,
+    TrackId,
+    WireModel,
+)
 
 # Tracks
 
@@ -130,6 +139,7 @@ class PlayerStateFields(EffectFields):
     state: PlayerState
     paused: bool
     position: Milliseconds
+    position_rate: PositionRate
     volume: float = Field(ge=0, le=VOLUME_MAX)
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode
