@@ -7,8 +7,10 @@ the sources it reports to a `SourceObserver`, the player.
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
+from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.audio.plan_state import OpenSourceAt, Order, PlanState, RenewSession, SourceBegan, SourceEnded, State
 from tonearm.audio.source_input import Opener, SourceOpenings
 from tonearm.core.failure import PlayFailure
@@ -16,8 +18,18 @@ from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Decoded, Failed, FromDecoder, Opened, ReadRequest, Titled
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
+from tonearm.decoding.messages import (
+    GRANT_FRAMES,
+    Audio,
+    Decoded,
+    Failed,
+    FromDecoder,
+    Measured,
+    Opened,
+    ReadRequest,
+    Titled,
+)
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 
 log = logging.getLogger(__name__)
@@ -36,6 +48,10 @@ class SourceObserver(Protocol):
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         """The source is a playlist of these tracks."""
+        ...
+
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        """As loud it is so far. Reported from time to time while it is being measured."""
         ...
 
     def source_decoded(self, source: SourceId) -> None:
@@ -63,6 +79,7 @@ class DecoderSession:
         self._observer = observer
         self._pool = pool
         self._uris: dict[SourceId, SourceUri] = {}
+        self._loudness: dict[SourceId, LoudnessHints] = {}
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -89,15 +106,17 @@ class DecoderSession:
 
     # Sources and plans
 
-    def open(self, source: SourceId, uri: SourceUri, delay_s: float) -> None:
+    def open(self, source: SourceId, uri: SourceUri, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
         """Opens a source after `delay_s`, and again in each later session, until it is dropped. Ends a rest."""
         self.wake()
         self._uris[source] = uri
+        self._loudness[source] = loudness
         self._state.add(source)
         self._start_opening(source, delay_s, start_sample=0)
 
     def drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)
+        self._loudness.pop(source, None)
         self._state.drop(source)
         self._openings.drop(source)
 
@@ -169,7 +188,7 @@ class DecoderSession:
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)
-                case Opened() | Failed() | Decoded() | Titled():
+                case Opened() | Failed() | Decoded() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
         except Exception:
@@ -184,7 +203,7 @@ class DecoderSession:
         self._state.lose()
         self._open_session()
 
-    def _take_report(self, report: Opened | Failed | Decoded | Titled) -> None:
+    def _take_report(self, report: Opened | Failed | Decoded | Titled | Measured) -> None:
         source = report.source
         match report:
             case Opened():
@@ -197,6 +216,10 @@ class DecoderSession:
             case Decoded():
                 self._state.decoded(source)
                 self._observer.source_decoded(source)
+            case Measured():
+                measured = MeasuredLoudness(report.lufs, report.measured_ms)
+                self._loudness[source] = replace(self._loudness[source], measured=measured)
+                self._observer.source_measured(source, measured)
             case Titled():
                 self._state.titled(source, report.sample, report.title)
 
@@ -223,4 +246,5 @@ class DecoderSession:
 
     def _start_opening(self, source: SourceId, delay_s: float, start_sample: int) -> None:
         if self._link is not None:
-            self._openings.start(source, self._uris[source], delay_s, start_sample, self._link)
+            hints = self._loudness[source]
+            self._openings.start(source, self._uris[source], delay_s, start_sample, self._link, hints)

@@ -13,6 +13,7 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_log import EventLog, EventText
+from tonearm.audio.loudness_memory import LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener
@@ -29,7 +30,7 @@ from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class Player:
         self._events = EventLog(player_id, services.wall_ms, services.event_text)
         self._broadcast = Broadcast(self._count_lost_frames)
         self._uris: dict[SourceId, SourceUri] = {}
+        self._loudness = LoudnessMemory()
         self._is_buffering = True  # before the first frame, and after an underrun
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
@@ -318,6 +320,7 @@ class Player:
     # What becomes of sources
 
     def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
+        self._loudness.opened(source, facts.album)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
@@ -334,6 +337,9 @@ class Player:
         outcome = self._playback.expanded(source, tracks)
         self._drop(source)
         self._perform(outcome)
+
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        self._loudness.measured(source, measured)
 
     def source_decoded(self, source: SourceId) -> None:
         self._open_next_in_time()
@@ -376,7 +382,10 @@ class Player:
         for action in outcome.actions:
             if isinstance(action, Open):
                 uri = self._uris[action.source] = action.track.uri
-                self._session.open(action.source, uri, action.delay_s)
+                is_normalized = self._playback.filters.effects.normalizes
+                waiting = self._playback.queue if is_normalized else ()
+                hints = self._loudness.opening(action.source, action.track, waiting)
+                self._session.open(action.source, uri, action.delay_s, hints)
             else:
                 self._drop(action.source)
         playback = self._playback
@@ -395,6 +404,7 @@ class Player:
 
     def _drop(self, source: SourceId) -> None:
         self._uris.pop(source, None)
+        self._loudness.closed(source)
         self._session.drop(source)
 
     def _report_stall(self, source: SourceId) -> None:

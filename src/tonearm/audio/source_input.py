@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
+from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OpenedSource
@@ -68,9 +69,17 @@ class SourceOpenings:
         self._openings: dict[SourceId, SourceOpening] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def start(self, source: SourceId, uri: SourceUri, delay_s: float, start_sample: int, session: SessionLink) -> None:
+    def start(
+        self,
+        source: SourceId,
+        uri: SourceUri,
+        delay_s: float,
+        start_sample: int,
+        session: SessionLink,
+        loudness: LoudnessHints = NO_HINTS,
+    ) -> None:
         self._openings[source] = SourceOpening(
-            source, uri, delay_s, start_sample, self._opener, session, self._failed, self._expanded
+            source, uri, delay_s, start_sample, self._opener, session, self._failed, self._expanded, loudness=loudness
         )
 
     def request_read(self, request: ReadRequest) -> None:
@@ -139,11 +148,13 @@ class SourceOpening:
         expanded: Callable[[SourceId, tuple[Track, ...]], None],
         *,
         is_probe: bool = False,
+        loudness: LoudnessHints = NO_HINTS,
     ) -> None:
         self._source = source
         self._uri = uri
         self._start_sample = start_sample
         self._is_probe = is_probe
+        self._loudness = loudness
         self._link = link
         self._failed = failed
         self._expanded = expanded
@@ -227,6 +238,8 @@ class SourceOpening:
             start_sample=self._start_sample,
             has_descriptor=descriptor is not None,
             is_probe=self._is_probe,
+            measured=self._loudness.measured,
+            album=self._loudness.album,
         )
         self._link.send(order, descriptor)
 

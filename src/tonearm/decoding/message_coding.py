@@ -18,7 +18,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
     BODY_LIMIT_BYTES,
     Audio,
@@ -34,6 +34,7 @@ from tonearm.decoding.messages import (
     Grant,
     Mark,
     MarkKind,
+    Measured,
     Opened,
     OpenSession,
     OpenSource,
@@ -81,6 +82,7 @@ class _Kind(IntEnum):
     AUDIO = 37
     PONG = 38
     TITLED = 39
+    MEASURED = 40
 
 
 class _Coding(NamedTuple):
@@ -273,6 +275,10 @@ def _sandbox(value: object) -> SandboxReport:
     return _built(SandboxReport, value)
 
 
+def _measured(value: object) -> MeasuredLoudness | None:
+    return None if value is None else _built(MeasuredLoudness, value)
+
+
 def _failure(value: object) -> PlayFailure:
     return _built(PlayFailure, value)
 
@@ -282,6 +288,7 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
         Filters: _filters,
         SourceFacts: _facts,
         SandboxReport: _sandbox,
+        MeasuredLoudness | None: _measured,
         PlayFailure: _failure,
         FailureCode: FailureCode,
         Stage: Stage,
@@ -298,6 +305,7 @@ _CODINGS: Final = (
     _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
     _flat(_Kind.DECODED, Decoded, "I"),
+    _flat(_Kind.MEASURED, Measured, "IdQ"),
     _flat(_Kind.PONG, Pong, "Qd"),
     _as_json(_Kind.OPEN_SESSION, OpenSession),
     _as_json(_Kind.OPEN_SOURCE, OpenSource),

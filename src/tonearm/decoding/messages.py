@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
@@ -52,7 +52,8 @@ class OpenSource:
 
     A live source is joined at its present position, and its first sample is numbered `start_sample`.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    A probe is only opened, not decoded.
+    A probe is only opened, not decoded. `measured` is what an earlier source of the same track was measured at; `album`
+    is the one that is being played, whose tags count as a whole.
     """
 
     session: int
@@ -65,6 +66,8 @@ class OpenSource:
     start_sample: int
     has_descriptor: bool
     is_probe: bool = False
+    measured: MeasuredLoudness | None = None
+    album: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +237,16 @@ class Titled:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Decoder: a source without loudness tags was measured so far, at `lufs` in `measured_ms`."""
+
+    session: int
+    source: int
+    lufs: float
+    measured_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A source begins or ends at a frame. `offset_samples`: the samples of the frame before the first of a source that
     begins in it."""
@@ -271,4 +284,4 @@ class Pong:
     busy_s: float
 
 
-FromDecoder: TypeAlias = Ready | ReadRequest | Opened | Failed | Decoded | Titled | Audio | Pong
+FromDecoder: TypeAlias = Ready | ReadRequest | Opened | Failed | Decoded | Titled | Measured | Audio | Pong

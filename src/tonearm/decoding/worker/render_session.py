@@ -1,21 +1,28 @@
 """One player's audio in a decoder process: joins its sources, filters them and cuts them into numbered frames."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Final, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
+from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.normalization import Level, SourceLoudness, levels
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
+_CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
+_NO_CEILING_DB: Final = 200.0
 _NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 # Sources at a timescale are numbered from here on, behind all that the node numbers.
 _FIRST_STRETCHED: Final = 1 << 32
@@ -27,6 +34,11 @@ class SessionSource(Protocol):
     @property
     def store(self) -> PcmStore:
         """Its decoded PCM."""
+        ...
+
+    @property
+    def loudness(self) -> SourceLoudness:
+        """What is known of its loudness."""
         ...
 
     @property
@@ -61,6 +73,7 @@ class RenderSession:
         self._stretched_numbers = count(_FIRST_STRETCHED)
         self._must_flush = False
         self._has_listeners = True
+        self._has_measured = False
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
@@ -158,20 +171,28 @@ class RenderSession:
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
         start = Checkpoint(end.frame, self._position, end.filters, end.voices)
-        gathered = self._gather(start, frames * FRAME_SAMPLES)
+        limits = False
+        if self._has_listeners:
+            limits, frames = self._limited(start, frames)
+        ahead = LOOKAHEAD_SAMPLES if limits else 0
+        gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
-        frames = samples // FRAME_SAMPLES
+        if self._position.source and gathered.segments:  # else nothing follows that could be waited for
+            samples -= ahead
+        frames = min(frames, max(samples, 0) // FRAME_SAMPLES)
         end_frame = start.frame + frames
-        block = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
-        if samples % FRAME_SAMPLES:
-            # A partial frame waits for its other samples. They are gathered again then.
+        whole = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
+        block = whole
+        if gathered.samples > frames * FRAME_SAMPLES:
+            # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
+            # gathered again then.
             self._position = block.position_at(end_frame)
             marks = [mark for mark in marks if mark.frame < end_frame]
             block = block.cut_at(end_frame)
         pcm = b""
         if frames:
             if self._has_listeners:
-                pcm, filters = self._filtered(block, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+                pcm, filters = self._filtered(whole, gathered, limits=limits)
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
@@ -185,12 +206,80 @@ class RenderSession:
         source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
         return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), pcm, self.position_rate)
 
-    def _filtered(self, block: Block, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
-        """The frames of the block as listeners get them, and the state of the filters after each one."""
-        if block.voices.are_one:
-            return process(block.start.filters, pcm)
-        planes, filters = apply(block.start.filters, mixed(pcm, block.start.time, block.voices, self._read))
-        return as_pcm(planes), filters
+    def _filtered(self, block: Block, gathered: "_Gathered", *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
+        """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
+        hold more than the block: the limiter looks ahead in it."""
+        start, frames = block.start.filters, block.frames
+        ahead = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES) if limits else 0
+        pcm = b"".join(gathered.pieces)[: (frames + ahead) * FRAME_BYTES]
+        factors, after = self._levels(block, gathered, frames + ahead)
+        if factors is None and not limits and block.voices.are_one:
+            return process(start, pcm)
+        pcm += bytes((frames + ahead) * FRAME_BYTES - len(pcm))
+        planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, factors))
+        if factors is not None:
+            planes *= factors
+        limiter: Sequence[LimiterState] = (QUIET,) * frames
+        if limits:
+            ceiling_db = _ceiling_db(start.filters, is_wanted=self._wants_limiter(start.filters, block.voices))
+            sound, following = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
+            planes, limiter = limited(sound, following, ceiling_db, start.limiter)
+        outputs = zip(states[:frames], after[:frames], limiter, strict=True)
+        return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
+
+    def _levels(
+        self, block: Block, gathered: "_Gathered", frames: int
+    ) -> tuple[NDArray[np.float32] | None, Sequence[Level]]:
+        """What normalization multiplies the block's frames by, and its level after each one."""
+        filters, level = block.start.filters.filters, block.start.filters.level
+        normalization = filters.effects.normalization
+        if normalization is None or normalization.mode == "off":
+            return levels(level, None, frames, 0, (), self._loudness_of)
+        for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
+            length = min(segment.length, block.frames * FRAME_SAMPLES - segment.offset)
+            loudness = self._loudness_of(self._file_of(segment.source))
+            if length > 0 and loudness.tagged_lufs is None:
+                self._has_measured = True
+                planes = np.frombuffer(piece, dtype="<i2").reshape(-1, CHANNELS).T[:, :length]
+                loudness.measure(planes, self._file_sample(segment.source, segment.sample), self.position_rate)
+        begins = [
+            ((mark.frame - block.start.frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
+            for mark in gathered.marks
+            if mark.kind is MarkKind.BEGIN and mark.frame < block.start.frame + frames
+        ]
+        source = self._file_of(block.segments[0].source) if block.segments else 0
+        return levels(level, normalization.target_lufs, frames, source, begins, self._loudness_of)
+
+    def _loudness_of(self, source: int) -> SourceLoudness:
+        known = self._sources.get(source)
+        return SourceLoudness() if known is None else known.loudness
+
+    def _limited(self, start: Checkpoint, frames: int) -> tuple[bool, int]:
+        """Whether the limiter is on in the next frames, if only to let go, and for how many of them that holds."""
+        filters = start.filters.filters
+        if not start.filters.limiter.is_at_rest or self._wants_limiter(filters, start.voices.at(start.time)):
+            return True, frames
+        crossfade = self._crossfade_ahead(start.position) if self._crossfades else None
+        if crossfade is None or not self._wants_limiter(filters, _CROSSFADING):
+            return False, frames
+        frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
+        return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
+
+    def _wants_limiter(self, filters: Filters, voices: Voices) -> bool:
+        effects = filters.effects
+        if effects.limiter is None or effects.limiter.enabled != "auto":
+            return effects.limiter is not None and bool(effects.limiter.enabled)
+        return effects.compressor is not None or effects.normalizes or any(fade.is_announced for fade in voices.fades)
+
+    def take_measured(self) -> Iterator[Measured]:
+        """What was measured of sources and is worth keeping."""
+        if not self._has_measured:
+            return
+        self._has_measured = False
+        for number, source in self._sources.items():
+            measured = source.loudness.take_measured()
+            if measured is not None:
+                yield Measured(self._id, number, measured.lufs, measured.measured_ms)
 
     def _gather(self, start: Checkpoint, samples: int) -> "_Gathered":
         """Takes up to `samples` samples from the sources, and moves the position on."""
@@ -239,13 +328,14 @@ class RenderSession:
         and joins at the end."""
         source = self._file_of(self._position.source)
         next_source = self._next_of.get(source)
-        del self._crossfades[source]
         if next_source is None or not self._has_samples(next_source):
+            del self._crossfades[source]
             return False
         time = start.time + gathered.samples
         curve: Curve = "linear" if crossfade.curve == "linear" else "equalPower"
+        level_db = start.filters.level.gain_db
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
-        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True))
+        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db))
         gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
@@ -272,11 +362,12 @@ class RenderSession:
         """The voices after a cut: the current source and those that faded out under it end within GLIDE_SAMPLES."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
         position = end.position
-        store = self._store_of(position.source)
+        store = self._made(position.source, position.sample + GLIDE_SAMPLES)
         if store is None or not position.has_begun or position.sample >= store.end:
             return Voices(fades)
         ramp = falling(end.time, end.voices.gain_at(end.time))
-        return Voices((*fades, Fade(position.source, position.sample, ramp, end_sample=source.store.end)))
+        tail = Fade(position.source, position.sample, ramp, end_sample=store.end, level_db=end.filters.level.gain_db)
+        return Voices((*fades, tail))
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
@@ -327,7 +418,12 @@ class RenderSession:
         if store.is_finished and sample >= store.end:
             return voices
         self._position = self._position_in(source, sample, has_begun=True)
-        tail = Fade(position.source, position.sample, falling(before.time, voices.gain_at(before.time)))
+        ramp = falling(before.time, voices.gain_at(before.time))
+        old = self._made(position.source, position.sample + GLIDE_SAMPLES)
+        end_sample = None if old is None else old.end
+        tail = Fade(
+            position.source, position.sample, ramp, end_sample=end_sample, level_db=before.filters.level.gain_db
+        )
         return Voices((*voices.fades, tail), rising(before.time))
 
     def _position_in(self, source: int, sample: int, *, has_begun: bool) -> SourcePosition:
@@ -462,6 +558,12 @@ class _Gathered:
 
     def begin_rise(self, rise: Ramp) -> None:
         self.voices = Voices(self.voices.fades, rise)
+
+
+def _ceiling_db(filters: Filters, *, is_wanted: bool) -> float:
+    """Far above all sound for a limiter that only lets go of what it held."""
+    limiter = filters.effects.limiter
+    return limiter.ceiling_db if is_wanted and limiter is not None else _NO_CEILING_DB
 
 
 def _timescale_in(filters: Filters) -> Timescale | None:

@@ -23,6 +23,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.media import Media, open_media
+from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads, Slot
@@ -81,6 +82,7 @@ class DecodingSource:
         self._rate = 1.0  # of its samples to those heard, at least 1
         self._titles = StreamTitles() if order.is_live else None
         self.store = PcmStore(order.start_sample)
+        self.loudness = SourceLoudness(order.measured)
         self.has_failed = False
         self._reader: DescriptorReader | RequestingReader
         if descriptor is not None:
@@ -212,7 +214,11 @@ class DecodingSource:
 
     def _open(self) -> Media:
         media = self._open_media()
-        self._report(Opened(self._order.session, self._order.source, media.facts))
+        facts = media.facts
+        self.loudness.tagged_lufs = facts.loudness_lufs
+        if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
+            self.loudness.tagged_lufs = facts.album_loudness_lufs
+        self._report(Opened(self._order.session, self._order.source, facts))
         return media
 
     def _open_media(self) -> Media:

@@ -256,6 +256,8 @@ class Worker:
     def _send_rendered(self, session: RenderSession) -> None:
         for audio in session.render():
             self._send(audio)
+        for measured in session.take_measured():
+            self._send(measured)
 
     def _update_sources(self, session_id: int) -> bool:
         """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.

@@ -75,7 +75,8 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
     sound = np.zeros((CHANNELS, _HALF + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
-    sound[:, :_HALF] = state.before
+    # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
+    sound[:, :_HALF] = planes[:, _HALF:0:-1] if state is QUIET else state.before
     sound[:, _HALF : _HALF + planes.shape[1]] = planes
     sound[:, _HALF + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
