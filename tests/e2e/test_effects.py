@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.audio_files import pcm_of, tone, wav
+from tests.support.audio_files import flac, opus, pcm_of, tone, wav
 from tests.support.e2e_players import PATIENT, at_rest, create, enqueue, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
+from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import channels
 from tests.support.running_node import running_node
 
@@ -235,3 +236,43 @@ async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the
     steady = channels(pcm_of(tone(500, 0.1, level=0.3)))
     steps = np.abs(np.diff(heard[: int(loud[-1]) * 960 - 960], 2, axis=0)).max()
     assert steps < 4 * np.abs(np.diff(steady, 2, axis=0)).max()
+
+
+async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    quiet = np.repeat(random.normal(0.0, 0.02, ((14 * 48_000), 1)), 2, axis=1)
+    lufs, _ = measured_by_ffmpeg(pcm_of(quiet))
+    replay_gain = {"REPLAYGAIN_TRACK_GAIN": f"{-18.0 - lufs:.2f} dB"}
+    (tmp_path / "tagged.flac").write_bytes(flac(quiet, tags=replay_gain))
+    (tmp_path / "untagged.flac").write_bytes(flac(quiet * 5.0))
+    opus_gain = {"R128_TRACK_GAIN": str(round((-23.0 - lufs) * 256))}
+    (tmp_path / "tagged.opus").write_bytes(opus(quiet, tags=opus_gain))
+    target = lufs + 8.0
+    async with running_node(tmp_path, PATIENT) as node, AsyncExitStack() as stack:
+        ears = {}
+        for name in ("tagged.flac", "untagged.flac", "tagged.opus"):
+            await create(node, name, name)
+            await patch(node, name, "filters", {"normalization": {"targetLufs": round(target, 2)}})
+            ears[name] = await stack.enter_async_context(listening(node, name))
+        await asyncio.gather(*(ear.frames_heard(660) for ear in ears.values()))
+    for name, ear in ears.items():
+        settled = ear.frames[10:] if name.startswith("tagged") else ear.frames[450:]
+        heard_lufs, peak_db = measured_by_ffmpeg(b"".join(settled))
+        assert heard_lufs == pytest.approx(target, abs=0.5), name
+        assert peak_db < -0.9
+
+
+async def test_the_limiter_holds_the_ceiling_and_volume_alone_clips(tmp_path: Path) -> None:
+    (tmp_path / "loud.wav").write_bytes(wav(tone(997, 4.0, level=0.95)))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "loud.wav")
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(10)
+            await patch(node, "p", "filters", {"limiter": {"enabled": True}, "volume": 4})
+            await ear.more_frames(20)
+            limited = await ear.more_frames(40)
+            await patch(node, "p", "filters", {"limiter": {"enabled": False}})
+            await ear.more_frames(40)
+            clipped = await ear.more_frames(20)
+    assert measured_by_ffmpeg(limited)[1] == pytest.approx(-1.0, abs=0.2)
+    assert np.abs(channels(clipped)).max() >= 32_767

@@ -28,5 +28,5 @@ def measured_by_ffmpeg(pcm: bytes) -> tuple[float, float]:
         except (av.EOFError, av.BlockingIOError):
             return lufs, float(20 * np.log10(max(peak, 1e-9)))
         lufs = float(metadata.get("lavfi.r128.I", lufs))
-        peaks = [float(metadata[f"lavfi.r128.true_peaks_ch{channel}"]) for channel in (0, 1)]
+        peaks = [float(metadata.get(f"lavfi.r128.true_peaks_ch{channel}", 0.0)) for channel in (0, 1)]
         peak = max(peak, *peaks)
