@@ -8,7 +8,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.effects import Timescale
+from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
@@ -145,8 +145,9 @@ class RenderSession:
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent; new filters are warmed up on the PCM before them.
             timeline.forget_before(self._sent - HISTORY_FRAMES)
-        for number in self._stretched.keys() - self._rendered_sources() - {self._position.source}:
-            del self._stretched[number]
+        if self._stretched:
+            for number in self._stretched.keys() - self._rendered_sources() - {self._position.source}:
+                del self._stretched[number]
         self._release_samples()
 
     def flush(self) -> None:
@@ -171,9 +172,7 @@ class RenderSession:
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
         start = Checkpoint(end.frame, self._position, end.filters, end.voices)
-        limits = False
-        if self._has_listeners:
-            limits, frames = self._limited(start, frames)
+        limits, frames = self._limited(start, frames) if self._has_listeners else (False, frames)
         ahead = LOOKAHEAD_SAMPLES if limits else 0
         gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
@@ -210,11 +209,11 @@ class RenderSession:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
         hold more than the block: the limiter looks ahead in it."""
         start, frames = block.start.filters, block.frames
+        if start.passes_by_filters_alone and not limits and block.voices.are_one:
+            return process(start, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
         ahead = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES) if limits else 0
         pcm = b"".join(gathered.pieces)[: (frames + ahead) * FRAME_BYTES]
         factors, after = self._levels(block, gathered, frames + ahead)
-        if factors is None and not limits and block.voices.are_one:
-            return process(start, pcm)
         pcm += bytes((frames + ahead) * FRAME_BYTES - len(pcm))
         planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, factors))
         if factors is not None:
@@ -256,8 +255,16 @@ class RenderSession:
 
     def _limited(self, start: Checkpoint, frames: int) -> tuple[bool, int]:
         """Whether the limiter is on in the next frames, if only to let go, and for how many of them that holds."""
-        filters = start.filters.filters
-        if not start.filters.limiter.is_at_rest or self._wants_limiter(filters, start.voices.at(start.time)):
+        state = start.filters
+        if (
+            state.limiter is QUIET
+            and not self._crossfades
+            and state.filters.effects is NO_EFFECTS
+            and not start.voices.fades
+        ):
+            return False, frames
+        filters = state.filters
+        if not state.limiter.is_at_rest or self._wants_limiter(filters, start.voices.at(start.time)):
             return True, frames
         crossfade = self._crossfade_ahead(start.position) if self._crossfades else None
         if crossfade is None or not self._wants_limiter(filters, _CROSSFADING):

@@ -119,6 +119,11 @@ class ChainState:
         """True when `process` returns the same bytes: no filter is on, volume 1, no ramp due."""
         return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
 
+    @property
+    def passes_by_filters_alone(self) -> bool:
+        """True when normalization is off, and has left nothing to glide back from."""
+        return self.level.target_lufs is None and not self._stage.filters.effects.normalizes
+
     def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
         """The state with other settings from the next sample on, reached by a ramp of RAMP_SAMPLES.
 
