@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -79,7 +80,8 @@ async def filters(run: Run) -> None:
     source = await asyncio.to_thread(_Noise)
     for _ in range(REPEATS):
         for name, setting in SETTINGS.items():
-            cost, ticker_p99_ms = await run.ticker.quiet(lambda s=setting: asyncio.to_thread(us_a_frame, source, s))
+            measure = partial(asyncio.to_thread, us_a_frame, source, setting)
+            cost, ticker_p99_ms = await run.ticker.quiet(measure)
             run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.audio_files import flac, opus, pcm_of, tone, wav
+from tests.support.audio_files import flac, music, opus, pcm_of, tone, wav
 from tests.support.e2e_players import PATIENT, at_rest, create, enqueue, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.loudness_meter import measured_by_ffmpeg
@@ -239,8 +239,7 @@ async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the
 
 
 async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(tmp_path: Path) -> None:
-    random = np.random.default_rng(3)
-    quiet = np.repeat(random.normal(0.0, 0.02, ((14 * 48_000), 1)), 2, axis=1)
+    quiet = music(14.0, level=0.06)
     lufs, _ = measured_by_ffmpeg(pcm_of(quiet))
     replay_gain = {"REPLAYGAIN_TRACK_GAIN": f"{-18.0 - lufs:.2f} dB"}
     (tmp_path / "tagged.flac").write_bytes(flac(quiet, tags=replay_gain))

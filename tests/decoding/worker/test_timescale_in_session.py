@@ -139,6 +139,18 @@ def test_a_change_goes_on_at_the_same_place_of_the_file_without_a_click(
     assert bends(bench.pcm) < STEADY_BEND * 3
 
 
+@pytest.mark.parametrize("setting", [{"speed": 1.37}, {"speed": 0.8, "pitch": 1.3}, {"rate": 1.21}, {"pitch": 0.8}])
+def test_a_sound_that_goes_on_in_the_next_file_goes_on_at_a_timescale(setting: dict[str, float]) -> None:
+    sources = [ToneSource(SECOND + 77), ToneSource(2 * SECOND, start_sample=SECOND + 77), ToneSource(SECOND)]
+    sources[1].store.start = sources[1].store.oldest  # numbered on only for its phase
+    bench = bench_of(*sources, filters=at(**setting))
+    bench.play(1, following=2)
+    pcm = bench.run()
+    rate = bench.filters.effects.position_rate
+    assert bench.end_frame == frame_count(int(np.ceil((3 * SECOND + 77) / rate)) + 1)
+    assert bends(pcm[: -2 * FRAME_SAMPLES * 4]) < STEADY_BEND * 3
+
+
 def test_a_change_that_is_taken_back_goes_on_from_an_earlier_frame() -> None:
     bench = bench_of(MemorySource(1, 10 * SECOND, ends=True))
     bench.play(1)

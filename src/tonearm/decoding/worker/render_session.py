@@ -13,7 +13,7 @@ from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
-from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
 from tonearm.decoding.worker.normalization import Level, SourceLoudness, levels
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
@@ -222,7 +222,9 @@ class RenderSession:
         if limits:
             ceiling_db = _ceiling_db(start.filters, is_wanted=self._wants_limiter(start.filters, block.voices))
             sound, following = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
-            planes, limiter = limited(sound, following, ceiling_db, start.limiter)
+            begins = gathered.begins_at(block.start.frame) and not block.voices.fades and start.limiter.is_at_rest
+            before = BEGINNING if begins else start.limiter
+            planes, limiter = limited(sound, following, ceiling_db, before)
         outputs = zip(states[:frames], after[:frames], limiter, strict=True)
         return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
 
@@ -299,7 +301,8 @@ class RenderSession:
             if self._position.sample == FROM_START:
                 if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
                     gathered.begin_rise(rising(start.time + gathered.samples))
-                self._position = self._position_in(self._position.source, store.oldest, has_begun=False)
+                joins = gathered.segments[-1].source if gathered.segments and not self._position.is_cut else 0
+                self._position = self._position_in(self._position.source, store.oldest, has_begun=False, joins=joins)
             position = self._position
             store = self._made(position.source, position.sample + samples - gathered.samples) or store
             crossfade = self._crossfade_ahead(position)
@@ -433,8 +436,9 @@ class RenderSession:
         )
         return Voices((*voices.fades, tail), rising(before.time))
 
-    def _position_in(self, source: int, sample: int, *, has_begun: bool) -> SourcePosition:
-        """The place in a source where this sample of the file is, at the newest timescale."""
+    def _position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
+        """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
+        end it begins."""
         if self._timescale is None:
             return SourcePosition(source, sample, has_begun)
         for number, stretched in self._stretched.items():
@@ -442,7 +446,9 @@ class RenderSession:
             if known == (source, self._timescale, sample) and stretched.store.oldest == sample:
                 return SourcePosition(number, sample, has_begun)
         number = next(self._stretched_numbers)
-        self._stretched[number] = StretchedSource(source, self._sources[source].store, self._timescale, sample)
+        file, before = self._sources[source].store, self._stretched.get(joins)
+        joined = before.begin_next(source, file) if before is not None and before.setting == self._timescale else None
+        self._stretched[number] = joined or StretchedSource(source, file, self._timescale, sample)
         return SourcePosition(number, sample, has_begun)
 
     def _file_of(self, source: int) -> int:
@@ -462,6 +468,9 @@ class RenderSession:
         """The PCM of a source, made up to a sample as far as that is possible."""
         stretched = self._stretched.get(source)
         if stretched is not None:
+            next_source = self._next_of.get(stretched.source)
+            if next_source is not None and self._has_samples(next_source) and not stretched.store.is_finished:
+                stretched.following = self._sources[next_source].store
             stretched.make(up_to)
         return self._store_of(source)
 
@@ -550,6 +559,10 @@ class _Gathered:
         self.pieces.append(pcm)
         self.segments.append(Segment(self.samples, source, sample, length))
         self.samples += length
+
+    def begins_at(self, frame: int) -> bool:
+        """Whether a source begins with the first sample of `frame`."""
+        return any((mark.kind, mark.frame, mark.offset_samples) == (MarkKind.BEGIN, frame, 0) for mark in self.marks)
 
     def fill_frame(self) -> None:
         """Fills the last frame up with silence."""

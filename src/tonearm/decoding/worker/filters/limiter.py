@@ -63,6 +63,8 @@ class LimiterState:
 
 
 _AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
+# Before a sound that begins after silence; and where nothing is known of the sound before.
+BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
 QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
 
 
@@ -89,7 +91,8 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
 
     # The gain at the start of a step holds for this step and the one before: both lines that meet there.
     lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
-    held = list(state.held)
+    # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
+    held = [lowest_ahead[0]] * LOOKAHEAD_STEPS if state is BEGINNING else list(state.held)
     gain = held[-1]
     for lowest in lowest_ahead:
         gain = min(lowest, gain + (1.0 - gain) * _RELEASE)
