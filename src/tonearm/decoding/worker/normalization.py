@@ -33,8 +33,9 @@ class SourceLoudness:
 
     def __init__(self, measured: MeasuredLoudness | None = None) -> None:
         self.tagged_lufs: float | None = None
-        self._meter = Meter.fresh() if measured is None else Meter.resumed(measured.lufs, measured.measured_ms)
-        self._reported_ms = self._meter.measured_ms
+        # Made with the first measurement: most sources are never measured.
+        self._meter = None if measured is None else Meter.resumed(measured.lufs, measured.measured_ms)
+        self._reported_ms = self._measured_ms
         self._measured_to = -1  # the first sample of the source that was not measured yet
 
     def measure(self, planes: Planes, sample: int, rate: float) -> None:
@@ -46,16 +47,16 @@ class SourceLoudness:
         length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES
         if length <= 0:
             return
-        self._meter = self._meter.fed(planes[:, skipped : skipped + length])
+        self._meter = (self._meter or Meter.fresh()).fed(planes[:, skipped : skipped + length])
         self._measured_to = sample + round((skipped + length) * rate)
 
     def take_measured(self) -> MeasuredLoudness | None:
         """What was measured so far, for the node to keep; None while little is new."""
-        measured_ms = self._meter.measured_ms
+        measured_ms = self._measured_ms
         if measured_ms < self._reported_ms + REPORT_EVERY_MS:
             return None
         self._reported_ms = measured_ms
-        lufs = self._meter.integrated_lufs
+        lufs = self._lufs
         return None if lufs == -math.inf else MeasuredLoudness(lufs, measured_ms)
 
     def first_gain_db(self, before_db: float, target_lufs: float) -> float:
@@ -63,8 +64,8 @@ class SourceLoudness:
         loud as any: it is not made louder."""
         if self.tagged_lufs is not None:
             return min(max(target_lufs - self.tagged_lufs, -_MOST_TAGGED_GAIN_DB), _MOST_TAGGED_GAIN_DB)
-        loudness = self._meter.integrated_lufs
-        if self._meter.measured_ms >= KNOWN_AFTER_MS and loudness != -math.inf:
+        loudness = self._lufs
+        if self._measured_ms >= KNOWN_AFTER_MS and loudness != -math.inf:
             return wanted_gain_db(loudness, target_lufs)
         return min(before_db, 0.0)
 
@@ -72,12 +73,20 @@ class SourceLoudness:
         """The gain after each of `frames` frames that begin with `gain_db`."""
         if self.tagged_lufs is not None:
             return [gain_db] * frames
-        loudness = self._meter.integrated_lufs
+        loudness = self._lufs
         gains_db = []
         for _ in range(frames):
-            gain_db = next_gain_db(loudness, self._meter.measured_ms, gain_db, target_lufs, FRAME_MS)
+            gain_db = next_gain_db(loudness, self._measured_ms, gain_db, target_lufs, FRAME_MS)
             gains_db.append(gain_db)
         return gains_db
+
+    @property
+    def _measured_ms(self) -> int:
+        return 0 if self._meter is None else self._meter.measured_ms
+
+    @property
+    def _lufs(self) -> float:
+        return -math.inf if self._meter is None else self._meter.integrated_lufs
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +112,15 @@ def levels(
     """The factors for the samples of `frames` frames (None: all 1), and the level after each frame.
 
     `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
-    their own gain holds from there on. Another target, or a switch on or off, is reached by a ramp.
+    their own gain holds from there on. From one gain to another a ramp leads.
     """
     if target_lufs is None:
         if level.target_lufs is None:
             return None, (UNLEVELLED,) * frames
         return _ramped(np.ones(frames * FRAME_SAMPLES, np.float32), level.gain_db), (UNLEVELLED,) * frames
     gain_db = level.gain_db
-    if source and (level.target_lufs != target_lufs or level.source != source):
+    begins_anew = bool(begins) and begins[0][0] == 0
+    if source and not begins_anew and (level.target_lufs != target_lufs or level.source != source):
         gain_db = loudness_of(source).first_gain_db(gain_db, target_lufs)
     ends_db = [gain_db] * frames
     # While another source begins the gain stands, so that what fades out under it has the gain that it had.
@@ -120,11 +130,13 @@ def levels(
     factors = _lines(10.0 ** (steps_db / 20.0))
     after = [Level(source, end_db, target_lufs) for end_db in ends_db]
     for offset, begun in begins:
-        gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
+        before_db, gain_db = gain_db, loudness_of(begun).first_gain_db(gain_db, target_lufs)
         factors[offset:] = 10.0 ** (gain_db / 20.0)
+        if offset or level.source:  # a sound that goes on from file to file would click
+            factors[offset:] = _ramped(factors[offset:], before_db)
         first = offset // FRAME_SAMPLES
         after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
-    if not begins or begins[0][0] > 0:
+    if not begins_anew:
         factors = _ramped(factors, level.gain_db)
     return factors, after
 
@@ -140,5 +152,6 @@ def _ramped(factors: NDArray[np.float32], before_db: float) -> NDArray[np.float3
     """`factors`, but from the gain before a ramp leads into them; nothing where they go on from it."""
     before = 10.0 ** (before_db / 20.0)
     if abs(factors[0] / before - 1.0) > 0.001:
-        factors[:_RAMP_SAMPLES] = before + (factors[:_RAMP_SAMPLES] - before) * _RAMP
+        length = min(_RAMP_SAMPLES, len(factors))
+        factors[:length] = before + (factors[:length] - before) * _RAMP[:length]
     return factors

@@ -301,8 +301,8 @@ class RenderSession:
             if self._position.sample == FROM_START:
                 if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
                     gathered.begin_rise(rising(start.time + gathered.samples))
-                joins = gathered.segments[-1].source if gathered.segments and not self._position.is_cut else 0
-                self._position = self._position_in(self._position.source, store.oldest, has_begun=False, joins=joins)
+                source, joins = self._position.source, self._position.joins
+                self._position = self._position_in(source, store.oldest, has_begun=False, joins=joins)
             position = self._position
             store = self._made(position.source, position.sample + samples - gathered.samples) or store
             crossfade = self._crossfade_ahead(position)
@@ -364,7 +364,9 @@ class RenderSession:
         end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
         gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = (
-            SourcePosition(next_source, FROM_START, has_begun=False) if next_source and joins else _NO_SOURCE
+            SourcePosition(next_source, FROM_START, has_begun=False, joins=self._position.source)
+            if next_source and joins
+            else _NO_SOURCE
         )
         return True
 
