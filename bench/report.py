@@ -5,11 +5,13 @@ from typing import Final
 from bench.figures import Figures, summary
 from bench.goals import Verdict, verdicts
 from bench.parts.capacity import KINDS, capacity_name
+from bench.parts.filters import SETTINGS
 from bench.parts.growth import FLAT_PLAYERS
 from bench.parts.steps import ROLES
 from bench.plan import Plan
 from bench.text_table import shown, text_table
 
+_FLAT_FILTERS: Final = "filters/flat/us_a_frame"
 _SUBJECTS: Final = {"flat": "node, flat", "bands": "node, 5 bands", "relay": "relay"}
 # Of one window one figure is named as noisy, not each that was read from it.
 _SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "p50_ms", "p95_ms")
@@ -24,6 +26,7 @@ def as_text(figures: Figures, plan: Plan) -> str:
         *([_reactions(figures)] if "control" in plan.parts else []),
         *([_rest(figures)] if {"growth", "fanout", "no_listeners", "startup"} & set(plan.parts) else []),
         *([_steps(figures)] if "steps" in plan.parts else []),
+        *([_filters(figures)] if "filters" in plan.parts else []),
         _oddities(figures),
     ]
     return "\n\n".join(block for block in blocks if block)
@@ -130,6 +133,15 @@ def _rest(figures: Figures) -> str:
     begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "no_listeners/", "startup/")
     names = [name for name in figures.values if name.startswith(begins)]
     return text_table("The rest", ["figure", "measured"], [[name, shown(figures.summary(name))] for name in names])
+
+
+def _filters(figures: Figures) -> str:
+    rows = []
+    for name in SETTINGS:
+        figure = f"filters/{name}/us_a_frame"
+        more = [value - flat for value, flat in zip(figures.all(figure), figures.all(_FLAT_FILTERS), strict=False)]
+        rows.append([name, shown(figures.summary(figure)), "" if name == "flat" else shown(summary(more))])
+    return text_table("Filters, in one process without decoding", ["", "µs a frame", "more than flat"], rows)
 
 
 def _steps(figures: Figures) -> str:

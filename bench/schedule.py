@@ -8,6 +8,7 @@ from typing import Final
 from bench.parts.capacity import KINDS, capacity
 from bench.parts.cost import cost
 from bench.parts.fanout import fanout
+from bench.parts.filters import filters
 from bench.parts.growth import BANDS_PLAYERS, FLAT_PLAYERS, growth
 from bench.parts.no_listeners import no_listeners
 from bench.parts.reaction import reaction
@@ -15,7 +16,7 @@ from bench.parts.startup import startup
 from bench.parts.steps import steps
 from bench.plan import Plan, Run
 
-PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "no_listeners", "startup", "steps")
+PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "no_listeners", "startup", "steps", "filters")
 _SINGLE: Final = {
     "growth": growth,
     "control": reaction,
@@ -23,6 +24,7 @@ _SINGLE: Final = {
     "no_listeners": no_listeners,
     "startup": startup,
     "steps": steps,
+    "filters": filters,
 }
 
 
@@ -66,6 +68,8 @@ def _expected_s(part: str, seconds: float) -> float:
             return 33 + 3.5 * (len(FLAT_PLAYERS) + len(BANDS_PLAYERS)) + seconds * 8
         case "control":
             return 22
+        case "filters":
+            return 20
         case "startup":
             return 6
         case "fanout":

@@ -11,6 +11,7 @@ from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, fra
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.audio.sinks import Framing
+from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
@@ -232,6 +233,41 @@ async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
         sent_ms = 20 * len(bench.listener)
         assert bench.player.status().position_ms == sent_ms
         assert list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
+
+
+@pytest.mark.parametrize("speed", [1.5, 1.03, 0.25, 4.0])
+async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: float) -> None:
+    bench = PlayerBench("a", "b")
+    bench.player.change_filters(FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    assert bench.events.named("PlayerUpdate") == []
+    bench.listen()
+    bench.opened(1, length_ms=round(12_000 * speed))
+    for first in range(0, 140, 10):
+        place = round(first * FRAME_SAMPLES * speed)
+        bench.audio(first, 10, position=place, marks=[(BEGIN, 0, 1)] if first == 0 else [], rate=speed)
+        for _ in range(10):
+            bench.tick()
+            position_ms = 20 * len(bench.listener) * speed
+            assert bench.player.status().position_ms == pytest.approx(position_ms, abs=1)
+        await bench.settle()
+        # Ten seconds before the end as it is heard.
+        sent_ms = 20 * len(bench.listener)
+        assert sent_ms == 2000 or list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
+    updates = bench.events.named("PlayerUpdate")
+    assert updates[0]["positionRate"] == speed
+    bench.player.change_filters(FilterChange(resets=True))
+    assert bench.events.named("PlayerUpdate")[len(updates) :][0]["positionRate"] == 1.0
+
+
+async def test_a_new_process_goes_on_at_the_place_in_the_file() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)], rate=1.5)
+    bench.tick(3)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES * 3 // 2}
 
 
 # Skips and other changes

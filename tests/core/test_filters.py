@@ -2,6 +2,21 @@ import math
 
 import pytest
 
+from tonearm.core.effects import (
+    EFFECT_KINDS,
+    NO_EFFECTS,
+    Compressor,
+    Echo,
+    Effect,
+    Effects,
+    HighPass,
+    Karaoke,
+    Limiter,
+    LowPass,
+    Normalization,
+    Timescale,
+    Tremolo,
+)
 from tonearm.core.errors import BadRequest
 from tonearm.core.filters import FilterChange, Filters
 
@@ -57,3 +72,42 @@ def test_other_gains_are_refused(gain_db: float) -> None:
 def test_other_bands_are_refused(band: int) -> None:
     with pytest.raises(BadRequest, match="bands are 0 to 14"):
         FilterChange(gains=((band, 1.0),)).applied_to(Filters())
+
+
+def test_an_effect_replaces_the_one_before_and_none_switches_it_off() -> None:
+    both = FilterChange(effects={"karaoke": Karaoke(level=0.5), "tremolo": Tremolo()}).applied_to(LOUD_BASS)
+    assert both == Filters(2.0, LOUD_BASS.gains_db, Effects(karaoke=Karaoke(level=0.5), tremolo=Tremolo()))
+    one = FilterChange(effects={"karaoke": None, "tremolo": Tremolo(depth=1.0)}).applied_to(both)
+    assert one.effects == Effects(tremolo=Tremolo(depth=1.0))
+    assert FilterChange(volume=1.0).applied_to(one).effects is one.effects
+
+
+def test_a_reset_makes_everything_flat_before_the_rest_is_applied() -> None:
+    wild = FilterChange(effects={"echo": Echo(), "limiter": None}).applied_to(LOUD_BASS)
+    assert FilterChange(resets=True).applied_to(wild) == Filters()
+    partly = FilterChange(volume=0.5, effects={"tremolo": Tremolo()}, resets=True).applied_to(wild)
+    assert partly == Filters(0.5, effects=Effects(tremolo=Tremolo()))
+
+
+def test_the_kinds_are_the_fields_of_the_effects_in_their_order() -> None:
+    assert tuple(EFFECT_KINDS) == tuple(NO_EFFECTS.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("name", "effect", "message"),
+    [
+        ("karaoke", Karaoke(filter_band=0), r"karaoke\.filterBand 0 is out of range; it is 1 to 20000\."),
+        ("low_pass", LowPass(smoothing=0.5), r"lowPass\.smoothing 0\.5 is out of range; it is 1 to 1000\."),
+        ("low_pass", LowPass(frequency_hz=0.0), r"lowPass\.frequencyHz 0 is out of range; it is 10 to 20000\."),
+        ("high_pass", HighPass(9.9), r"highPass\.frequencyHz"),
+        ("tremolo", Tremolo(depth=math.nan), r"tremolo\.depth nan"),
+        ("echo", Echo(decay=0.91), r"echo\.decay 0\.91 is out of range; it is 0 to 0\.9\."),
+        ("compressor", Compressor(ratio=0.9), r"compressor\.ratio"),
+        ("normalization", Normalization(-4.0), r"normalization\.targetLufs -4 is out of range; it is -30 to -5\."),
+        ("limiter", Limiter(0.1), r"limiter\.ceilingDb"),
+        ("timescale", Timescale(speed=4.0, rate=2.0), "timescale.speed times rate is 8"),
+    ],
+)
+def test_an_effect_outside_its_range_is_refused_by_name(name: str, effect: Effect, message: str) -> None:
+    with pytest.raises(BadRequest, match=message):
+        FilterChange(volume=2.0, effects={name: effect}).applied_to(Filters())

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tonearm.core.effects import Echo, Effects, Limiter
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
 from tonearm.decoding.messages import (
     BODY_LIMIT_BYTES,
@@ -29,6 +30,7 @@ from tonearm.decoding.messages import (
     Grant,
     Mark,
     MarkKind,
+    Measured,
     Opened,
     OpenSession,
     OpenSource,
@@ -44,7 +46,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.sandbox.report import SandboxReport
 
-LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0))
+LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0), Effects(echo=Echo(50.5), limiter=Limiter(-2.0, False)))
 FAILURE = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "The server answered 404 “weg”.", "Check it.", 404)
 FACTS = SourceFacts(123_456, True, False, "Käse 🧀", "somebody", "DEA123456789", "https://example.org/a.png", "mp3")
 FAR = 2**64 - 1
@@ -78,6 +80,10 @@ EVERY_KIND: tuple[Message, ...] = (
     Decoded(1, LAST),
     TitleAt(1, 2, FAR, "Bj\u00f6rk - J\u00f3ga \ud800"),
     Titled(1, 2, FAR, ""),
+    Measured(1, LAST, -9.25, 123_456),
+    OpenSource(1, 2, "", 5, True, False, None, 0, False, measured=MeasuredLoudness(-9.5, 4_000), album="Album"),
+    Opened(1, 2, SourceFacts(loudness_lufs=-8.0, album_loudness_lufs=-9.0, album="Album")),
+    Audio(1, 2, FAR, 0, 3, FAR, (), b"", 1.1),
     Audio(1, 2, FAR, 0, 3, FAR, (Mark(MarkKind.END, FAR, 3), Mark(MarkKind.BEGIN, 0, LAST)), b""),
     Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.INTERRUPTED, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
     Pong(FAR, 12.5),

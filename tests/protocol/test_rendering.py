@@ -3,6 +3,7 @@
 import gc
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
@@ -11,6 +12,7 @@ from tests.support.tracks import FILE_MISSING, make_status, make_track
 from tests.support.wire_check import check_event, check_player, check_reply
 from tonearm.core import events
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeSettings
+from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effects, LowPass, Tremolo
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
@@ -21,9 +23,14 @@ from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.interop.track_codec import decode_track
 from tonearm.protocol import rendering, replies
 from tonearm.protocol.events import EVENT, AnyEvent
+from tonearm.protocol.requests import FiltersPatch
 
 TRACK = make_track("a")
-FILTERS = Filters(volume=2.0, gains_db=(6.0, *(0.0,) * 13, -3.0))
+FILTERS = Filters(
+    volume=2.0,
+    gains_db=(6.0, *(0.0,) * 13, -3.0),
+    effects=Effects(low_pass=LowPass(frequency_hz=500.0), tremolo=Tremolo(depth=1.0)),
+)
 TRACK_OUT = {
     "encoded": rendering.track_out(TRACK.info, {})["encoded"],
     "info": {
@@ -54,6 +61,19 @@ FILTERS_OUT = {
         {"band": band, "frequency_hz": BAND_FREQUENCIES_HZ[band], "gain_db": FILTERS.gains_db[band]}
         for band in range(15)
     ],
+    "timescale": None,
+    "karaoke": None,
+    "lowPass": {"frequencyHz": 500.0},
+    "highPass": None,
+    "channelMix": None,
+    "tremolo": {"frequency": 2.0, "depth": 1.0},
+    "vibrato": None,
+    "rotation": None,
+    "distortion": None,
+    "echo": None,
+    "compressor": None,
+    "normalization": None,
+    "limiter": {"ceilingDb": -1.0, "enabled": "auto"},
 }
 KNOWN_PART = replace(
     TRACK.with_facts(SourceFacts(5000, is_seekable=True, author="Band", artwork_url="http://x/a.png")),
@@ -78,7 +98,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.SeekFailed("a", "not_seekable", 20), {"code": "not_seekable", **AT_20_MS}),
     (
         events.PlayerUpdate(PlayerState.PLAYING, paused=False, position_ms=20),
-        {"state": "playing", "paused": False, "position": 20},
+        {"state": "playing", "paused": False, "position": 20, "positionRate": 1.0},
     ),
     (events.PlayerPause(20), {"position": 20}),
     (events.PlayerResume(20), {"position": 20}),
@@ -204,6 +224,7 @@ def test_small_replies_are_what_the_models_describe() -> None:
 def test_the_check_of_the_wire_finds_what_is_wrong(wrong: dict[str, object]) -> None:
     body = {"op": "PlayerUpdate", "id": "p", "seq": 7, "time": 1, "state": "idle", "paused": False, "position": 0}
     body["life"] = "1ife"
+    body["positionRate"] = 1.0
     check_event(json.dumps(body))
     with pytest.raises((AssertionError, ValueError)):
         check_event(json.dumps(body | wrong))
@@ -266,3 +287,12 @@ def test_a_state_shows_the_last_failure() -> None:
 
 def schema_models(adapter: TypeAdapter[AnyEvent]) -> list[dict[str, dict[str, dict[str, str]]]]:
     return list(adapter.json_schema()["$defs"].values())
+
+
+def test_filters_can_be_sent_back_as_they_were_got() -> None:
+    of_each: dict[str, Any] = {name: kind() for name, kind in EFFECT_KINDS.items()}
+    wild = Effects(**of_each)
+    for effects in (NO_EFFECTS, FILTERS.effects, wild, replace(wild, limiter=None, low_pass=LowPass(smoothing=3.0))):
+        filters = replace(FILTERS, effects=effects)
+        body = json.loads(json.dumps(rendering.filters_out(filters)))
+        assert FiltersPatch.model_validate(body).as_change().applied_to(Filters()) == filters

@@ -4,6 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.effects import Echo, Limiter, LowPass
+from tonearm.core.errors import BadRequest
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.requests import CrossfadePatch, FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
@@ -54,3 +56,45 @@ def test_a_description_says_the_ranges() -> None:
     assert (band["band"]["minimum"], band["band"]["maximum"]) == (0, BAND_COUNT - 1)
     assert (band["gain_db"]["minimum"], band["gain_db"]["maximum"]) == (-24, 24)
     assert (schema["properties"]["volume"]["minimum"], schema["properties"]["volume"]["maximum"]) == (0, 5)
+
+
+def test_effects_are_read_by_their_names_and_null_is_off() -> None:
+    change = FiltersPatch.model_validate(
+        {"lowPass": {"frequencyHz": 300}, "limiter": {"enabled": True}, "karaoke": None, "echo": {"decay": 2, "x": 1}}
+    ).as_change()
+    assert change == FilterChange(
+        effects={
+            "low_pass": LowPass(frequency_hz=300.0),
+            "limiter": Limiter(enabled=True),
+            "karaoke": None,
+            "echo": Echo(decay=2.0),  # its range is the core's matter
+        }
+    )
+    assert FiltersPatch.model_validate({"reset": True}).as_change() == FilterChange(resets=True)
+    with pytest.raises(BadRequest, match="smoothing or frequencyHz, not both"):
+        FiltersPatch.model_validate({"lowPass": {"frequencyHz": 300, "smoothing": 5}}).as_change()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"karaoke": 1},
+        {"tremolo": {"depth": True}},
+        {"tremolo": {"depth": None}},
+        {"lowPass": {"frequencyHz": None}},
+        {"limiter": {"enabled": "true"}},
+        {"limiter": {"enabled": 1}},
+        {"normalization": {"mode": "album"}},
+        {"reset": 1},
+    ],
+)
+def test_no_value_of_an_effect_is_taken_for_another_kind(body: object) -> None:
+    with pytest.raises(ValidationError):
+        FiltersPatch.model_validate(body)
+
+
+def test_a_description_says_the_ranges_and_defaults_of_effects() -> None:
+    schema = FiltersPatch.model_json_schema()
+    delay = schema["$defs"]["Echo"]["properties"]["delayMs"]
+    assert (delay["minimum"], delay["maximum"], delay["default"]) == (1, 2000, 300)
+    assert schema["$defs"].keys() >= {"Karaoke", "Timescale", "Normalization", "Limiter"}

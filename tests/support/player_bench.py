@@ -205,6 +205,7 @@ class PlayerBench:
         marks: Sequence[tuple[MarkKind, int, int] | tuple[MarkKind, int, int, int]] = (),
         epoch: int | None = None,
         voice: int = 0,
+        rate: float = 1.0,
     ) -> None:
         """Frames of the newest plan. Without `position`, the source began in frame 0."""
         self._say(
@@ -217,6 +218,7 @@ class PlayerBench:
                 first * FRAME_SAMPLES if position is None else position,
                 tuple(Mark(*mark) for mark in marks),
                 b"".join(frame(number, voice) for number in range(first, first + frames)),
+                rate,
             )
         )
 

@@ -5,6 +5,7 @@ import numpy as np
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Plan
+from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.timeline import PcmStore
 
@@ -15,6 +16,7 @@ class MemorySource:
     def __init__(self, number: int, samples: int = 0, *, start_sample: int = 0, ends: bool = False) -> None:
         self._number = number
         self.store = PcmStore(start_sample)
+        self.loudness = SourceLoudness()
         self.has_failed = False
         self.append(samples)
         if ends:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
+from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.audio.plan_state import (
     OpenSourceAt,
     Order,
@@ -25,7 +26,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     Audio,
@@ -33,6 +34,7 @@ from tonearm.decoding.messages import (
     Decoded,
     Failed,
     FromDecoder,
+    Measured,
     Opened,
     ReadRequest,
     SeekFailed,
@@ -66,6 +68,10 @@ class SourceObserver(Protocol):
         """The source is a playlist of these tracks."""
         ...
 
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        """As loud it is so far. Reported from time to time while it is being measured."""
+        ...
+
     def source_decoded(self, source: SourceId) -> None:
         """The source was decoded to its end."""
         ...
@@ -91,6 +97,7 @@ class DecoderSession:
         self._observer = observer
         self._pool = pool
         self._parts: dict[SourceId, SourcePart] = {}
+        self._loudness: dict[SourceId, LoudnessHints] = {}
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -117,9 +124,10 @@ class DecoderSession:
 
     # Sources and plans
 
-    def open(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
+    def open(self, source: SourceId, part: SourcePart, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
         """Opens a source after `delay_s`, and again in each later session, until it is dropped. Ends a rest."""
         self.wake()
+        self._loudness[source] = loudness
         self._add(source, part)
         self._start_opening(source, part, delay_s)
 
@@ -132,12 +140,14 @@ class DecoderSession:
             return False
         if not self._openings.seek(source, new_source, part.start_sample):
             return False
+        self._loudness[new_source] = self._loudness.get(source, NO_HINTS)
         self._add(new_source, part)
         self.drop(source)
         return True
 
     def drop(self, source: SourceId) -> None:
         self._parts.pop(source, None)
+        self._loudness.pop(source, None)
         self._state.drop(source)
         self._openings.drop(source)
 
@@ -222,7 +232,7 @@ class DecoderSession:
                     self._observer.frames_arrived()
                 case ReadRequest():
                     self._openings.request_read(message)
-                case Opened() | SeekFailed() | Failed() | Decoded() | Titled():
+                case Opened() | SeekFailed() | Failed() | Decoded() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
         except Exception:
@@ -238,7 +248,7 @@ class DecoderSession:
         self._report_faded()
         self._open_session()
 
-    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | Titled) -> None:
+    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | Titled | Measured) -> None:
         source = report.source
         match report:
             case Opened():
@@ -254,6 +264,10 @@ class DecoderSession:
             case Decoded():
                 self._state.decoded(source)
                 self._observer.source_decoded(source)
+            case Measured():
+                measured = MeasuredLoudness(report.lufs, report.measured_ms)
+                self._loudness[source] = replace(self._loudness[source], measured=measured)
+                self._observer.source_measured(source, measured)
             case Titled():
                 self._state.titled(source, report.sample, report.title)
 
@@ -289,4 +303,5 @@ class DecoderSession:
 
     def _start_opening(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
         if self._link is not None:
-            self._openings.start(source, part, delay_s, self._link)
+            hints = self._loudness.get(source, NO_HINTS)
+            self._openings.start(source, part, delay_s, self._link, hints)

@@ -30,13 +30,20 @@ class SentFrame(NamedTuple):
     """A frame that leaves.
 
     `message` is its WebSocket message, empty when it was rendered without listeners. `source` and `position_samples`
-    (48 kHz) are where its first sample lies. `title` is set where the source's title changes in this frame.
+    (48 kHz) are where its first sample lies. `title` is set where the source's title changes in this frame. While it is
+    sent, `position_rate` times its length passes in the source.
     """
 
     message: bytes
     source: SourceId
     position_samples: int
     title: str | None = None
+    position_rate: float = 1.0
+
+    @property
+    def end_samples(self) -> int:
+        """Where the sample after its last one lies."""
+        return self.position_samples + round(FRAME_SAMPLES * self.position_rate)
 
 
 class FrameBuffer:
@@ -165,10 +172,12 @@ class FrameBuffer:
         """Takes the next frame; its marks were taken before. To be called only when `frames_ahead`."""
         while len(self._runs) > 1 and self._runs[1].first_frame <= self.next_frame:
             self._runs.popleft()
-        source, position_samples = self._runs[0].position(self.next_frame)
+        run = self._runs[0]
+        source, position_samples = run.position(self.next_frame)
         self.next_frame += 1
-        title = self._take_title(source, position_samples + FRAME_SAMPLES) if self._titles else None
-        return SentFrame(self._messages.popleft(), source, position_samples, title)
+        frame = SentFrame(self._messages.popleft(), source, position_samples, None, run.position_rate)
+        title = self._take_title(source, frame.end_samples) if self._titles else None
+        return frame if title is None else frame._replace(title=title)
 
     def allow_plain(self, frames: int) -> None:
         """To be called after `pop`: the next `frames` frames, arrived or not, are plain up to a mark, a join or a
@@ -198,31 +207,43 @@ class FrameBuffer:
     def _continue_with(self, run: "_Run") -> None:
         """Frames from `end_frame` on belong to `run`, from where that begins."""
         frame = max(run.first_frame, self.end_frame)
-        position = run.position(frame)
         while len(self._runs) > 1 and self._runs[-1].first_frame >= frame:
             self._runs.pop()
-        if position != self._runs[-1].position(frame):
+        if not self._runs[-1].continues_with(run, frame):
             self.end_plain_run()
-            self._runs.append(_Run(frame, *position))
+            self._runs.append(_Run(frame, *run.position(frame), run.position_rate))
 
 
 class _Run(NamedTuple):
     """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
-    below 0 where the source begins later in that frame."""
+    below 0 where the source begins later in that frame. `position_rate`: how many samples of the source pass in one
+    that is heard."""
 
     first_frame: int
     source: SourceId
     position_samples: int
+    position_rate: float = 1.0
 
     def position(self, frame: int) -> tuple[SourceId, int]:
-        return self.source, self.position_samples + (frame - self.first_frame) * FRAME_SAMPLES
+        samples = (frame - self.first_frame) * FRAME_SAMPLES
+        return self.source, self.position_samples + (
+            samples if self.position_rate == 1.0 else round(samples * self.position_rate)
+        )
+
+    def continues_with(self, run: "_Run", frame: int) -> bool:
+        """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
+        (source, here), (other_source, there) = self.position(frame), run.position(frame)
+        if self.position_rate != run.position_rate:
+            return False
+        return source == other_source and abs(here - there) <= (0 if run.position_rate == 1.0 else 1)
 
 
 def _runs(audio: Audio) -> Iterator[_Run]:
     """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
-    yield _Run(audio.first_frame, source, audio.position_samples)
+    yield _Run(audio.first_frame, source, audio.position_samples, audio.position_rate)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
-            yield _Run(mark.frame, source, -mark.offset_samples)
+            before_begin = round(mark.offset_samples * audio.position_rate)
+            yield _Run(mark.frame, source, -before_begin, audio.position_rate)

@@ -17,6 +17,7 @@ from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import EventLog, EventText
 from tonearm.audio.listener_changes import ListenerChanges
+from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.source_input import Opener, SourcePart
@@ -26,7 +27,7 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import Action, Drop, LoopMode, Open, SourceId
@@ -35,7 +36,7 @@ from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import Crossfade
 from tonearm.decoding.pool.pool import DecoderPool
 
@@ -155,10 +156,12 @@ class Player:
         )
         self._broadcast = Broadcast(self._count_lost_frames)
         self._tracks: dict[SourceId, Track] = {}
+        self._loudness = LoudnessMemory()
         self._is_buffering = True  # before the first frame, and after an underrun
         self._next_ordered_for: SourceId | None = None
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._frames_sent = 0
+        self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._frames_lost = 0
         self._underruns = 0
         self._is_deleted = False
@@ -354,7 +357,7 @@ class Player:
                 self._tick()
             else:
                 self._send(message)
-                self._playback.position_ms += FRAME_MS
+                self._playback.position_ms += self._plain_step_ms
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
@@ -386,7 +389,7 @@ class Player:
         frame = buffer.pop()
         self._send(frame.message)
         if frame.source == playback.current_source:
-            playback.position_ms = ms_of_samples(frame.position_samples + FRAME_SAMPLES)
+            playback.position_ms = ms_of_samples(frame.end_samples)
         self._take_up_complete_ends()
         if frame.title is not None:
             self._perform(playback.retitled(frame.source, frame.title))
@@ -394,7 +397,10 @@ class Player:
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(playback.update())
         if frame.source == playback.current_source:
-            buffer.allow_plain(self._frames_until_due())
+            step_ms = FRAME_MS * frame.position_rate
+            self._plain_step_ms = round(step_ms)
+            if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
+                buffer.allow_plain(self._frames_until_due())
         return True
 
     def _frames_until_due(self) -> int:
@@ -403,7 +409,11 @@ class Player:
         open_from_ms = self._open_next_from_ms
         if self._next_ordered_for == self._playback.current_source or open_from_ms is None:
             return frames
-        return min(frames, max(0, (open_from_ms - self._playback.position_ms) // FRAME_MS))
+        return min(frames, max(0, (open_from_ms - self._playback.position_ms) // self._plain_step_ms))
+
+    def _open_next_before_end_ms(self) -> int:
+        """In time of the file, for the next track is opened in good time as it is heard."""
+        return int(OPEN_NEXT_BEFORE_END_MS * self._playback.filters.effects.position_rate)
 
     def _send(self, message: bytes) -> None:
         if message:
@@ -447,6 +457,7 @@ class Player:
     # What becomes of sources
 
     def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
+        self._loudness.opened(source, facts.album)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
@@ -470,6 +481,9 @@ class Player:
         outcome = self._playback.expanded(source, tracks)
         self._drop(source)
         self._perform(outcome)
+
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        self._loudness.measured(source, measured)
 
     def source_decoded(self, source: SourceId) -> None:
         self._open_next_in_time()
@@ -534,12 +548,19 @@ class Player:
                 again = None if track is None else opened.get(track.id)
                 if again is not None and self._session.seek(action.source, again.source, _part(again)):
                     self._tracks[again.source] = again.track
+                    self._loudness_hints(again)
                     del self._tracks[action.source]
+                    self._loudness.closed(action.source)
                 else:
                     self._drop(action.source)
             elif action.source not in self._tracks:
                 self._tracks[action.source] = action.track
-                self._session.open(action.source, _part(action), action.delay_s)
+                self._session.open(action.source, _part(action), action.delay_s, self._loudness_hints(action))
+
+    def _loudness_hints(self, action: Open) -> LoudnessHints:
+        """What is known of the loudness of a track that is opened, which is remembered under its new source."""
+        waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
+        return self._loudness.opening(action.source, action.track, waiting)
 
     def _fade_of_skip(self, skipped: "_Skipped", actions: tuple[Action, ...]) -> Crossfade | None:
         """How the skipped track fades out: only where the next one is open already."""
@@ -563,6 +584,7 @@ class Player:
 
     def _drop(self, source: SourceId) -> None:
         self._tracks.pop(source, None)
+        self._loudness.closed(source)
         self._session.drop(source)
 
     def _report_stall(self, source: SourceId) -> None:
@@ -588,7 +610,7 @@ class Player:
             return None
         if settings.on_skip and settings.duration_ms:
             return 0
-        return end_ms - OPEN_NEXT_BEFORE_END_MS - settings.duration_ms
+        return end_ms - self._open_next_before_end_ms() - settings.duration_ms
 
     def _start_clock(self) -> None:
         self._cancel_first_wait()

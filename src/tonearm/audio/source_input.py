@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
+from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OpenedSource
@@ -91,9 +92,16 @@ class SourceOpenings:
         self._openings: dict[SourceId, SourceOpening] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def start(self, source: SourceId, part: SourcePart, delay_s: float, session: SessionLink) -> None:
+    def start(
+        self,
+        source: SourceId,
+        part: SourcePart,
+        delay_s: float,
+        session: SessionLink,
+        loudness: LoudnessHints = NO_HINTS,
+    ) -> None:
         self._openings[source] = SourceOpening(
-            source, part, delay_s, self._opener, session, self._failed, self._expanded
+            source, part, delay_s, self._opener, session, self._failed, self._expanded, loudness=loudness
         )
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
@@ -173,11 +181,13 @@ class SourceOpening:
         expanded: Callable[[SourceId, tuple[Track, ...]], None],
         *,
         is_probe: bool = False,
+        loudness: LoudnessHints = NO_HINTS,
     ) -> None:
         self._source = source
         self._part = part
         self._is_delayed = delay_s > 0
         self._is_probe = is_probe
+        self._loudness = loudness
         self._link = link
         self._failed = failed
         self._expanded = expanded
@@ -277,6 +287,8 @@ class SourceOpening:
             is_probe=self._is_probe,
             end_sample=self._part.end_sample,
             resumes=self._part.resumes,
+            measured=self._loudness.measured,
+            album=self._loudness.album,
         )
         self._link.send(order, descriptor)
 

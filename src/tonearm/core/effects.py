@@ -4,8 +4,10 @@ Names, fields and meanings are Lavalink's where it has the effect, so that prese
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from tonearm.core.errors import BadRequest
 
@@ -13,20 +15,28 @@ _RANGE: Final = "range"
 _EffectT = TypeVar("_EffectT", bound="Effect")
 
 
-def ranged(default: float, lowest: float, highest: float) -> Any:
+def ranged(default: float | None, lowest: float, highest: float) -> Any:
     """A field of an effect: its default and the range, both ends included, that `checked` holds it to."""
     return field(default=default, metadata={_RANGE: (lowest, highest)})
 
 
+def range_of(effect: "type[Effect]", name: str) -> tuple[float, float]:
+    """The least and the greatest value of a number of `effect`."""
+    found = next(item.metadata[_RANGE] for item in fields(effect) if item.name == name)
+    return cast("tuple[float, float]", found)
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Base of all effects. Every field is a number within the range that `ranged` gave it."""
+    """Base of all effects. Its numbers lie within the ranges that `ranged` gave them."""
 
     def checked(self: _EffectT) -> _EffectT:
         """This effect. Raises BadRequest, which names field and range, when a value is outside its range."""
         for item in fields(self):
-            lowest, highest = item.metadata[_RANGE]
             value = getattr(self, item.name)
+            if _RANGE not in item.metadata or value is None:
+                continue
+            lowest, highest = item.metadata[_RANGE]
             if not lowest <= value <= highest:  # NaN is in no range either
                 name = wire_name(item.name)
                 raise BadRequest(f"{name} {value:g} is out of range; it is {lowest:g} to {highest:g}.")
@@ -129,31 +139,22 @@ class LowPass(Effect):
     """Lets the low frequencies through.
 
     By `smoothing` as Lavalink does: y += (x - y) / smoothing for each sample, 6 dB an octave; 1 changes nothing. Or
-    by `frequency_hz`, where the level is 3 dB down, 12 dB an octave; 0 stands for "by smoothing".
+    by `frequency_hz`, where the level is 3 dB down, 12 dB an octave; None stands for "by smoothing".
     """
 
     smoothing: float = ranged(20.0, 1.0, 1000.0)
-    frequency_hz: float = field(default=0.0, metadata={_RANGE: (0.0, 20_000.0)})
-
-    def checked(self) -> "LowPass":
-        Effect.checked(self)
-        if 0.0 < self.frequency_hz < LOWEST_CORNER_HZ:
-            raise BadRequest(f"frequencyHz {self.frequency_hz:g} is out of range; it is {LOWEST_CORNER_HZ:g} to 20000.")
-        return self
+    frequency_hz: float | None = ranged(None, 10.0, 20_000.0)
 
     @property
     def changes_nothing(self) -> bool:
-        return self.frequency_hz == 0.0 and self.smoothing == 1.0
-
-
-LOWEST_CORNER_HZ: Final = 10.0
+        return self.frequency_hz is None and self.smoothing == 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class HighPass(Effect):
     """Lets the high frequencies through: 3 dB down at `frequency_hz`, 12 dB an octave."""
 
-    frequency_hz: float = ranged(80.0, LOWEST_CORNER_HZ, 20_000.0)
+    frequency_hz: float = ranged(80.0, 10.0, 20_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,28 @@ class Compressor(Effect):
         return math.pow(10.0, self.makeup_db / 20.0)
 
 
+NormalizationMode: TypeAlias = Literal["track", "off"]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalization(Effect):
+    """Brings each track to the same loudness: by its tags, else as it is measured while it plays."""
+
+    target_lufs: float = ranged(-14.0, -30.0, -5.0)
+    mode: NormalizationMode = "track"
+
+
+LimiterSwitch: TypeAlias = Literal["auto"] | bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter(Effect):
+    """Lets no true peak above `ceiling_db`. `auto` is on only while something else may raise the level by itself."""
+
+    ceiling_db: float = ranged(-1.0, -6.0, 0.0)
+    enabled: LimiterSwitch = "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """All effects of a player; None is off. In the order in which the sound goes through them."""
@@ -196,6 +219,36 @@ class Effects:
     distortion: Distortion | None = None
     echo: Echo | None = None
     compressor: Compressor | None = None
+    normalization: Normalization | None = None
+    limiter: Limiter | None = Limiter()
+
+    @property
+    def normalizes(self) -> bool:
+        return self.normalization is not None and self.normalization.mode != "off"
+
+    @property
+    def position_rate(self) -> float:
+        """Seconds of the file that pass in a second heard."""
+        return 1.0 if self.timescale is None else self.timescale.position_rate
 
 
 NO_EFFECTS: Final = Effects()
+
+# The kind of each field of `Effects`, which is named as clients name it, but for the case.
+EFFECT_KINDS: Final[Mapping[str, type[Effect]]] = MappingProxyType(
+    {
+        "timescale": Timescale,
+        "karaoke": Karaoke,
+        "low_pass": LowPass,
+        "high_pass": HighPass,
+        "channel_mix": ChannelMix,
+        "tremolo": Tremolo,
+        "vibrato": Vibrato,
+        "rotation": Rotation,
+        "distortion": Distortion,
+        "echo": Echo,
+        "compressor": Compressor,
+        "normalization": Normalization,
+        "limiter": Limiter,
+    }
+)

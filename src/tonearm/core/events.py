@@ -76,11 +76,15 @@ class StreamTitle:
 
 @dataclass(frozen=True, slots=True)
 class PlayerUpdate:
-    """Where the player stands: after each change of state or pause, and every few seconds while it plays."""
+    """Where the player stands: after each change of state or pause, and every few seconds while it plays.
+
+    `position_rate`: how fast the position moves while it plays.
+    """
 
     state: PlayerState
     paused: bool
     position_ms: int
+    position_rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""Volume and the 15 equalizer bands: values and their limits."""
+"""The sound settings of a player: volume, the 15 equalizer bands, and the effects."""
 
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
-from tonearm.core.effects import NO_EFFECTS, Effects
+from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effect, Effects, wire_name
 from tonearm.core.errors import BadRequest
 
 BAND_FREQUENCIES_HZ: Final = (25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, 16000)
@@ -37,16 +38,23 @@ class FilterChange:
     """A change of the sound settings; None leaves them as they are.
 
     `gains` lists (band, gain in dB): listed bands are set, others stay, and an empty list makes the equalizer flat.
+    `effects` replaces those that it names (as the fields of `Effects`), or switches them off with None. `resets`:
+    everything is made flat first.
     """
 
     volume: float | None = None
     gains: tuple[tuple[int, float], ...] | None = None
+    effects: Mapping[str, Effect | None] = field(default_factory=dict)
+    resets: bool = False
 
     def applied_to(self, filters: Filters) -> Filters:
         """`filters` after the change. Raises BadRequest, with nothing applied, when a value is out of its range."""
+        if self.resets:
+            filters = Filters()
         volume = filters.volume if self.volume is None else self._checked_volume(self.volume)
+        filters = replace(filters, volume=volume, effects=self._changed_effects(filters.effects))
         if self.gains is None:
-            return replace(filters, volume=volume)
+            return filters
         gains_db = list(filters.gains_db) if self.gains else [0.0] * BAND_COUNT
         for band, gain_db in self.gains:
             if not 0 <= band < BAND_COUNT:
@@ -56,7 +64,19 @@ class FilterChange:
                     f"gain_db {gain_db} of band {band} is out of range; it is {GAIN_MIN_DB:g} to {GAIN_MAX_DB:g}."
                 )
             gains_db[band] = float(gain_db)
-        return replace(filters, volume=volume, gains_db=tuple(gains_db))
+        return replace(filters, gains_db=tuple(gains_db))
+
+    def _changed_effects(self, effects: Effects) -> Effects:
+        changed: dict[str, Any] = {}
+        for name, effect in self.effects.items():
+            if effect is not None:
+                assert isinstance(effect, EFFECT_KINDS[name])
+                try:
+                    effect.checked()
+                except BadRequest as error:
+                    raise BadRequest(f"{wire_name(name)}.{error}") from error
+            changed[name] = effect
+        return replace(effects, **changed) if changed else effects
 
     @staticmethod
     def _checked_volume(volume: float) -> float:

@@ -353,8 +353,11 @@ class Playback:
         """Raises BadRequest, with nothing applied, when a value is out of its range."""
         filters = change.applied_to(self._filters)
         if filters != self._filters:
+            is_other_pace = filters.effects.position_rate != self._filters.effects.position_rate
             self._filters = filters
             self._events.append(FiltersChange(filters))
+            if is_other_pace and self._state is PlayerState.PLAYING:
+                self._events.append(self.update())  # who counts the position on has to count otherwise now
         return self._outcome()
 
     def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
@@ -528,7 +531,7 @@ class Playback:
 
     def update(self) -> PlayerUpdate:
         """Where the player stands, to be emitted every few seconds while it plays."""
-        return PlayerUpdate(self._state, self._paused, self.position_ms)
+        return PlayerUpdate(self._state, self._paused, self.position_ms, self._filters.effects.position_rate)
 
     # How it goes on
 

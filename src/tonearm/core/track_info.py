@@ -9,7 +9,7 @@ class SourceFacts:
 
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
-    page led there, else None.
+    page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
     """
 
     length_ms: int = 0
@@ -21,6 +21,9 @@ class SourceFacts:
     artwork_url: str | None = None
     probe_name: str = ""
     opened_uri: str | None = None
+    loudness_lufs: float | None = None
+    album_loudness_lufs: float | None = None
+    album: str | None = None
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
         """These facts, with those of `page` where the source itself has none."""
@@ -39,6 +42,14 @@ class SourceFacts:
     def of_station(self, name: str) -> "SourceFacts":
         """These facts for a radio station of this name, which becomes the author, and the title where there is none."""
         return replace(self, title=self.title or name, author=name)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLoudness:
+    """How loud the first `measured_ms` that were heard of a track are, by EBU R128."""
+
+    lufs: float
+    measured_ms: int
 
 
 @dataclass(frozen=True, slots=True)

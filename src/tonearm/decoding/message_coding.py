@@ -13,10 +13,12 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from tonearm.core.effects import EFFECT_KINDS, Effects
+from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
     BODY_LIMIT_BYTES,
     Audio,
@@ -33,6 +35,7 @@ from tonearm.decoding.messages import (
     Grant,
     Mark,
     MarkKind,
+    Measured,
     Opened,
     OpenSession,
     OpenSource,
@@ -51,7 +54,7 @@ from tonearm.sandbox.report import SandboxReport
 Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
-_AUDIO: Final = struct.Struct("<IQIQHH")
+_AUDIO: Final = struct.Struct("<IQIQdHH")
 _MARK: Final = struct.Struct("<BQIH")
 _DATA: Final = struct.Struct("<IQ")
 
@@ -84,6 +87,7 @@ class _Kind(IntEnum):
     PONG = 38
     TITLED = 39
     SEEK_FAILED = 40
+    MEASURED = 41
 
 
 class _Coding(NamedTuple):
@@ -197,7 +201,13 @@ def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
 
 def _pack_audio(audio: Audio) -> bytes:
     head = _AUDIO.pack(
-        audio.epoch, audio.first_frame, audio.source, audio.position_samples, len(audio.marks), audio.frames
+        audio.epoch,
+        audio.first_frame,
+        audio.source,
+        audio.position_samples,
+        audio.position_rate,
+        len(audio.marks),
+        audio.frames,
     )
     return _in_parts(
         _Kind.AUDIO,
@@ -209,12 +219,12 @@ def _pack_audio(audio: Audio) -> bytes:
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, mark_count, frames = _AUDIO.unpack_from(body)
+    epoch, first_frame, source, position_samples, rate, mark_count, frames = _AUDIO.unpack_from(body)
     pcm_start = _AUDIO.size + mark_count * _MARK.size
     if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
         raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
     marks = _read_marks(body[_AUDIO.size : pcm_start]) if mark_count else ()
-    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:])
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:], rate)
 
 
 def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
@@ -251,7 +261,15 @@ def _unchanged(value: object) -> object:
 
 
 def _filters(value: Any) -> Filters:
-    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])))
+    effects = {name: _effect(name, setting) for name, setting in value["effects"].items()}
+    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])), Effects(**effects))
+
+
+def _effect(name: str, setting: Any) -> Any:
+    try:
+        return None if setting is None else EFFECT_KINDS[name](**setting).checked()
+    except BadRequest as error:
+        raise ValueError(str(error)) from error
 
 
 def _facts(value: object) -> SourceFacts:
@@ -260,6 +278,10 @@ def _facts(value: object) -> SourceFacts:
 
 def _sandbox(value: object) -> SandboxReport:
     return _built(SandboxReport, value)
+
+
+def _measured(value: object) -> MeasuredLoudness | None:
+    return None if value is None else _built(MeasuredLoudness, value)
 
 
 def _failure(value: object) -> PlayFailure:
@@ -275,6 +297,7 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
         Filters: _filters,
         SourceFacts: _facts,
         SandboxReport: _sandbox,
+        MeasuredLoudness | None: _measured,
         PlayFailure: _failure,
         FailureCode: FailureCode,
         Stage: Stage,
@@ -293,6 +316,7 @@ _CODINGS: Final = (
     _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
     _flat(_Kind.DECODED, Decoded, "I"),
+    _flat(_Kind.MEASURED, Measured, "IdQ"),
     _flat(_Kind.PONG, Pong, "Qd"),
     _as_json(_Kind.OPEN_SESSION, OpenSession),
     _as_json(_Kind.OPEN_SOURCE, OpenSource),

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
 DATA_CHUNK_BYTES: Final = 64 * 1024
@@ -54,7 +54,8 @@ class OpenSource:
     `start_sample` cannot be reached is decoded from its start, with a `SeekFailed`. With `resumes` it was played up to
     there before: one that is not seekable is decoded up to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    A probe is only opened, not decoded.
+    A probe is only opened, not decoded. `measured` is what an earlier source of the same track was measured at; `album`
+    is the one that is being played, whose tags count as a whole.
     """
 
     session: int
@@ -69,6 +70,8 @@ class OpenSource:
     is_probe: bool = False
     end_sample: int | None = None
     resumes: bool = False
+    measured: MeasuredLoudness | None = None
+    album: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +279,16 @@ class Titled:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Decoder: a source without loudness tags was measured so far, at `lufs` in `measured_ms`."""
+
+    session: int
+    source: int
+    lufs: float
+    measured_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A source begins or ends at a frame. `offset_samples`: the samples of the frame before the first of a source that
     begins in it."""
@@ -289,7 +302,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Audio:
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
-    the first sample. Source 0: the end of a sound that was cut off, while the new one has no samples yet.
+    the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
+    sound that was cut off, while the new one has no samples yet.
 
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
@@ -302,6 +316,7 @@ class Audio:
     position_samples: int
     marks: tuple[Mark, ...]
     pcm: bytes | memoryview
+    position_rate: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,4 +327,4 @@ class Pong:
     busy_s: float
 
 
-FromDecoder: TypeAlias = Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Audio | Pong
+FromDecoder: TypeAlias = Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Measured | Audio | Pong

@@ -7,7 +7,16 @@ from pydantic import Field, TypeAdapter
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.replies import Crossfade, Filters, Life, PlayerStateFields, PlayFailure, TrackOut
-from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
+from tonearm.protocol.wire_model import (
+    AnyJson,
+    Count,
+    Milliseconds,
+    PlayerId,
+    PositionRate,
+    TimeOfDay,
+    TrackId,
+    WireModel,
+)
 
 
 class _Numbered(WireModel):
@@ -72,6 +81,7 @@ class PlayerUpdate(_Numbered):
     state: State
     paused: bool
     position: Milliseconds
+    position_rate: PositionRate
 
 
 class PlayerPause(_Numbered):

@@ -7,10 +7,12 @@ describe is what the tests check, of every reply and event.
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Final, assert_never
 from weakref import ReferenceType, ref
 
 from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effect, Effects, LowPass, wire_name
 from tonearm.core.events import (
     CrossfadeChange,
     Event,
@@ -84,6 +86,7 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["state"] = event.state.value
             body["paused"] = event.paused
             body["position"] = event.position_ms
+            body["positionRate"] = event.position_rate
         case TrackStart() | TrackEnd() | TrackException() | TrackStuck():
             _add_track_fields(body, event)
         case StreamTitle():
@@ -165,6 +168,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "error": None if status.error is None else failure_out(status.error),
         "paused": status.paused,
         "position": status.position_ms,
+        "positionRate": status.filters.effects.position_rate,
         **filters_out(status.filters),
         "loop": status.loop_mode.value,
         "crossfade": crossfade_out(status.crossfade),
@@ -194,9 +198,29 @@ def crossfade_out(settings: CrossfadeSettings) -> JsonObject:
 
 
 def filters_out(filters: Filters) -> JsonObject:
-    """`replies.Filters`: volume, and every band with its centre."""
+    """`replies.Filters`: volume, every band with its centre, and the effects."""
     is_untouched = filters.gains_db is _UNTOUCHED_GAINS_DB
-    return {"volume": filters.volume, "eq": _UNTOUCHED_BANDS if is_untouched else _bands_out(filters.gains_db)}
+    return {
+        "volume": filters.volume,
+        "eq": _UNTOUCHED_BANDS if is_untouched else _bands_out(filters.gains_db),
+        **(_NO_EFFECTS_OUT if filters.effects is NO_EFFECTS else _effects_out(filters.effects)),
+    }
+
+
+def _effects_out(effects: Effects) -> JsonObject:
+    return {wire_name(name): _effect_out(getattr(effects, name)) for name in EFFECT_KINDS}
+
+
+def _effect_out(effect: Effect | None) -> JsonObject | None:
+    if effect is None:
+        return None
+    values = asdict(effect)
+    if isinstance(effect, LowPass):  # what is not in force is not shown, so that it can be sent back
+        del values["frequency_hz" if effect.frequency_hz is None else "smoothing"]
+    return {wire_name(name): value for name, value in values.items()}
+
+
+_NO_EFFECTS_OUT: Final = _effects_out(NO_EFFECTS)
 
 
 def _bands_out(gains_db: tuple[float, ...]) -> list[Json]:

@@ -9,7 +9,17 @@ from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
 from tonearm.core.play_queue import EndReason, LoopMode
-from tonearm.protocol.wire_model import AnyJson, Count, Milliseconds, PlayerId, TimeOfDay, TrackId, WireModel
+from tonearm.protocol.filters import EffectFields
+from tonearm.protocol.wire_model import (
+    AnyJson,
+    Count,
+    Milliseconds,
+    PlayerId,
+    PositionRate,
+    TimeOfDay,
+    TrackId,
+    WireModel,
+)
 
 # Tracks
 
@@ -135,8 +145,8 @@ class Band(WireModel):
     gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB)
 
 
-class Filters(WireModel):
-    """GET /v0/players/{id}/filters."""
+class Filters(EffectFields):
+    """GET /v0/players/{id}/filters. An effect that is off is null."""
 
     volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
@@ -166,7 +176,7 @@ Life: TypeAlias = Annotated[
 ]
 
 
-class PlayerStateFields(WireModel):
+class PlayerStateFields(EffectFields):
     """A player's whole state, but for its id."""
 
     track: TrackOut = Field(description="The selected track, also of an idle or failed player.")
@@ -175,6 +185,7 @@ class PlayerStateFields(WireModel):
     error: PlayFailure | None = Field(description="The last failure, until something plays.")
     paused: bool
     position: Milliseconds
+    position_rate: PositionRate
     volume: float = Field(ge=0, le=VOLUME_MAX)
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode

@@ -12,6 +12,7 @@ from pydantic.config import JsonDict
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
 from tonearm.core.play_queue import LoopMode
+from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
 
 MAX_ENCODED_TRACKS: Final = 1000
@@ -115,20 +116,26 @@ class BandGain(RequestModel):
     gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
 
 
-class FiltersPatch(RequestModel):
-    """PATCH /v0/players/{id}/filters: what is absent stays as it is; `eq: []` makes the equalizer flat."""
+class FiltersPatch(EffectFields, RequestModel):
+    """PATCH /v0/players/{id}/filters: what is absent stays as it is; `eq: []` makes the equalizer flat.
+
+    An effect replaces the one before: its fields that are left out take their defaults. null switches it off.
+    """
 
     # The defaults are never read.
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
     eq: list[BandGain] = Field(default_factory=list, description="Listed bands are set, others stay.")
+    reset: bool = Field(False, description="Makes everything flat, before what else is here is applied.")
 
     def as_change(self) -> FilterChange:
-        """What to change; its ranges are not checked yet."""
+        """What to change; its ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
         return FilterChange(
             volume=self.volume if "volume" in self.model_fields_set else None,
             gains=tuple((gain.band, gain.gain_db) for gain in self.eq) if "eq" in self.model_fields_set else None,
+            effects=self.given_effects(),
+            resets=self.reset,
         )
 
 

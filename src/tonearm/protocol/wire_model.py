@@ -25,6 +25,9 @@ class RequestModel(WireModel):
 
 AnyJson: TypeAlias = Annotated[Any, Field(description="Any JSON value.")]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, description="A duration or a position in a track, in ms.")]
+PositionRate: TypeAlias = Annotated[
+    float, Field(gt=0, description="How much of the file passes in a second heard: 1 without a timescale.")
+]
 TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="Milliseconds since 1970, UTC.")]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 PlayerId: TypeAlias = Annotated[

@@ -72,3 +72,30 @@ def test_what_is_no_isrc_or_link_is_left_out() -> None:
 def test_texts_are_fit_for_json(text: str, clean: str) -> None:
     assert clean_text(text) == clean
     assert clean_text(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("tags", "track_lufs", "album_lufs"),
+    [
+        ({"REPLAYGAIN_TRACK_GAIN": "-7.03 dB", "replaygain_album_gain": "+2.5"}, -10.97, -20.5),
+        ({"replaygain_track_gain": "-7,03 DB"}, -10.97, None),
+        ({"R128_TRACK_GAIN": "-256", "R128_ALBUM_GAIN": "512", "REPLAYGAIN_TRACK_GAIN": "9 dB"}, -22.0, -25.0),
+        ({"REPLAYGAIN_TRACK_GAIN": "loud", "REPLAYGAIN_ALBUM_GAIN": "64.00 dB", "R128_TRACK_GAIN": "1e3"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_the_loudness_that_a_track_was_measured_at(
+    tags: dict[str, str], track_lufs: float | None, album_lufs: float | None
+) -> None:
+    read = read_tags(tags)
+    assert read.loudness_lufs == (track_lufs if track_lufs is None else pytest.approx(track_lufs))
+    assert read.album_loudness_lufs == (album_lufs if album_lufs is None else pytest.approx(album_lufs))
+
+
+def test_loudness_and_album_of_real_files() -> None:
+    tags = {"REPLAYGAIN_TRACK_GAIN": "-6.50 dB", "REPLAYGAIN_ALBUM_GAIN": "-5.00 dB", "ALBUM": "Best of"}
+    for file in (flac(tone(440, 0.2), tags=tags), mp3(tone(440, 0.2, 44_100), tags=tags)):
+        facts = open_bytes(file).facts
+        assert (facts.loudness_lufs, facts.album_loudness_lufs, facts.album) == (-11.5, -13.0, "Best of")
+    facts = open_bytes(opus(tone(440, 0.2), tags={"R128_TRACK_GAIN": "-1024"})).facts
+    assert (facts.loudness_lufs, facts.album_loudness_lufs) == (-19.0, None)

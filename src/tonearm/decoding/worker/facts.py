@@ -1,5 +1,6 @@
 """What a source says about itself: its length, its tags, and the titles of a live stream."""
 
+import re
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -20,6 +21,9 @@ MAX_TAG_CHARACTERS: Final = 1000
 _TITLE_KEYS: Final = ("title", "tit2", "icy-name")
 _AUTHOR_KEYS: Final = ("artist", "album_artist", "albumartist", "author", "performer", "composer")
 _ISRC_KEYS: Final = ("isrc", "tsrc", "com.apple.itunes:isrc")
+_R128_REFERENCE_LUFS: Final = -23.0
+_REPLAYGAIN_REFERENCE_LUFS: Final = -18.0
+_MOST_GAIN_DB: Final = 51.0  # what ReplayGain's binary form can hold: more is no gain
 _ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url")
 
 # PyAV's names for the side data that libav's Ogg demuxer adds to the first packet after new comments, by version.
@@ -50,6 +54,9 @@ def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: b
         author=None if is_live else tags.author,
         isrc=tags.isrc,
         artwork_url=tags.artwork_url,
+        loudness_lufs=None if is_live else tags.loudness_lufs,
+        album_loudness_lufs=None if is_live else tags.album_loudness_lufs,
+        album=None if is_live else tags.album,
         probe_name=probe_name(opened.container.format.name),
     )
 
@@ -123,6 +130,9 @@ class Tags:
     author: str | None = None
     isrc: str | None = None
     artwork_url: str | None = None
+    loudness_lufs: float | None = None
+    album_loudness_lufs: float | None = None
+    album: str | None = None
 
 
 def read_tags(*sources: Mapping[str, str]) -> Tags:
@@ -138,7 +148,29 @@ def read_tags(*sources: Mapping[str, str]) -> Tags:
         author=_first(found, _AUTHOR_KEYS),
         isrc=_isrc(_first(found, _ISRC_KEYS)),
         artwork_url=next((link for key in _ARTWORK_KEYS if (link := _link(found.get(key)))), None),
+        loudness_lufs=_loudness_lufs(found, "track"),
+        album_loudness_lufs=_loudness_lufs(found, "album"),
+        album=found.get("album"),
     )
+
+
+def _loudness_lufs(tags: Mapping[str, str], kind: str) -> float | None:
+    """The loudness that a track or album was measured at: a tag has the gain from there to its reference.
+
+    References: RFC 7845, 5.2.1 (R128_TRACK_GAIN: 1/256 dB, relative to -23 LUFS); ReplayGain 2.0 specification,
+    "Reference level" (-18 LUFS). Of both, the one for Opus counts: libav applies the header's output gain, which that
+    is relative to.
+    """
+    r128 = re.fullmatch(r"[+-]?[0-9]{1,5}", tags.get(f"r128_{kind}_gain", ""))
+    if r128:
+        return _R128_REFERENCE_LUFS - int(r128.group()) / 256.0
+    gain = re.fullmatch(
+        r"([+-]?[0-9]{1,3}(?:[.,][0-9]{1,9})?)\s*(?:db)?", tags.get(f"replaygain_{kind}_gain", "").lower()
+    )
+    if gain is None:
+        return None
+    gain_db = float(gain.group(1).replace(",", "."))
+    return _REPLAYGAIN_REFERENCE_LUFS - gain_db if abs(gain_db) <= _MOST_GAIN_DB else None
 
 
 def clean_text(text: str) -> str:

@@ -1,18 +1,31 @@
 """One player's audio in a decoder process: joins its sources, filters them and cuts them into numbered frames."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Final, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
+from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.normalization import Level, SourceLoudness, levels
+from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
+_CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
+_NO_CEILING_DB: Final = 200.0
 _NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
+# Sources at a timescale are numbered from here on, behind all that the node numbers.
+_FIRST_STRETCHED: Final = 1 << 32
 
 
 class SessionSource(Protocol):
@@ -24,13 +37,22 @@ class SessionSource(Protocol):
         ...
 
     @property
+    def loudness(self) -> SourceLoudness:
+        """What is known of its loudness."""
+        ...
+
+    @property
     def has_failed(self) -> bool:
         """True when it failed before it gave a sample, so that none will come."""
         ...
 
 
 class RenderSession:
-    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`."""
+    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`.
+
+    With a timescale, what is joined, mixed and kept are `StretchedSource`s, with numbers and samples of their own. Only
+    at the borders (plans, messages, the release of PCM) they are the sources and samples of the file again.
+    """
 
     def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
         self._id = order.session
@@ -46,27 +68,36 @@ class RenderSession:
         self._timelines = {order.epoch: self._timeline}
         self._next_of: dict[int, int | None] = {}  # by source: the source that joins at its end
         self._crossfades: dict[int, Crossfade] = {}  # by source: how the next one joins instead, before its end
+        self._timescale = _timescale_in(order.filters)
+        self._stretched: dict[int, StretchedSource] = {}
+        self._stretched_numbers = count(_FIRST_STRETCHED)
         self._must_flush = False
         self._has_listeners = True
+        self._has_measured = False
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
+    @property
+    def position_rate(self) -> float:
+        """How many samples of the current source pass in one that is heard."""
+        return 1.0 if self._timescale is None else self._timescale.position_rate
+
     def is_current(self, source: int) -> bool:
         """True for a source that is being rendered; false for one that comes next or is over."""
-        return source == self._position.source or source in self._fading_samples()
+        return source == self._file_of(self._position.source) or source in self._fading_samples()
 
     def used_up_to(self, source: int) -> int:
         """The first sample of a source that was not rendered yet. For a source that is not current, its start."""
         start = self._sources[source].store.start
-        if source == self._position.source:
-            return max(start, self._position.sample)
+        if source == self._file_of(self._position.source):
+            return max(start, self._file_sample(self._position.source, self._position.sample))
         return self._fading_samples().get(source, start)
 
     def uses(self, source: int) -> bool:
         """Whether a source may still be rendered, or rendered again."""
-        if source == self._position.source or source in self._next_of.values():
+        if source == self._file_of(self._position.source) or source in self._next_of.values():
             return True
-        return any(source in timeline.oldest_samples() for timeline in self._timelines.values())
+        return any(source == self._file_of(used) for used in self._rendered_sources())
 
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
@@ -87,6 +118,9 @@ class RenderSession:
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
             self._crossfades.clear()
+        self._timescale = _timescale_in(order.filters)
+        if order.switch_to is None:
+            voices = self._retimed(before, voices)
         self._next_of[order.after] = order.following
         self._crossfades.pop(order.after, None)
         if order.crossfade is not None and order.following is not None:
@@ -112,6 +146,9 @@ class RenderSession:
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent; new filters are warmed up on the PCM before them.
             timeline.forget_before(self._sent - HISTORY_FRAMES)
+        if self._stretched:
+            for number in self._stretched.keys() - self._rendered_sources() - {self._position.source}:
+                del self._stretched[number]
         self._release_samples()
 
     def flush(self) -> None:
@@ -136,60 +173,147 @@ class RenderSession:
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
         start = Checkpoint(end.frame, self._position, end.filters, end.voices)
-        gathered = self._gather(start, frames * FRAME_SAMPLES)
+        limits, frames = self._limited(start, frames) if self._has_listeners else (False, frames)
+        ahead = LOOKAHEAD_SAMPLES if limits else 0
+        gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
-        frames = samples // FRAME_SAMPLES
+        if self._position.source and gathered.segments:  # else nothing follows that could be waited for
+            samples -= ahead
+        frames = min(frames, max(samples, 0) // FRAME_SAMPLES)
         end_frame = start.frame + frames
-        block = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
-        if samples % FRAME_SAMPLES:
-            # A partial frame waits for its other samples. They are gathered again then.
+        whole = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
+        block = whole
+        if gathered.samples > frames * FRAME_SAMPLES:
+            # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
+            # gathered again then.
             self._position = block.position_at(end_frame)
             marks = [mark for mark in marks if mark.frame < end_frame]
             block = block.cut_at(end_frame)
         pcm = b""
         if frames:
             if self._has_listeners:
-                pcm, filters = self._filtered(block, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+                pcm, filters = self._filtered(whole, gathered, limits=limits)
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
             self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
-            marks = sorted([*_cut_fades(start), *marks, *_faded(block)], key=_frame_of)
+            marks = sorted([*self._cut_fades(start), *marks, *self._faded(block)], key=_frame_of)
             self._continues_audio = False
         elif not marks:
             return None
         first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
-        return Audio(self._id, self._epoch, start.frame, frames, first.source, first.sample, tuple(marks), pcm)
+        source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
+        return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), pcm, self.position_rate)
 
-    def _filtered(self, block: Block, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
-        """The frames of the block as listeners get them, and the state of the filters after each one."""
-        if block.voices.are_one:
-            return process(block.start.filters, pcm)
-        planes, filters = apply(block.start.filters, mixed(pcm, block.start.time, block.voices, self._read))
-        return as_pcm(planes), filters
+    def _filtered(self, block: Block, gathered: "_Gathered", *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
+        """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
+        hold more than the block: the limiter looks ahead in it."""
+        start, frames = block.start.filters, block.frames
+        if start.passes_by_filters_alone and not limits and block.voices.are_one:
+            return process(start, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+        ahead = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES) if limits else 0
+        pcm = b"".join(gathered.pieces)[: (frames + ahead) * FRAME_BYTES]
+        factors, after = self._levels(block, gathered, frames + ahead)
+        pcm += bytes((frames + ahead) * FRAME_BYTES - len(pcm))
+        planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, factors))
+        if factors is not None:
+            planes *= factors
+        limiter: Sequence[LimiterState] = (QUIET,) * frames
+        if limits:
+            ceiling_db = _ceiling_db(start.filters, is_wanted=self._wants_limiter(start.filters, block.voices))
+            sound, following = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
+            begins = gathered.begins_at(block.start.frame) and not block.voices.fades and start.limiter.is_at_rest
+            before = BEGINNING if begins else start.limiter
+            planes, limiter = limited(sound, following, ceiling_db, before)
+        outputs = zip(states[:frames], after[:frames], limiter, strict=True)
+        return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
+
+    def _levels(
+        self, block: Block, gathered: "_Gathered", frames: int
+    ) -> tuple[NDArray[np.float32] | None, Sequence[Level]]:
+        """What normalization multiplies the block's frames by, and its level after each one."""
+        filters, level = block.start.filters.filters, block.start.filters.level
+        normalization = filters.effects.normalization
+        if normalization is None or normalization.mode == "off":
+            return levels(level, None, frames, 0, (), self._loudness_of)
+        for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
+            length = min(segment.length, block.frames * FRAME_SAMPLES - segment.offset)
+            loudness = self._loudness_of(self._file_of(segment.source))
+            if length > 0 and loudness.tagged_lufs is None:
+                self._has_measured = True
+                planes = np.frombuffer(piece, dtype="<i2").reshape(-1, CHANNELS).T[:, :length]
+                loudness.measure(planes, self._file_sample(segment.source, segment.sample), self.position_rate)
+        begins = [
+            ((mark.frame - block.start.frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
+            for mark in gathered.marks
+            if mark.kind is MarkKind.BEGIN and mark.frame < block.start.frame + frames
+        ]
+        source = self._file_of(block.segments[0].source) if block.segments else 0
+        return levels(level, normalization.target_lufs, frames, source, begins, self._loudness_of)
+
+    def _loudness_of(self, source: int) -> SourceLoudness:
+        known = self._sources.get(source)
+        return SourceLoudness() if known is None else known.loudness
+
+    def _limited(self, start: Checkpoint, frames: int) -> tuple[bool, int]:
+        """Whether the limiter is on in the next frames, if only to let go, and for how many of them that holds."""
+        state = start.filters
+        if (
+            state.limiter is QUIET
+            and not self._crossfades
+            and state.filters.effects is NO_EFFECTS
+            and not start.voices.fades
+        ):
+            return False, frames
+        filters = state.filters
+        if not state.limiter.is_at_rest or self._wants_limiter(filters, start.voices.at(start.time)):
+            return True, frames
+        crossfade = self._crossfade_ahead(start.position) if self._crossfades else None
+        if crossfade is None or not self._wants_limiter(filters, _CROSSFADING):
+            return False, frames
+        frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
+        return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
+
+    def _wants_limiter(self, filters: Filters, voices: Voices) -> bool:
+        effects = filters.effects
+        if effects.limiter is None or effects.limiter.enabled != "auto":
+            return effects.limiter is not None and bool(effects.limiter.enabled)
+        return effects.compressor is not None or effects.normalizes or any(fade.is_announced for fade in voices.fades)
+
+    def take_measured(self) -> Iterator[Measured]:
+        """What was measured of sources and is worth keeping."""
+        if not self._has_measured:
+            return
+        self._has_measured = False
+        for number, source in self._sources.items():
+            measured = source.loudness.take_measured()
+            if measured is not None:
+                yield Measured(self._id, number, measured.lufs, measured.measured_ms)
 
     def _gather(self, start: Checkpoint, samples: int) -> "_Gathered":
         """Takes up to `samples` samples from the sources, and moves the position on."""
         gathered = _Gathered(voices=start.voices.at(start.time))
         samples = min(samples, self._fades_allow(gathered.voices, start.time))
         while gathered.samples < samples and self._position.source:
-            source = self._sources.get(self._position.source)
-            if source is None:
+            store = self._store_of(self._position.source)
+            if store is None:
                 break  # planned, but not opened yet
-            store = source.store
             if self._position.sample == FROM_START:
                 if store.end == store.oldest and not store.is_finished:
                     break  # where it starts is not certain before
                 if self._position.is_cut and store.start > 0 and self._has_samples(self._position.source):
                     gathered.begin_rise(rising(start.time + gathered.samples))
-                self._position = SourcePosition(self._position.source, store.oldest, has_begun=False)
+                source, joins = self._position.source, self._position.joins
+                self._position = self._position_in(source, store.oldest, has_begun=False, joins=joins)
             position = self._position
+            store = self._made(position.source, position.sample + samples - gathered.samples) or store
             crossfade = self._crossfade_ahead(position)
             end = store.end if crossfade is None else min(store.end, crossfade.at_sample)
             taken = min(samples - gathered.samples, end - position.sample)
             if taken > 0:
                 if not position.has_begun:
                     frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
-                    gathered.marks.append(Mark(MarkKind.BEGIN, start.frame + frames, position.source, offset_samples))
+                    begin = Mark(MarkKind.BEGIN, start.frame + frames, self._file_of(position.source), offset_samples)
+                    gathered.marks.append(begin)
                 gathered.take(store.read(position.sample, taken), position.source, position.sample)
                 self._position = SourcePosition(position.source, position.sample + taken, has_begun=True)
                 continue
@@ -204,21 +328,25 @@ class RenderSession:
         return gathered
 
     def _crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
-        crossfade = self._crossfades.get(position.source)
+        crossfade = self._crossfades.get(self._file_of(position.source))
+        stretched = self._stretched.get(position.source)
+        if crossfade is not None and stretched is not None:
+            crossfade = replace(crossfade, at_sample=stretched.heard_sample(crossfade.at_sample))
         return crossfade if crossfade is not None and position.sample <= crossfade.at_sample else None
 
     def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: "_Gathered") -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
         and joins at the end."""
-        source = self._position.source
+        source = self._file_of(self._position.source)
         next_source = self._next_of.get(source)
-        del self._crossfades[source]
         if next_source is None or not self._has_samples(next_source):
+            del self._crossfades[source]
             return False
         time = start.time + gathered.samples
         curve = _curve(crossfade)
+        level_db = start.filters.level.gain_db
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
-        gathered.begin_fade(Fade(source, crossfade.at_sample, out, is_announced=True))
+        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db))
         gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
@@ -227,7 +355,7 @@ class RenderSession:
     def _end_source(self, store: PcmStore, first_frame: int, gathered: "_Gathered") -> bool:
         """Ends the current source, of which all samples were taken. False when some are still to come, of this source
         or of the one that joins its last ones."""
-        source = self._position.source
+        source = self._file_of(self._position.source)
         next_source = self._next_of.get(source)
         joins = next_source is not None and self._has_samples(next_source)
         if not store.is_finished or (next_source and not joins and self._may_give_samples(next_source)):
@@ -237,7 +365,9 @@ class RenderSession:
         end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
         gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = (
-            SourcePosition(next_source, FROM_START, has_begun=False) if next_source and joins else _NO_SOURCE
+            SourcePosition(next_source, FROM_START, has_begun=False, joins=self._position.source)
+            if next_source and joins
+            else _NO_SOURCE
         )
         return True
 
@@ -246,24 +376,28 @@ class RenderSession:
         it fades out as the new one comes in."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
         position = end.position
-        source = self._sources.get(position.source)
-        if source is None or not position.has_begun or position.sample >= source.store.end:
+        store = self._made(position.source, position.sample + GLIDE_SAMPLES)
+        if store is None or not position.has_begun or position.sample >= store.end:
             return Voices(fades)
         if order.cut_fade is not None and order.switch_to and self._has_samples(order.switch_to):
             samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
             out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
             rise = Ramp(end.time, samples, curve, falls=False)
-            return Voices((*fades, Fade(position.source, position.sample, out, is_announced=True)), rise)
+            level_db = end.filters.level.gain_db
+            fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
+            return Voices((*fades, fade), rise)
         ramp = falling(end.time, end.voices.gain_at(end.time))
-        return Voices((*fades, Fade(position.source, position.sample, ramp, end_sample=source.store.end)))
+        tail = Fade(position.source, position.sample, ramp, end_sample=store.end, level_db=end.filters.level.gain_db)
+        return Voices((*fades, tail))
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
         allowed = GRANT_FRAMES * FRAME_SAMPLES
         for fade in voices.fades:
-            source = self._sources.get(fade.source)
-            if source is not None and not (source.store.is_finished or source.has_failed):
-                available = source.store.end - fade.sample
+            store = self._made(fade.source, fade.sample_at(time) + allowed)
+            source = self._sources.get(self._file_of(fade.source))
+            if store is not None and source is not None and not (store.is_finished or source.has_failed):
+                available = store.end - fade.sample
                 if available < fade.ramp.samples and fade.ramp.samples > GLIDE_SAMPLES:
                     allowed = min(allowed, max(fade.ramp.start + available - time, 0))
         return allowed
@@ -273,17 +407,100 @@ class RenderSession:
         return any(fade.ramp.start == start.time for fade in gathered.voices.fades)
 
     def _read(self, source_id: int, sample: int, count: int) -> bytes:
-        source = self._sources.get(source_id)
-        if source is None:
+        store = self._made(source_id, sample + count)
+        if store is None:
             return b""
-        store = source.store
         count = min(count, store.end - sample)
         return store.read(sample, count) if count > 0 and sample >= store.oldest else b""
 
     def _fading_samples(self) -> dict[int, int]:
-        """For each source that fades out the first sample that was not rendered yet."""
+        """For each source that fades out the first sample of the file that was not rendered yet."""
         end = self._timeline.end
-        return {fade.source: fade.sample_at(end.time) for fade in end.voices.at(end.time).fades}
+        return {
+            self._file_of(fade.source): self._file_sample(fade.source, fade.sample_at(end.time))
+            for fade in end.voices.at(end.time).fades
+        }
+
+    # Sources at a timescale
+
+    def _retimed(self, before: Checkpoint, voices: Voices) -> Voices:
+        """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
+        before goes over into the new one as in a cut, for both may be anywhere in their waves."""
+        position = self._position
+        source = self._file_of(position.source)
+        store = self._store_of(source)
+        stretched = self._stretched.get(position.source)
+        if store is None or (None if stretched is None else stretched.setting) == self._timescale:
+            return voices
+        if not position.has_begun:
+            self._position = SourcePosition(source, FROM_START, has_begun=False, is_cut=position.is_cut)
+            return voices
+        sample = self._file_sample(position.source, position.sample)
+        if store.is_finished and sample >= store.end:
+            return voices
+        self._position = self._position_in(source, sample, has_begun=True)
+        ramp = falling(before.time, voices.gain_at(before.time))
+        old = self._made(position.source, position.sample + GLIDE_SAMPLES)
+        end_sample = None if old is None else old.end
+        tail = Fade(
+            position.source, position.sample, ramp, end_sample=end_sample, level_db=before.filters.level.gain_db
+        )
+        return Voices((*voices.fades, tail), rising(before.time))
+
+    def _position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
+        """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
+        end it begins."""
+        if self._timescale is None:
+            return SourcePosition(source, sample, has_begun)
+        for number, stretched in self._stretched.items():
+            known = stretched.source, stretched.setting, stretched.store.start
+            if known == (source, self._timescale, sample) and stretched.store.oldest == sample:
+                return SourcePosition(number, sample, has_begun)
+        number = next(self._stretched_numbers)
+        file, before = self._sources[source].store, self._stretched.get(joins)
+        joined = before.begin_next(source, file) if before is not None and before.setting == self._timescale else None
+        self._stretched[number] = joined or StretchedSource(source, file, self._timescale, sample)
+        return SourcePosition(number, sample, has_begun)
+
+    def _file_of(self, source: int) -> int:
+        """The source as the node numbers it."""
+        stretched = self._stretched.get(source)
+        return source if stretched is None else stretched.source
+
+    def _file_sample(self, source: int, sample: int) -> int:
+        stretched = self._stretched.get(source)
+        return sample if stretched is None else round(stretched.file_sample(sample))
+
+    def _store_of(self, source: int) -> PcmStore | None:
+        known = self._stretched.get(source) or self._sources.get(source)
+        return None if known is None else known.store
+
+    def _made(self, source: int, up_to: int) -> PcmStore | None:
+        """The PCM of a source, made up to a sample as far as that is possible."""
+        stretched = self._stretched.get(source)
+        if stretched is not None:
+            next_source = self._next_of.get(stretched.source)
+            if next_source is not None and self._has_samples(next_source) and not stretched.store.is_finished:
+                stretched.following = self._sources[next_source].store
+            stretched.make(up_to)
+        return self._store_of(source)
+
+    def _rendered_sources(self) -> set[int]:
+        """All that may be rendered again, by their own numbers."""
+        return {source for timeline in self._timelines.values() for source in timeline.oldest_samples()}
+
+    def _cut_fades(self, start: Checkpoint) -> Iterator[Mark]:
+        """The marks of crossfades that a cut began."""
+        for fade in start.voices.fades:
+            if fade.is_announced and fade.ramp.start == start.time:
+                yield Mark(MarkKind.FADING, start.frame, self._file_of(fade.source))
+
+    def _faded(self, block: Block) -> Iterator[Mark]:
+        """The marks of crossfades that end in a block."""
+        end_time = block.end_frame * FRAME_SAMPLES
+        for fade in block.voices.fades:
+            if fade.is_announced and block.start.time < fade.ramp.end <= end_time:
+                yield Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), self._file_of(fade.source))
 
     def _has_samples(self, source_id: int) -> bool:
         source = self._sources.get(source_id)
@@ -310,16 +527,15 @@ class RenderSession:
         """The unfiltered PCM just before the next frame."""
         segments = self._timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
         return b"".join(
-            self._sources[segment.source].store.read(segment.sample, segment.length)
+            store.read(segment.sample, segment.length)
             for segment in reversed(segments)
-            if segment.source in self._sources
+            if (store := self._store_of(segment.source)) is not None
         )
 
     def _forget_unreachable(self, after: int) -> None:
         """Forgets what joins at the end of sources that cannot be rendered any more."""
-        reachable = {after, self._position.source}
-        for timeline in self._timelines.values():
-            reachable.update(timeline.oldest_samples())
+        reachable = {after, self._file_of(self._position.source)}
+        reachable.update(map(self._file_of, self._rendered_sources()))
         for source in tuple(reachable):
             next_source = self._next_of.get(source)
             while next_source is not None and next_source not in reachable:
@@ -334,6 +550,12 @@ class RenderSession:
         for timeline in self._timelines.values():
             for source_id, sample in timeline.oldest_samples().items():
                 oldest[source_id] = min(sample, oldest.get(source_id, sample))
+        for number, stretched in self._stretched.items():
+            if number in oldest:
+                sample = oldest[number]
+                stretched.store.release_before(sample)
+                needed = int(stretched.file_sample(sample)) - MARGIN_SAMPLES
+                oldest[stretched.source] = min(needed, oldest.get(stretched.source, needed))
         for source_id, source in self._sources.items():
             if source_id in oldest:
                 source.store.release_before(oldest[source_id])
@@ -354,6 +576,10 @@ class _Gathered:
         self.pieces.append(pcm)
         self.segments.append(Segment(self.samples, source, sample, length))
         self.samples += length
+
+    def begins_at(self, frame: int) -> bool:
+        """Whether a source begins with the first sample of `frame`."""
+        return any((mark.kind, mark.frame, mark.offset_samples) == (MarkKind.BEGIN, frame, 0) for mark in self.marks)
 
     def fill_frame(self) -> None:
         """Fills the last frame up with silence."""
@@ -379,20 +605,12 @@ def _frame_of(mark: Mark) -> int:
     return mark.frame
 
 
-def _cut_fades(start: Checkpoint) -> list[Mark]:
-    """The marks of crossfades that a cut began."""
-    return [
-        Mark(MarkKind.FADING, start.frame, fade.source)
-        for fade in start.voices.fades
-        if fade.is_announced and fade.ramp.start == start.time
-    ]
+def _ceiling_db(filters: Filters, *, is_wanted: bool) -> float:
+    """Far above all sound for a limiter that only lets go of what it held."""
+    limiter = filters.effects.limiter
+    return limiter.ceiling_db if is_wanted and limiter is not None else _NO_CEILING_DB
 
 
-def _faded(block: Block) -> list[Mark]:
-    """The marks of crossfades that end in a block."""
-    end_time = block.end_frame * FRAME_SAMPLES
-    return [
-        Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), fade.source)
-        for fade in block.voices.fades
-        if fade.is_announced and block.start.time < fade.ramp.end <= end_time
-    ]
+def _timescale_in(filters: Filters) -> Timescale | None:
+    timescale = filters.effects.timescale
+    return None if timescale is None or timescale.changes_nothing else timescale

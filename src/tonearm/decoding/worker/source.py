@@ -30,6 +30,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.media import Media, open_media
+from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.play_errors import NotSeekable
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.resampling import BLOCK_SAMPLES
@@ -66,8 +67,9 @@ class LeftSource:
 
     has_failed = False
 
-    def __init__(self, store: PcmStore) -> None:
+    def __init__(self, store: PcmStore, loudness: SourceLoudness) -> None:
         self.store = store
+        self.loudness = loudness
 
 
 class DecodingSource:
@@ -103,6 +105,7 @@ class DecodingSource:
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_current = False
+        self._rate = 1.0  # of its samples to those heard, at least 1
         self._titles = StreamTitles() if order.is_live else None
         # What a seek changes, and what it needs to know. The lock keeps the reports in order with it.
         self._seek_lock = threading.Lock()
@@ -112,6 +115,7 @@ class DecodingSource:
         self._failure: PlayFailure | None = None  # that ended it
         self._is_at_end = False
         self.store = PcmStore(order.start_sample)
+        self.loudness = SourceLoudness(order.measured)
         self.has_failed = False
         self._media: Media | None = None
         self._reader: DescriptorReader | RequestingReader
@@ -149,7 +153,7 @@ class DecodingSource:
     def seek(self, order: SeekSource) -> LeftSource:
         """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
         with self._seek_lock:
-            left = LeftSource(self.store)
+            left = LeftSource(self.store, self.loudness)
             self._number, self.has_failed = order.new_source, False
             held = None if self._seek_to is not None else self.store.continued_from(order.start_sample)
             if self._facts is not None:
@@ -181,15 +185,17 @@ class DecodingSource:
             else:
                 self._reader.fail(message.offset, message.failure)
 
-    def used(self, sample: int, *, is_current: bool) -> bool:
-        """Takes how far the source was rendered. True when it resumed decoding because little is left ahead."""
+    def used(self, sample: int, *, is_current: bool, rate: float = 1.0) -> bool:
+        """Takes how far the source was rendered, and how many of its samples pass in one that is heard. True when it
+        resumed decoding because little is left ahead."""
         self._used_up_to = sample
         self._is_current = is_current
+        self._rate = max(rate, 1.0)
         return self._needs_more() and self._resume()
 
     def fill_up(self) -> None:
         """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
-        if not self._is_at_end and self.store.end - self._used_up_to <= AHEAD_SAMPLES:
+        if not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples:
             self._resume()
 
     def finish(self, report: Failed | Decoded) -> None:
@@ -280,9 +286,13 @@ class DecodingSource:
 
     def _open(self) -> Media:
         media = self._open_media()
+        facts = media.facts
+        self.loudness.tagged_lufs = facts.loudness_lufs
+        if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
+            self.loudness.tagged_lufs = facts.album_loudness_lufs
         with self._seek_lock:
-            self._facts = media.facts
-            self._report(Opened(self._order.session, self._number, media.facts))
+            self._facts = facts
+            self._report(Opened(self._order.session, self._number, facts))
         return media
 
     def _open_media(self) -> Media:
@@ -417,7 +427,12 @@ class DecodingSource:
     def _needs_more(self) -> bool:
         if self._is_dropped or self._seek_to is not None:
             return True
-        return not self._is_at_end and self.store.end - self._used_up_to <= AHEAD_SAMPLES - STEP_SAMPLES
+        return not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples - STEP_SAMPLES
+
+    @property
+    def _ahead_samples(self) -> int:
+        """As much as is heard in two seconds."""
+        return int(AHEAD_SAMPLES * self._rate)
 
     def _rest(self) -> None:
         with self._rest_lock:
@@ -436,7 +451,8 @@ class DecodingSource:
     def _deadline_s(self) -> float:
         if self._is_dropped:
             return DROPPED_DEADLINE_S
-        return deadline_s(time.monotonic(), self.store.end - self._used_up_to, is_current=self._is_current)
+        ahead_samples = int((self.store.end - self._used_up_to) / self._rate)
+        return deadline_s(time.monotonic(), ahead_samples, is_current=self._is_current)
 
     @contextmanager
     def _without_slot(self) -> Iterator[None]:

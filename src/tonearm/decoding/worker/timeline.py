@@ -102,13 +102,14 @@ class SourcePosition:
     """The next sample of a source (0: no source). `has_begun`: its BEGIN mark was emitted.
 
     `FROM_START` is the first sample of a source that may not be open yet. `is_cut`: the source was cut to, so that one
-    that begins in the middle fades in.
+    that begins in the middle fades in. `joins`: the source at whose end it begins.
     """
 
     source: int
     sample: int
     has_begun: bool
     is_cut: bool = False
+    joins: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,13 +57,15 @@ class Ramp:
 @dataclass(frozen=True, slots=True)
 class Fade:
     """A source that fades out: `sample` of it is at the start of the ramp. `is_announced`: the node waits for a mark
-    at its end, because it was a crossfade. `end_sample`: what is decoded of it later does not count."""
+    at its end, because it was a crossfade. `end_sample`: what is decoded of it later does not count. `level_db`: the
+    gain that normalization gave it."""
 
     source: int
     sample: int
     ramp: Ramp
     is_announced: bool = False
     end_sample: int | None = None
+    level_db: float = 0.0
 
     def sample_at(self, time: int) -> int:
         return self.sample + max(time - self.ramp.start, 0)
@@ -72,7 +74,8 @@ class Fade:
         """This voice, but gone within GLIDE_SAMPLES from `time` on, or earlier."""
         if self.ramp.end <= time + GLIDE_SAMPLES:
             return self
-        return Fade(self.source, self.sample_at(time), falling(time, self.ramp.gain_at(time)), self.is_announced)
+        ramp = falling(time, self.ramp.gain_at(time))
+        return Fade(self.source, self.sample_at(time), ramp, self.is_announced, self.end_sample, self.level_db)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,12 @@ def rising(time: int) -> Ramp:
     return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
 
 
-def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm) -> Planes:
-    """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped."""
+def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm, levels: NDArray[np.float32] | None = None) -> Planes:
+    """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped.
+
+    `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness: what
+    fades out under it is mixed so that it keeps its own in the end.
+    """
     samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
     planes: Planes = samples.T.astype(np.float32, order="C")
     count = planes.shape[1]
@@ -129,11 +136,11 @@ def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm) -> Planes:
         first = max(voices.rise.start - time, 0)
         planes[:, first:] *= voices.rise.gains(time + first, count - first)
     for fade in voices.fades:
-        _add(planes, time, fade, read)
+        _add(planes, time, fade, read, levels)
     return planes
 
 
-def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm) -> None:
+def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArray[np.float32] | None) -> None:
     first = max(fade.ramp.start - time, 0)
     last = min(fade.ramp.end - time, planes.shape[1])
     if last <= first:
@@ -144,7 +151,10 @@ def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm) -> None:
     pcm = read(fade.source, sample, count)
     voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
     length = voice.shape[1]
-    planes[:, first : first + length] += voice * fade.ramp.gains(time + first, length)
+    gains = fade.ramp.gains(time + first, length)
+    if levels is not None:
+        gains = gains * np.float32(10.0 ** (fade.level_db / 20.0)) / levels[first : first + length]
+    planes[:, first : first + length] += voice * gains
 
 
 def needed_until(fades: Sequence[Fade], end_time: int) -> dict[int, int]:

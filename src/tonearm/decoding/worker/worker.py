@@ -278,6 +278,8 @@ class Worker:
     def _send_rendered(self, session: RenderSession) -> None:
         for audio in session.render():
             self._send(audio)
+        for measured in session.take_measured():
+            self._send(measured)
 
     def _update_sources(self, session_id: int) -> bool:
         """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.
@@ -290,7 +292,11 @@ class Worker:
         sources = self._sources[session_id]
         resumed = False
         for source_id, source in self._decoded[session_id].items():
-            resumed |= source.used(session.used_up_to(source_id), is_current=session.is_current(source_id))
+            resumed |= source.used(
+                session.used_up_to(source_id),
+                is_current=session.is_current(source_id),
+                rate=session.position_rate,
+            )
         dropped = self._dropped[session_id]
         for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
             dropped.discard(source_id)

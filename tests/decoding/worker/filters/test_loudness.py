@@ -18,6 +18,10 @@ from tonearm.decoding.worker.filters.loudness import (
 )
 
 
+def next_gain(meter: Meter, gain_db: float, target_lufs: float) -> float:
+    return next_gain_db(meter.integrated_lufs, meter.measured_ms, gain_db, target_lufs, STEP_MS)
+
+
 def tones(*parts: tuple[float, float]) -> Planes:
     """1 kHz in both channels: of each part the level in dBFS and the length in seconds, in whole frames."""
     levels = np.concatenate([np.full(int(seconds * SAMPLE_RATE_HZ), 10 ** (level / 20)) for level, seconds in parts])
@@ -57,7 +61,7 @@ def test_momentary_loudness_is_that_of_the_last_400_ms() -> None:
 def test_silence_has_no_loudness() -> None:
     meter = measured(np.zeros((2, 2 * SAMPLE_RATE_HZ), dtype=np.float32))
     assert meter.integrated_lufs == meter.momentary_lufs == -math.inf
-    assert next_gain_db(meter, 0.0, -14.0) == 0.0
+    assert next_gain(meter, 0.0, -14.0) == 0.0
 
 
 def test_where_the_sound_is_split_into_blocks_makes_no_difference() -> None:
@@ -75,16 +79,23 @@ class TestGain:
     def test_it_goes_down_at_once_but_by_one_db_a_second_at_most(self) -> None:
         gain_db = 0.0
         for _ in range(1000 // STEP_MS):
-            gain_db = next_gain_db(after(-6.0, 1.0), gain_db, -14.0)
+            gain_db = next_gain(after(-6.0, 1.0), gain_db, -14.0)
         assert gain_db == pytest.approx(-1.0)
 
     def test_it_does_not_go_up_before_three_seconds_are_known(self) -> None:
-        assert next_gain_db(after(-30.0, KNOWN_AFTER_MS / 1000 - 0.1), 0.0, -14.0) == 0.0
-        assert next_gain_db(after(-30.0, KNOWN_AFTER_MS / 1000), 0.0, -14.0) == pytest.approx(0.1)
+        assert next_gain(after(-30.0, KNOWN_AFTER_MS / 1000 - 0.1), 0.0, -14.0) == 0.0
+        assert next_gain(after(-30.0, KNOWN_AFTER_MS / 1000), 0.0, -14.0) == pytest.approx(0.1)
 
     def test_it_stays_where_the_target_is_met(self) -> None:
-        assert next_gain_db(after(-23.0, 4.0), 0.05, -23.0) == pytest.approx(0.0, abs=0.06)
+        assert next_gain(after(-23.0, 4.0), 0.05, -23.0) == pytest.approx(0.0, abs=0.06)
 
     def test_it_has_an_end(self) -> None:
         assert wanted_gain_db(-65.0, -14.0) == MOST_GAIN_DB
         assert wanted_gain_db(-20.0, -14.0) == 6.0
+
+
+def test_a_measurement_goes_on_from_what_was_known() -> None:
+    loud = Meter.resumed(-9.03, 60_000)
+    assert loud.integrated_lufs == pytest.approx(-9.03, abs=0.06)
+    assert loud.fed(np.zeros((2, FRAME_SAMPLES), np.float32)).measured_ms == 60_020
+    assert Meter.resumed(-80.0, 5_000).integrated_lufs == -math.inf

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State
+from tonearm.decoding.worker.filters.limiter import QUIET, LimiterState
 from tonearm.decoding.worker.filters.modes import ModalFilter
 from tonearm.decoding.worker.filters.registry import SLOTS
+from tonearm.decoding.worker.normalization import UNLEVELLED, Level
 
 RAMP_SAMPLES: Final = samples_of_ms(10)
 
@@ -88,10 +90,19 @@ class _Stage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainState:
-    """Settings, the state of the filters, and the previous settings while a ramp from those is due. Immutable."""
+    """Settings, the state of the filters, and the previous settings while a ramp from those is due. Immutable.
+
+    `level` and `limiter` are the states of normalization and limiter, which come after `apply`.
+    """
 
     _stage: _Stage
     _outgoing: _Stage | None = None
+    level: Level = UNLEVELLED
+    limiter: LimiterState = QUIET
+
+    def with_output(self, level: Level, limiter: LimiterState) -> "ChainState":
+        """This state, but with other ones of what comes after the filters."""
+        return ChainState(self._stage, self._outgoing, level, limiter)
 
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
@@ -108,6 +119,11 @@ class ChainState:
         """True when `process` returns the same bytes: no filter is on, volume 1, no ramp due."""
         return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
 
+    @property
+    def passes_by_filters_alone(self) -> bool:
+        """True when normalization is off, and has left nothing to glide back from."""
+        return self.level.target_lufs is None and not self._stage.filters.effects.normalizes
+
     def changed(self, filters: Filters, history_pcm: bytes) -> "ChainState":
         """The state with other settings from the next sample on, reached by a ramp of RAMP_SAMPLES.
 
@@ -119,15 +135,17 @@ class ChainState:
             return self
         outgoing = self._outgoing or self._stage
         if filters == outgoing.filters:
-            return ChainState(outgoing)
+            return ChainState(outgoing, None, self.level, self.limiter)
         for stage in (outgoing, self._stage):
             if stage.differs_in_volume_only(filters):
-                return ChainState(_Stage(filters, stage.active), outgoing)
-        return ChainState(_Stage.fresh(filters, _history(history_pcm)).keeping(outgoing), outgoing)
+                return ChainState(_Stage(filters, stage.active), outgoing, self.level, self.limiter)
+        stage = _Stage.fresh(filters, _history(history_pcm)).keeping(outgoing)
+        return ChainState(stage, outgoing, self.level, self.limiter)
 
     def at_once(self, filters: Filters) -> "ChainState":
         """The state with other settings from the next sample on, without a ramp: for audio that begins there."""
-        return ChainState(self._stage if filters == self.filters else _Stage.fresh(filters))
+        stage = self._stage if filters == self.filters else _Stage.fresh(filters)
+        return ChainState(stage, None, self.level, self.limiter)
 
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:

@@ -63,6 +63,8 @@ class LimiterState:
 
 
 _AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
+# Before a sound that begins after silence; and where nothing is known of the sound before.
+BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
 QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
 
 
@@ -75,7 +77,8 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
     sound = np.zeros((CHANNELS, _HALF + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
-    sound[:, :_HALF] = state.before
+    # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
+    sound[:, :_HALF] = planes[:, _HALF:0:-1] if state is QUIET else state.before
     sound[:, _HALF : _HALF + planes.shape[1]] = planes
     sound[:, _HALF + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
@@ -88,7 +91,8 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
 
     # The gain at the start of a step holds for this step and the one before: both lines that meet there.
     lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
-    held = list(state.held)
+    # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
+    held = [lowest_ahead[0]] * LOOKAHEAD_STEPS if state is BEGINNING else list(state.held)
     gain = held[-1]
     for lowest in lowest_ahead:
         gain = min(lowest, gain + (1.0 - gain) * _RELEASE)

@@ -58,6 +58,17 @@ class Meter:
     def fresh(cls) -> "Meter":
         return cls(k_weighting().silence())
 
+    @classmethod
+    def resumed(cls, lufs: float, measured_ms: int) -> "Meter":
+        """As if `measured_ms` of sound had been measured, all of it of this loudness."""
+        meter = cls.fresh()
+        if lufs < _SILENT_LUFS:
+            return replace(meter, measured_ms=measured_ms)
+        number = min(int((lufs - _SILENT_LUFS) * _CLASSES_PER_LU), _CLASSES - 1)
+        blocks = measured_ms // STEP_MS
+        classes = (*(0,) * number, blocks, *(0,) * (_CLASSES - 1 - number)) if blocks else None
+        return replace(meter, classes=classes, measured_ms=measured_ms)
+
     def fed(self, planes: Planes) -> "Meter":
         """After a block of whole frames, 2 by n in 16-bit units."""
         weighted, states = k_weighting().process(planes, self.filter_state)
@@ -103,18 +114,17 @@ class Meter:
         return (*classes[:number], classes[number] + 1, *classes[number + 1 :])
 
 
-def next_gain_db(meter: Meter, gain_db: float, target_lufs: float) -> float:
-    """The gain a step of STEP_MS after one of `gain_db`, for a track of which `meter` knows the beginning.
+def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_lufs: float, step_ms: int) -> float:
+    """The gain `step_ms` after one of `gain_db`, for a track whose first `measured_ms` have this loudness.
 
     It moves at most MOST_DB_PER_SECOND, and not up before KNOWN_AFTER_MS are known.
     """
-    loudness = meter.integrated_lufs
-    if loudness == -math.inf:
+    if loudness_lufs == -math.inf:
         return gain_db
-    wanted_db = wanted_gain_db(loudness, target_lufs)
-    if wanted_db > gain_db and meter.measured_ms < KNOWN_AFTER_MS:
+    wanted_db = wanted_gain_db(loudness_lufs, target_lufs)
+    if wanted_db > gain_db and measured_ms < KNOWN_AFTER_MS:
         return gain_db
-    most = MOST_DB_PER_SECOND * STEP_MS / 1000
+    most = MOST_DB_PER_SECOND * step_ms / 1000
     return gain_db + min(max(wanted_db - gain_db, -most), most)
 
 

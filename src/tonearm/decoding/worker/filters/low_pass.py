@@ -20,7 +20,7 @@ def low_pass(setting: LowPass) -> ModalFilter:
 
     Formulas: Robert Bristow-Johnson, "Cookbook formulae for audio EQ biquad filter coefficients", LPF.
     """
-    if setting.frequency_hz == 0.0:
+    if setting.frequency_hz is None:
         share = 1.0 / setting.smoothing
         # y[n] = share · Σ (1 - share)^k · x[n-k]: one real pole, whose residue a mode counts twice.
         return ModalFilter.of(np.array([1.0 - share + 0j]), np.array([share / 2.0 + 0j]), share)

@@ -1,0 +1,100 @@
+"""What each filter costs: the CPU of a render session a frame, in this process and without decoding or sockets."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from bench.plan import Run
+from tonearm.core.effects import (
+    ChannelMix,
+    Compressor,
+    Distortion,
+    Echo,
+    Effects,
+    HighPass,
+    Karaoke,
+    Limiter,
+    LowPass,
+    Normalization,
+    Rotation,
+    Timescale,
+    Tremolo,
+    Vibrato,
+)
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoding.messages import Grant, OpenSession, Plan
+from tonearm.decoding.worker.normalization import SourceLoudness
+from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.timeline import PcmStore
+
+FRAMES: Final = 500
+REPEATS: Final = 5
+_BANDS: Final = (6.0, -6.0, 6.0, -6.0, 6.0)
+# Off, so that what is measured is the filter alone: `auto` would limit beside it.
+_NO_LIMITER: Final = None
+
+SETTINGS: Final[Mapping[str, Filters]] = {
+    "flat": Filters(),
+    "volume": Filters(volume=0.5),
+    "equalizer, 5 bands": Filters(gains_db=(*_BANDS, *(0.0,) * (BAND_COUNT - len(_BANDS)))),
+    "equalizer, 15 bands": Filters(gains_db=(3.0,) * BAND_COUNT),
+    "timescale, speed 1.25": Filters(effects=Effects(timescale=Timescale(speed=1.25))),
+    "timescale, pitch 1.25": Filters(effects=Effects(timescale=Timescale(pitch=1.25))),
+    "timescale, rate 1.25": Filters(effects=Effects(timescale=Timescale(rate=1.25))),
+    "karaoke": Filters(effects=Effects(karaoke=Karaoke())),
+    "lowPass, smoothing": Filters(effects=Effects(low_pass=LowPass())),
+    "lowPass, frequencyHz": Filters(effects=Effects(low_pass=LowPass(frequency_hz=1000.0))),
+    "highPass": Filters(effects=Effects(high_pass=HighPass())),
+    "channelMix": Filters(effects=Effects(channel_mix=ChannelMix(0.5, 0.5, 0.5, 0.5))),
+    "tremolo": Filters(effects=Effects(tremolo=Tremolo())),
+    "vibrato": Filters(effects=Effects(vibrato=Vibrato())),
+    "rotation": Filters(effects=Effects(rotation=Rotation(0.2))),
+    "distortion": Filters(effects=Effects(distortion=Distortion())),
+    "echo": Filters(effects=Effects(echo=Echo())),
+    "compressor": Filters(effects=Effects(compressor=Compressor(), limiter=_NO_LIMITER)),
+    "normalization, measuring": Filters(effects=Effects(normalization=Normalization(), limiter=_NO_LIMITER)),
+    "limiter, nothing to do": Filters(volume=0.1, effects=Effects(limiter=Limiter(enabled=True))),
+    "limiter, limiting": Filters(volume=3.0, effects=Effects(limiter=Limiter(enabled=True))),
+}
+
+
+class _Noise:
+    """A source that is decoded already: enough noise for the fastest timescale."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(1)
+        samples = random.integers(-12_000, 12_000, (FRAME_SAMPLES * FRAMES * 2, 2)).astype("<i2")
+        self.store = PcmStore(0)
+        self.store.append(samples.tobytes())
+        self.store.finish(is_interrupted=False)
+        self.loudness = SourceLoudness()
+        self.has_failed = False
+
+
+async def filters(run: Run) -> None:
+    source = await asyncio.to_thread(_Noise)
+    for _ in range(REPEATS):
+        for name, setting in SETTINGS.items():
+            measure = partial(asyncio.to_thread, us_a_frame, source, setting)
+            cost, ticker_p99_ms = await run.ticker.quiet(measure)
+            run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
+
+
+def us_a_frame(source: _Noise, setting: Filters) -> float:
+    """CPU of the calling thread for each of FRAMES frames. Ten are rendered at once, as a session does that plays."""
+    source.loudness = SourceLoudness()
+    session = RenderSession(OpenSession(1, 1, 0, setting), {1: source})
+    session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting))
+    session.render()
+    sent = 0
+    begun = time.thread_time()
+    while sent < FRAMES:
+        sent += 10
+        session.grant(Grant(1, 2, sent, sent + 20))
+        session.render()
+    return (time.thread_time() - begun) * 1e6 / FRAMES

@@ -1,0 +1,157 @@
+"""Normalization: the gain that brings each source to the same loudness.
+
+By its tags, or else as it is measured while it plays. What is measured is the source's own sound, before all filters:
+so it belongs to the source, and counts each of its samples once, however often they are rendered.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.track_info import MeasuredLoudness
+from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db, wanted_gain_db
+
+REPORT_EVERY_MS: Final = 2_000
+# A tag may ask for more than a measurement: it was taken of the whole track.
+_MOST_TAGGED_GAIN_DB: Final = 30.0
+_RAMP_SAMPLES: Final = samples_of_ms(10)
+_RAMP: Final = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_RAMP_SAMPLES) + 0.5) / _RAMP_SAMPLES)
+
+
+class SourceLoudness:
+    """What is known of the loudness of one source.
+
+    `tagged_lufs` is set by the thread that opens the source, before it gives a sample; the rest belongs to the
+    rendering thread.
+    """
+
+    def __init__(self, measured: MeasuredLoudness | None = None) -> None:
+        self.tagged_lufs: float | None = None
+        # Made with the first measurement: most sources are never measured.
+        self._meter = None if measured is None else Meter.resumed(measured.lufs, measured.measured_ms)
+        self._reported_ms = self._measured_ms
+        self._measured_to = -1  # the first sample of the source that was not measured yet
+
+    def measure(self, planes: Planes, sample: int, rate: float) -> None:
+        """Takes a piece of the source's own sound that begins with `sample` of it, at `rate` of its samples to those
+        here. What was measured before is left out, and what does not fill a frame."""
+        if self.tagged_lufs is not None:
+            return
+        skipped = max(0, math.ceil((self._measured_to - sample) / rate))
+        length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES
+        if length <= 0:
+            return
+        self._meter = (self._meter or Meter.fresh()).fed(planes[:, skipped : skipped + length])
+        self._measured_to = sample + round((skipped + length) * rate)
+
+    def take_measured(self) -> MeasuredLoudness | None:
+        """What was measured so far, for the node to keep; None while little is new."""
+        measured_ms = self._measured_ms
+        if measured_ms < self._reported_ms + REPORT_EVERY_MS:
+            return None
+        self._reported_ms = measured_ms
+        lufs = self._lufs
+        return None if lufs == -math.inf else MeasuredLoudness(lufs, measured_ms)
+
+    def first_gain_db(self, before_db: float, target_lufs: float) -> float:
+        """The gain that the source begins with after one of `before_db`. A source of which nothing is known may be as
+        loud as any: it is not made louder."""
+        if self.tagged_lufs is not None:
+            return min(max(target_lufs - self.tagged_lufs, -_MOST_TAGGED_GAIN_DB), _MOST_TAGGED_GAIN_DB)
+        loudness = self._lufs
+        if self._measured_ms >= KNOWN_AFTER_MS and loudness != -math.inf:
+            return wanted_gain_db(loudness, target_lufs)
+        return min(before_db, 0.0)
+
+    def gains_db(self, gain_db: float, target_lufs: float, frames: int) -> list[float]:
+        """The gain after each of `frames` frames that begin with `gain_db`."""
+        if self.tagged_lufs is not None:
+            return [gain_db] * frames
+        loudness = self._lufs
+        gains_db = []
+        for _ in range(frames):
+            gain_db = next_gain_db(loudness, self._measured_ms, gain_db, target_lufs, FRAME_MS)
+            gains_db.append(gain_db)
+        return gains_db
+
+    @property
+    def _measured_ms(self) -> int:
+        return 0 if self._meter is None else self._meter.measured_ms
+
+    @property
+    def _lufs(self) -> float:
+        return -math.inf if self._meter is None else self._meter.integrated_lufs
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off."""
+
+    source: int = 0
+    gain_db: float = 0.0
+    target_lufs: float | None = None
+
+
+UNLEVELLED: Final = Level()
+
+
+def levels(
+    level: Level,
+    target_lufs: float | None,
+    frames: int,
+    source: int,
+    begins: Sequence[tuple[int, int]],
+    loudness_of: Callable[[int], SourceLoudness],
+) -> tuple[NDArray[np.float32] | None, Sequence[Level]]:
+    """The factors for the samples of `frames` frames (None: all 1), and the level after each frame.
+
+    `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
+    their own gain holds from there on. From one gain to another a ramp leads.
+    """
+    if target_lufs is None:
+        if level.target_lufs is None:
+            return None, (UNLEVELLED,) * frames
+        return _ramped(np.ones(frames * FRAME_SAMPLES, np.float32), level.gain_db), (UNLEVELLED,) * frames
+    gain_db = level.gain_db
+    begins_anew = bool(begins) and begins[0][0] == 0
+    if source and not begins_anew and (level.target_lufs != target_lufs or level.source != source):
+        gain_db = loudness_of(source).first_gain_db(gain_db, target_lufs)
+    ends_db = [gain_db] * frames
+    # While another source begins the gain stands, so that what fades out under it has the gain that it had.
+    if source and not begins:
+        ends_db = loudness_of(source).gains_db(gain_db, target_lufs, frames)
+    steps_db = np.array([gain_db, *ends_db])
+    factors = _lines(10.0 ** (steps_db / 20.0))
+    after = [Level(source, end_db, target_lufs) for end_db in ends_db]
+    for offset, begun in begins:
+        before_db, gain_db = gain_db, loudness_of(begun).first_gain_db(gain_db, target_lufs)
+        factors[offset:] = 10.0 ** (gain_db / 20.0)
+        if offset or level.source:  # a sound that goes on from file to file would click
+            factors[offset:] = _ramped(factors[offset:], before_db)
+        first = offset // FRAME_SAMPLES
+        after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
+    if not begins_anew:
+        factors = _ramped(factors, level.gain_db)
+    return factors, after
+
+
+def _lines(points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """From point to point in straight lines of a frame each."""
+    shares = np.arange(1, FRAME_SAMPLES + 1) / FRAME_SAMPLES
+    lines = points[:-1, np.newaxis] + np.diff(points)[:, np.newaxis] * shares
+    return lines.reshape(-1).astype(np.float32)
+
+
+def _ramped(factors: NDArray[np.float32], before_db: float) -> NDArray[np.float32]:
+    """`factors`, but from the gain before a ramp leads into them; nothing where they go on from it."""
+    before = 10.0 ** (before_db / 20.0)
+    if abs(factors[0] / before - 1.0) > 0.001:
+        length = min(_RAMP_SAMPLES, len(factors))
+        factors[:length] = before + (factors[:length] - before) * _RAMP[:length]
+    return factors
