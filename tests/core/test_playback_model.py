@@ -261,14 +261,14 @@ class PlaybackMachine(RuleBasedStateMachine):
     @rule()
     def start_clock(self) -> None:
         self.model.has_clock = True
-        self.model.finish_if_behind_end()
+        self._finish_if_behind_end()
         self._do(self.playback.start_clock())
 
     @precondition(lambda self: self._is_alive(self.playback.current_source))
     @rule(is_seekable=st.booleans())
     def current_opens(self, is_seekable: bool) -> None:
         self.model.known[self.model.current] = is_seekable
-        self.model.finish_if_behind_end()
+        self._finish_if_behind_end()
         self._do(self.playback.opened(self._current(), SourceFacts(length_ms=LENGTH_MS, is_seekable=is_seekable)))
 
     @precondition(lambda self: self._is_alive(self.playback.current_source) and self.playback.wants_frames)
@@ -304,7 +304,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert source is not None
         if opens:
             self.model.known[self._next_track()] = True
-            self.model.finish_if_behind_end()
+            self._finish_if_behind_end()
             self._do(self.playback.opened(source, SourceFacts(length_ms=LENGTH_MS, is_seekable=True)))
         else:
             self.unreported.add(source)
@@ -403,6 +403,11 @@ class PlaybackMachine(RuleBasedStateMachine):
         names = self._new_names(count)
         self.listed.update(names)
         return tuple(make_track(name, is_playlist_entry=True) for name in names)
+
+    def _finish_if_behind_end(self) -> None:
+        """A failure that is kept for its turn comes before a seek that is."""
+        if self.playback.current_source not in self.unreported:
+            self.model.finish_if_behind_end()
 
     def _new_names(self, count: int) -> list[str]:
         names = [str(self.names + number) for number in range(count)]
