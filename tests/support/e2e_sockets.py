@@ -113,8 +113,9 @@ class Tape(_SocketReader):
         return found[0]
 
     def summary(self) -> list[str]:
-        """The events in short, one text each: the kind, and what distinguishes it."""
-        return [summary(event) for event in self.events]
+        """The events in short, one text each: the kind, and what distinguishes it. Without the coming and going of
+        listeners, which are other clients' doing."""
+        return [summary(event) for event in self.events if event["op"] != "ListenersChange"]
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         assert message.type is aiohttp.WSMsgType.TEXT, message
