@@ -14,7 +14,7 @@ FIELDS = {
     "TrackStart": {"track", "uri"},
     "TrackEnd": {"track", "reason"},
     "TrackException": {"track", "error"},
-    "PlayerUpdate": {"state", "paused", "position"},
+    "PlayerUpdate": {"state", "paused", "position", "positionRate"},
     "PlayerPause": set(),
     "PlayerResume": set(),
     "QueueUpdate": {"length"},
