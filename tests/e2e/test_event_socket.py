@@ -14,7 +14,7 @@ FIELDS = {
     "TrackStart": {"track", "uri", "trackId", "position"},
     "TrackEnd": {"track", "reason", "trackId", "position", "playedMs"},
     "TrackException": {"track", "error", "trackId", "position"},
-    "PlayerUpdate": {"state", "paused", "position"},
+    "PlayerUpdate": {"state", "paused", "position", "positionRate"},
     "PlayerPause": {"position"},
     "PlayerResume": {"position"},
     "QueueUpdate": {"length", "version"},

@@ -7,14 +7,13 @@ so it belongs to the source, and counts each of its samples once, however often 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.track_info import MeasuredLoudness
-from tonearm.decoding.worker.filters.blocks import Planes
 from tonearm.decoding.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db, wanted_gain_db
 
 REPORT_EVERY_MS: Final = 2_000
@@ -38,12 +37,13 @@ class SourceLoudness:
         self._reported_ms = self._measured_ms
         self._measured_to = -1  # the first sample of the source that was not measured yet
 
-    def measure(self, planes: Planes, sample: int, rate: float) -> None:
-        """Takes a piece of the source's own sound that begins with `sample` of it, at `rate` of its samples to those
-        here. What was measured before is left out, and what does not fill a frame."""
+    def measure(self, pcm: bytes, sample: int, rate: float) -> None:
+        """Takes PCM of the source's own sound that begins with `sample` of it, at `rate` of its samples to those here.
+        What was measured before is left out, and what does not fill a frame."""
         if self.tagged_lufs is not None:
             return
         skipped = max(0, math.ceil((self._measured_to - sample) / rate))
+        planes = np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).T
         length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES
         if length <= 0:
             return
@@ -101,6 +101,13 @@ class Level:
 UNLEVELLED: Final = Level()
 
 
+class Levels(NamedTuple):
+    """The factors for the samples of some frames (None: all 1), and the level after each frame."""
+
+    factors: NDArray[np.float32] | None
+    after: Sequence[Level]
+
+
 def levels(
     level: Level,
     target_lufs: float | None,
@@ -108,16 +115,17 @@ def levels(
     source: int,
     begins: Sequence[tuple[int, int]],
     loudness_of: Callable[[int], SourceLoudness],
-) -> tuple[NDArray[np.float32] | None, Sequence[Level]]:
-    """The factors for the samples of `frames` frames (None: all 1), and the level after each frame.
+) -> Levels:
+    """What `frames` frames are multiplied by that begin at `level`.
 
     `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
     their own gain holds from there on. From one gain to another a ramp leads.
     """
     if target_lufs is None:
         if level.target_lufs is None:
-            return None, (UNLEVELLED,) * frames
-        return _ramped(np.ones(frames * FRAME_SAMPLES, np.float32), level.gain_db), (UNLEVELLED,) * frames
+            return Levels(None, (UNLEVELLED,) * frames)
+        factors = np.ones(frames * FRAME_SAMPLES, np.float32)
+        return Levels(_ramped(factors, level.gain_db), (UNLEVELLED,) * frames)
     gain_db = level.gain_db
     begins_anew = bool(begins) and begins[0][0] == 0
     if source and not begins_anew and (level.target_lufs != target_lufs or level.source != source):
@@ -138,7 +146,7 @@ def levels(
         after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
     if not begins_anew:
         factors = _ramped(factors, level.gain_db)
-    return factors, after
+    return Levels(factors, after)
 
 
 def _lines(points: NDArray[np.float64]) -> NDArray[np.float32]:

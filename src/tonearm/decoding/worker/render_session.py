@@ -5,24 +5,21 @@ from dataclasses import replace
 from itertools import count
 from typing import Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
-from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
-from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, as_pcm, process
-from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
-from tonearm.decoding.worker.normalization import Level, SourceLoudness, levels
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, process
+from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET
+from tonearm.decoding.worker.gathered import Gathered
+from tonearm.decoding.worker.normalization import Levels, SourceLoudness, levels
+from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, output, wants_limiter
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
-_CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
-_NO_CEILING_DB: Final = 200.0
 _NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 # Sources at a timescale are numbered from here on, behind all that the node numbers.
 _FIRST_STRETCHED: Final = 1 << 32
@@ -204,32 +201,24 @@ class RenderSession:
         source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
         return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), pcm, self.position_rate)
 
-    def _filtered(self, block: Block, gathered: "_Gathered", *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
+    def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
         hold more than the block: the limiter looks ahead in it."""
         start, frames = block.start.filters, block.frames
+        pcm = b"".join(gathered.pieces)
         if start.passes_by_filters_alone and not limits and block.voices.are_one:
-            return process(start, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
-        ahead = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES) if limits else 0
-        pcm = b"".join(gathered.pieces)[: (frames + ahead) * FRAME_BYTES]
-        factors, after = self._levels(block, gathered, frames + ahead)
-        pcm += bytes((frames + ahead) * FRAME_BYTES - len(pcm))
-        planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, factors))
-        if factors is not None:
-            planes *= factors
-        limiter: Sequence[LimiterState] = (QUIET,) * frames
-        if limits:
-            ceiling_db = _ceiling_db(start.filters, is_wanted=self._wants_limiter(start.filters, block.voices))
-            sound, following = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
-            begins = gathered.begins_at(block.start.frame) and not block.voices.fades and start.limiter.is_at_rest
-            before = BEGINNING if begins else start.limiter
-            planes, limiter = limited(sound, following, ceiling_db, before)
-        outputs = zip(states[:frames], after[:frames], limiter, strict=True)
-        return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
+            return process(start, pcm[: frames * FRAME_BYTES])
+        whole_frames = frames + (AHEAD_FRAMES if limits else 0)
+        begins = gathered.begins(block.start.frame, whole_frames)
+        normalized = self._levels(block, gathered, whole_frames, begins)
+        pcm = pcm[: whole_frames * FRAME_BYTES].ljust(whole_frames * FRAME_BYTES, b"\0")
+        planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, normalized.factors))
+        begins_anew = bool(begins) and begins[0][0] == 0 and not block.voices.fades
+        return output(
+            start, planes, states, normalized, block.voices, frames=frames, limits=limits, begins_anew=begins_anew
+        )
 
-    def _levels(
-        self, block: Block, gathered: "_Gathered", frames: int
-    ) -> tuple[NDArray[np.float32] | None, Sequence[Level]]:
+    def _levels(self, block: Block, gathered: Gathered, frames: int, begins: Sequence[tuple[int, int]]) -> Levels:
         """What normalization multiplies the block's frames by, and its level after each one."""
         filters, level = block.start.filters.filters, block.start.filters.level
         normalization = filters.effects.normalization
@@ -240,13 +229,8 @@ class RenderSession:
             loudness = self._loudness_of(self._file_of(segment.source))
             if length > 0 and loudness.tagged_lufs is None:
                 self._has_measured = True
-                planes = np.frombuffer(piece, dtype="<i2").reshape(-1, CHANNELS).T[:, :length]
-                loudness.measure(planes, self._file_sample(segment.source, segment.sample), self.position_rate)
-        begins = [
-            ((mark.frame - block.start.frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
-            for mark in gathered.marks
-            if mark.kind is MarkKind.BEGIN and mark.frame < block.start.frame + frames
-        ]
+                sample = self._file_sample(segment.source, segment.sample)
+                loudness.measure(piece[: length * SAMPLE_BLOCK_BYTES], sample, self.position_rate)
         source = self._file_of(block.segments[0].source) if block.segments else 0
         return levels(level, normalization.target_lufs, frames, source, begins, self._loudness_of)
 
@@ -265,19 +249,13 @@ class RenderSession:
         ):
             return False, frames
         filters = state.filters
-        if not state.limiter.is_at_rest or self._wants_limiter(filters, start.voices.at(start.time)):
+        if not state.limiter.is_at_rest or wants_limiter(filters, start.voices.at(start.time)):
             return True, frames
         crossfade = self._crossfade_ahead(start.position) if self._crossfades else None
-        if crossfade is None or not self._wants_limiter(filters, _CROSSFADING):
+        if crossfade is None or not wants_limiter(filters, CROSSFADING):
             return False, frames
         frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
         return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
-
-    def _wants_limiter(self, filters: Filters, voices: Voices) -> bool:
-        effects = filters.effects
-        if effects.limiter is None or effects.limiter.enabled != "auto":
-            return effects.limiter is not None and bool(effects.limiter.enabled)
-        return effects.compressor is not None or effects.normalizes or any(fade.is_announced for fade in voices.fades)
 
     def take_measured(self) -> Iterator[Measured]:
         """What was measured of sources and is worth keeping."""
@@ -289,9 +267,9 @@ class RenderSession:
             if measured is not None:
                 yield Measured(self._id, number, measured.lufs, measured.measured_ms)
 
-    def _gather(self, start: Checkpoint, samples: int) -> "_Gathered":
+    def _gather(self, start: Checkpoint, samples: int) -> Gathered:
         """Takes up to `samples` samples from the sources, and moves the position on."""
-        gathered = _Gathered(voices=start.voices.at(start.time))
+        gathered = Gathered(voices=start.voices.at(start.time))
         samples = min(samples, self._fades_allow(gathered.voices, start.time))
         while gathered.samples < samples and self._position.source:
             store = self._store_of(self._position.source)
@@ -334,7 +312,7 @@ class RenderSession:
             crossfade = replace(crossfade, at_sample=stretched.heard_sample(crossfade.at_sample))
         return crossfade if crossfade is not None and position.sample <= crossfade.at_sample else None
 
-    def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: "_Gathered") -> bool:
+    def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: Gathered) -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
         and joins at the end."""
         source = self._file_of(self._position.source)
@@ -352,7 +330,7 @@ class RenderSession:
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
 
-    def _end_source(self, store: PcmStore, first_frame: int, gathered: "_Gathered") -> bool:
+    def _end_source(self, store: PcmStore, first_frame: int, gathered: Gathered) -> bool:
         """Ends the current source, of which all samples were taken. False when some are still to come, of this source
         or of the one that joins its last ones."""
         source = self._file_of(self._position.source)
@@ -402,7 +380,7 @@ class RenderSession:
                     allowed = min(allowed, max(fade.ramp.start + available - time, 0))
         return allowed
 
-    def _has_tail_alone(self, start: Checkpoint, gathered: "_Gathered") -> bool:
+    def _has_tail_alone(self, start: Checkpoint, gathered: Gathered) -> bool:
         """Whether the end of a sound that was cut off here must not wait for the one that comes: it would click."""
         return any(fade.ramp.start == start.time for fade in gathered.voices.fades)
 
@@ -561,54 +539,12 @@ class RenderSession:
                 source.store.release_before(oldest[source_id])
 
 
-class _Gathered:
-    """Samples for a block: pieces of PCM, where they come from, what happens in them, and the voices with them."""
-
-    def __init__(self, voices: Voices) -> None:
-        self.pieces: list[bytes] = []
-        self.segments: list[Segment] = []
-        self.marks: list[Mark] = []
-        self.samples = 0
-        self.voices = voices
-
-    def take(self, pcm: bytes, source: int, sample: int) -> None:
-        length = len(pcm) // SAMPLE_BLOCK_BYTES
-        self.pieces.append(pcm)
-        self.segments.append(Segment(self.samples, source, sample, length))
-        self.samples += length
-
-    def begins_at(self, frame: int) -> bool:
-        """Whether a source begins with the first sample of `frame`."""
-        return any((mark.kind, mark.frame, mark.offset_samples) == (MarkKind.BEGIN, frame, 0) for mark in self.marks)
-
-    def fill_frame(self) -> None:
-        """Fills the last frame up with silence."""
-        self.add_silence(-self.samples % FRAME_SAMPLES)
-
-    def add_silence(self, samples: int) -> None:
-        if samples:
-            self.pieces.append(bytes(samples * SAMPLE_BLOCK_BYTES))
-            self.samples += samples
-
-    def begin_fade(self, fade: Fade) -> None:
-        self.voices = Voices((*self.voices.fades, fade), self.voices.rise)
-
-    def begin_rise(self, rise: Ramp) -> None:
-        self.voices = Voices(self.voices.fades, rise)
-
-
 def _curve(crossfade: Crossfade) -> Curve:
     return "linear" if crossfade.curve == "linear" else "equalPower"
 
 
 def _frame_of(mark: Mark) -> int:
     return mark.frame
-
-
-def _ceiling_db(filters: Filters, *, is_wanted: bool) -> float:
-    """Far above all sound for a limiter that only lets go of what it held."""
-    limiter = filters.effects.limiter
-    return limiter.ceiling_db if is_wanted and limiter is not None else _NO_CEILING_DB
 
 
 def _timescale_in(filters: Filters) -> Timescale | None:

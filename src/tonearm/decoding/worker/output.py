@@ -1,0 +1,55 @@
+"""The last of what is done to a block: normalization's gain and the limiter. Then it is PCM."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.filters.chain import ChainState, as_pcm
+from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.normalization import Levels
+from tonearm.decoding.worker.voices import Fade, Voices, falling
+
+# The filters take whole frames, also of what the limiter only looks at.
+AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
+CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
+_NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
+
+
+def wants_limiter(filters: Filters, voices: Voices) -> bool:
+    """Whether the settings have the limiter on while these voices sound."""
+    effects = filters.effects
+    if effects.limiter is None or effects.limiter.enabled != "auto":
+        return effects.limiter is not None and bool(effects.limiter.enabled)
+    return effects.compressor is not None or effects.normalizes or any(fade.is_announced for fade in voices.fades)
+
+
+def output(
+    start: ChainState,
+    planes: Planes,
+    states: Sequence[ChainState],
+    normalized: Levels,
+    voices: Voices,
+    *,
+    frames: int,
+    limits: bool,
+    begins_anew: bool,
+) -> tuple[bytes, tuple[ChainState, ...]]:
+    """The first `frames` frames of `planes` as PCM, and the state after each one. The limiter looks at the rest.
+
+    `planes`, which is changed, and `states` come from the filters, which began with `start`. `begins_anew`: a sound
+    begins with the first sample.
+    """
+    if normalized.factors is not None:
+        planes *= normalized.factors
+    limiter: Sequence[LimiterState] = (QUIET,) * frames
+    if limits:
+        setting = start.filters.effects.limiter
+        is_wanted = wants_limiter(start.filters, voices)
+        ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
+        before = BEGINNING if begins_anew and start.limiter.is_at_rest else start.limiter
+        sound, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
+        planes, limiter = limited(sound, ahead, ceiling_db, before)
+    outputs = zip(states[:frames], normalized.after[:frames], limiter, strict=True)
+    return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
