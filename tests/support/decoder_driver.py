@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -109,11 +110,13 @@ class DecoderDriver:
         *,
         is_seekable: bool = True,
         start_sample: int = 0,
+        resumes: bool = False,
         feed: Feed | None = None,
     ) -> None:
         self.feeds[session, source] = feed or feed_of(data)
         size_bytes = len(data) if is_seekable else None
-        self.send(open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable))
+        order = open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable)
+        self.send(replace(order, resumes=resumes))
 
     def plan(self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2) -> None:
         """Cuts to `source` with the first frame."""

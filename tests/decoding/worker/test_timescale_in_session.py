@@ -70,8 +70,8 @@ def test_length_pitch_and_places_are_as_the_setting_says(setting: dict[str, floa
     assert frequency_of(heard[SECOND:-SECOND]) == pytest.approx(frequency_hz, rel=0.003)
     assert bends(heard[: -2 * FRAME_SAMPLES * 4]) < STEADY_BEND * max(1.0, (frequency_hz / 400) ** 2) * 2.5
     for audio in bench.audios:
-        assert (audio.source, audio.position_rate) == (1, rate)
         if audio.frames:
+            assert (audio.source, audio.position_rate) == (1, rate)
             assert audio.position_samples == pytest.approx(audio.first_frame * FRAME_SAMPLES * rate, abs=1)
 
 

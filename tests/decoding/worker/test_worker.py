@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.audio_files import flac, mp3, music, pcm_of, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, feed_of, open_order, running_decoder
-from tests.support.session_bench import padded
+from tests.support.pcm import sounds_the_same
+from tests.support.session_bench import padded, risen
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
@@ -35,6 +36,7 @@ from tonearm.decoding.messages import (
     Plan,
     Pong,
     ReadRequest,
+    SeekFailed,
 )
 
 SONG = music(3.0)
@@ -129,21 +131,31 @@ def test_a_new_plan_is_rendered_from_its_frame_on(driver: DecoderDriver, song_wa
 @pytest.mark.parametrize("is_seekable", [True, False])
 @pytest.mark.parametrize("encode", [wav, flac])
 def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object, is_seekable: bool) -> None:
+    """One that cannot be sought is decoded up to there when it was played that far, as after a process has died."""
     assert callable(encode)
     start = 54_321
     driver.open_session()
     driver.plan()
-    driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start)
+    driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start, resumes=not is_seekable)
     sent = SentAudio(driver)
-    assert sent.play(WHOLE) == padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])
+    assert sounds_the_same(sent.play(WHOLE), risen(padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])))
     assert sent.positions[0] == start
+
+
+def test_a_source_that_cannot_be_sought_begins_at_its_start_and_says_so(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(wav(SONG), is_seekable=False, start_sample=54_321)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == padded(SONG_PCM)
+    assert any(isinstance(message, SeekFailed) for message in driver.received)
 
 
 @pytest.mark.parametrize("is_seekable", [True, False])
 def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is_seekable: bool) -> None:
     driver.open_session()
     driver.plan()
-    driver.open_bytes(wav(SONG), is_seekable=is_seekable, start_sample=10**7)
+    driver.open_bytes(wav(SONG), is_seekable=is_seekable, start_sample=10**7, resumes=not is_seekable)
     driver.wait_for(Decoded)
     sent = SentAudio(driver)
     assert sent.play(WHOLE) == b""
@@ -301,12 +313,13 @@ def test_a_source_for_a_closed_session_is_closed(driver: DecoderDriver, song_wav
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
 
 
-def test_a_source_that_is_decoded_to_its_end_frees_its_thread_and_file(driver: DecoderDriver, song_wav: Path) -> None:
+def test_a_source_that_was_decoded_to_its_end_and_dropped_frees_its_file(driver: DecoderDriver, song_wav: Path) -> None:
     threads, descriptors = driver.threads(), driver.descriptors()
     driver.open_session()
     driver.plan()
     driver.open_file(song_wav)
     SentAudio(driver).play(WHOLE)
+    driver.send(DropSource(1, 1))
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
 
 
