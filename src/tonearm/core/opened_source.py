@@ -80,7 +80,7 @@ class OpenedSource:
     def completed(self, facts: SourceFacts) -> SourceFacts:
         """The facts that the decoder found in the bytes, completed by those from beside the bytes."""
         if self.length_ms and not facts.is_stream:
-            facts = replace(facts, length_ms=self.length_ms)
+            facts = replace(facts, length_ms=self.length_ms, is_length_exact=False)
         if self.station_name is not None:
             facts = facts.of_station(self.station_name)
         return facts if self.page is None else facts.completed_by(self.page)

@@ -10,6 +10,7 @@ class SourceFacts:
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
     page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
+    page led there, else None. `is_length_exact` is False for a length that was guessed, from a bit rate for example.
     """
 
     length_ms: int = 0
@@ -24,6 +25,7 @@ class SourceFacts:
     loudness_lufs: float | None = None
     album_loudness_lufs: float | None = None
     album: str | None = None
+    is_length_exact: bool = False
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
         """These facts, with those of `page` where the source itself has none."""
@@ -32,6 +34,7 @@ class SourceFacts:
             self,
             length_ms=0 if is_stream else self.length_ms or page.length_ms,
             is_seekable=self.is_seekable and not is_stream,
+            is_length_exact=self.is_length_exact and not is_stream,
             is_stream=is_stream,
             title=self.title or page.title,
             author=self.author or page.author,
@@ -66,7 +69,10 @@ class PageFacts:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class TrackInfo:
-    """What a track shows of its source. `identifier` is the URI as given, `uri` what is really opened."""
+    """What a track shows of its source. `identifier` is the URI as given, `uri` what is really opened.
+
+    `is_length_exact` is not shown.
+    """
 
     identifier: str
     uri: str
@@ -79,6 +85,7 @@ class TrackInfo:
     isrc: str | None = None
     source_name: str = "http"
     probe_name: str = ""
+    is_length_exact: bool = False
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
         """Facts from opening replace guesses; without a title the guessed one stays."""
@@ -93,4 +100,5 @@ class TrackInfo:
             artwork_url=facts.artwork_url or self.artwork_url,
             isrc=facts.isrc or self.isrc,
             probe_name=facts.probe_name or self.probe_name,
+            is_length_exact=facts.is_length_exact and not facts.is_stream,
         )

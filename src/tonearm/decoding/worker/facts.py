@@ -33,17 +33,19 @@ _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
 
 
-def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool) -> SourceFacts:
+def source_facts(
+    opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool, is_exact: bool
+) -> SourceFacts:
     """The facts of an opened source.
 
     `sound_bytes` is the size of the file without a tag at its beginning, None if unknown. `is_seekable` says it of the
-    reader. A live source has no length and is not seekable, and its tags are those of the present title.
+    reader, `is_exact` of the container's length. A live source has no length and is not seekable, and its tags are
+    those of the present title.
     """
-    length_s = (
-        Fraction(0)
-        if is_live or not opened.has_true_length
-        else _length_s(opened) or _length_s_by_bit_rate(opened, sound_bytes)
-    )
+    counted_s = Fraction(0) if is_live or not opened.has_true_length else _length_s(opened)
+    length_s = counted_s
+    if not counted_s and not is_live and opened.has_true_length:
+        length_s = _length_s_by_bit_rate(opened, sound_bytes)
     length_ms = round(length_s * 1000)
     tags = read_tags(opened.container.metadata, opened.stream.metadata)
     return SourceFacts(
@@ -58,6 +60,7 @@ def source_facts(opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: b
         album_loudness_lufs=None if is_live else tags.album_loudness_lufs,
         album=None if is_live else tags.album,
         probe_name=probe_name(opened.container.format.name),
+        is_length_exact=counted_s > 0 and is_exact,
     )
 
 

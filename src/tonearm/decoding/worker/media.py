@@ -12,6 +12,7 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker import play_errors
 from tonearm.decoding.worker.demuxing import SourcePositions, check_limits, cut, source_start_for
+from tonearm.decoding.worker.exact_length import FirstSound, is_length_exact
 from tonearm.decoding.worker.facts import StreamTitles, audible_source_samples, source_facts
 from tonearm.decoding.worker.guarded_reader import (
     OPENING_DEADLINE_S,
@@ -65,7 +66,8 @@ def open_media(
     whole: MediaReader = RewoundReader(first, reader)
     if first.startswith(b"OggS"):
         whole = OggRepairer(whole)
-    guard = GuardedReader(whole, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
+    first_sound = FirstSound(whole, id3_tag_bytes(first))
+    guard = GuardedReader(first_sound, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
     opened = open_audio(
         guard,
         name=name,
@@ -78,7 +80,13 @@ def open_media(
     opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
     guard.begin_playing()
     sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
-    facts = source_facts(opened, sound_bytes=sound_bytes, is_seekable=guard.seekable(), is_live=is_live)
+    facts = source_facts(
+        opened,
+        sound_bytes=sound_bytes,
+        is_seekable=guard.seekable(),
+        is_live=is_live,
+        is_exact=is_length_exact(opened, first_sound.head),
+    )
     return Media(opened, guard, facts, name, titles)
 
 

@@ -1,0 +1,73 @@
+"""Which lengths are counted, and which are guessed."""
+
+import io
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.audio_files import encoded, flac, id3, m4a, mp3, music, opus, vorbis, wav
+from tests.support.media_files import UnseekableReader, open_bytes
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import parse_source_uri
+from tonearm.core.track_info import PageFacts, SourceFacts
+from tonearm.sources.detached_threads import DetachedThreads
+from tonearm.sources.local_file import FileReader
+
+MUSIC = music(1.0)
+MUSIC_44 = music(1.0, 44_100)
+
+COUNTED: dict[str, Callable[[], bytes]] = {
+    "wav": lambda: wav(MUSIC),
+    "flac": lambda: flac(MUSIC),
+    "opus": lambda: opus(MUSIC),
+    "vorbis": lambda: vorbis(MUSIC_44),
+    "m4a": lambda: m4a(MUSIC_44),
+    "webm": lambda: opus(MUSIC, container="webm"),
+    "mp3 with a count of its frames": lambda: mp3(MUSIC_44),
+    "mp3 behind a cover": lambda: id3(texts={"TIT2": b"x"}, picture=bytes(300_000)) + mp3(MUSIC_44),
+    "mp3 of mono": lambda: mp3(music(1.0, 44_100, channels=1)),
+    "mp3 at a low rate": lambda: mp3(music(1.0, 22_050), 22_050, bit_rate=64_000),
+}
+
+GUESSED: dict[str, Callable[[], bytes]] = {
+    "mp3 without a count": lambda: without_count(mp3(MUSIC_44)),
+    "adts": lambda: encoded("adts", "aac", MUSIC_44, 44_100),
+}
+
+
+def without_count(file: bytes) -> bytes:
+    """The MP3 without its first frame, in which the frames are counted."""
+    return file[file.index(b"\xff\xfb", file.index(b"Info") if b"Info" in file else file.index(b"Xing")) :]
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_a_length_that_the_container_counts_is_exact(kind: str) -> None:
+    facts = open_bytes(COUNTED[kind]()).facts
+    assert facts.is_length_exact
+    assert facts.is_seekable
+
+
+@pytest.mark.parametrize("kind", GUESSED)
+def test_a_length_from_size_and_bit_rate_is_not_exact(kind: str) -> None:
+    assert not open_bytes(GUESSED[kind]()).facts.is_length_exact
+
+
+def test_without_ranges_the_length_of_an_mp3_is_guessed() -> None:
+    file = mp3(MUSIC_44)
+    assert not open_bytes(file, reader=UnseekableReader(file)).facts.is_length_exact
+
+
+def test_a_live_source_has_no_exact_length() -> None:
+    file = wav(MUSIC)
+    media = open_bytes(file, reader=io.BytesIO(file), is_live=True)
+    assert not media.facts.is_length_exact
+
+
+def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
+    uri = parse_source_uri("http://radio.example/list.m3u8")
+    opened = OpenedSource(uri, FileReader(-1, DetachedThreads(1)), "list", length_ms=61_000)
+    exact = SourceFacts(60_000, is_seekable=True, is_length_exact=True)
+    assert not opened.completed(exact).is_length_exact
+    live = PageFacts("http://radio.example/a", is_live=True)
+    assert not exact.completed_by(live).is_length_exact
+    assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact
