@@ -85,6 +85,19 @@ class Clock:
             del phase.members[member]
             self._left_deadline_s[member] = phase.deadline_s
 
+    def now_s(self) -> float:
+        return self._now_s()
+
+    def next_deadline_s(self, member: Ticking) -> float:
+        """When the member's next tick is due, or would be if it joined at once."""
+        phase = self._phase_of.get(member)
+        return self._left_deadline_s.get(member, self._now_s()) if phase is None else phase.deadline_s
+
+    def resume_at(self, member: Ticking, deadline_s: float) -> None:
+        """Says of one that does not tick that its first tick is not due before `deadline_s`, when it joins."""
+        if member not in self._phase_of:
+            self._left_deadline_s[member] = deadline_s
+
     def until_tick_s(self, member: Ticking) -> float:
         """How long until the member's next tick; a whole frame for one that does not tick."""
         phase = self._phase_of.get(member)

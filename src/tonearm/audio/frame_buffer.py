@@ -150,6 +150,11 @@ class FrameBuffer:
         self.next_frame += 1
         return self._messages.popleft()
 
+    def skip(self, frames: int) -> None:
+        """Lets frames pass that were never rendered. To be called only when none are ahead."""
+        self.next_frame += frames
+        self.end_frame = self.next_frame
+
     def take_mark(self) -> Mark | None:
         """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
         if not self._marks or self._marks[0].frame > self.next_frame:

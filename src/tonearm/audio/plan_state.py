@@ -163,7 +163,8 @@ class PlanState:
         self._fading: set[SourceId] = set()  # sources that go on under the current one
         self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
         self._faded: list[SourceId] = []
-        self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING
+        self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING,
+        self._resumed_at = 0  # and the frame that it begins with there
         self._postponed = 0  # how often, since the player changed its mind
         self._has_listeners = True
         self._has_flushed = False
@@ -239,6 +240,9 @@ class PlanState:
         if has_listeners and self.buffer.frames_ahead and self.state in (State.STEADY, State.CHANGING):
             self._move(Move.CHANGE)  # the buffered frames have no sound in them
             return self._plan_from(self.buffer.next_frame)
+        if has_listeners and self.state is State.RESUMING:
+            self._move(Move.CHANGE)  # frames without sound may be on their way
+            return self._plan_from(self._resumed_at)
         return self._granted()
 
     # Sending
@@ -267,8 +271,10 @@ class PlanState:
         """Lets the decoder render on from the frames that were sent. To be called every few frames."""
         if not self._session:
             return None
-        sent = self._granted_at = self.buffer.next_frame
-        return Grant(self._session, self._played.number, sent, sent + GRANT_FRAMES, self._has_listeners)
+        sent = granted_from = self._granted_at = self.buffer.next_frame
+        if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
+            sent = min(sent, self._resumed_at)
+        return Grant(self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._has_listeners)
 
     def underrun(self) -> tuple[Order, ...]:
         """There was no frame to send.
@@ -362,7 +368,7 @@ class PlanState:
                 start_sample = buffered_to if resumes else progress.start_sample
                 orders.append(OpenSourceAt(source, start_sample, resumes))
         if current is not None and goes_on:
-            self._resumed = current
+            self._resumed, self._resumed_at = current, buffer.end_frame
             orders += self._plan_from(buffer.end_frame)
         return tuple(orders)
 
@@ -429,7 +435,7 @@ class PlanState:
         if self.state is not State.RESUMING:
             return self._plan_from(self._earliest_frame())
         if buffer.end_frame == end_frame:
-            return self._plan_from(end_frame)
+            return self._plan_from(self._resumed_at)
         # The buffered frames end earlier now, within another source: that one has to be opened from there.
         return (RenewSession(),)
 

@@ -20,6 +20,7 @@ from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.source_input import Opener, SourcePart
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
@@ -170,6 +171,7 @@ class Player:
         self._stalls = StallWatch(
             services.call_later, self._report_stall, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
         )
+        self._sleep = Sleep(self, services.clock, services.call_later, self._circumstances())
         self._live_pause = LivePause(services.call_later, self._session.rest, services.live_pause_s)
         self._first_wait: Cancellable | None = services.call_later(
             services.first_listener_wait_ms / 1000, self._start_clock
@@ -179,23 +181,28 @@ class Player:
     # What clients ask for
 
     def play(self) -> None:
+        self._sleep.catch_up()
         self._perform(self._playback.play())
         self.frames_arrived()
 
     def pause(self) -> None:
+        self._sleep.catch_up()
         self._perform(self._playback.pause())
 
     def seek(self, position_ms: int) -> None:
         """Raises `NotSeekable`."""
+        self._sleep.catch_up()
         self._perform(self._playback.seek(position_ms))
         self.frames_arrived()
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the position of now. Raises `NotSeekable`."""
+        self._sleep.catch_up()
         self.seek(self._playback.position_ms + offset_ms)
 
     def skip(self, to: str | None = None) -> None:
         """Raises `TrackNotFound` when `to` does not wait."""
+        self._sleep.catch_up()
         playback = self._playback
         source, skipped = playback.current_source, None
         if source is not None and playback.state is PlayerState.PLAYING and playback.wants_frames:
@@ -204,13 +211,16 @@ class Player:
 
     def replace(self, track: Track, *more: Track) -> None:
         """Raises `LimitReached` when not all of `more` may wait."""
+        self._sleep.catch_up()
         self._perform(self._playback.replace(track, *more))
 
     def stop(self) -> None:
+        self._sleep.catch_up()
         self._perform(self._playback.stop())
 
     def previous(self) -> None:
         """Raises `NoPrevious`."""
+        self._sleep.catch_up()
         self._perform(self._playback.previous())
 
     def enqueue(self, *tracks: Track, index: int | None = None) -> None:
@@ -249,6 +259,8 @@ class Player:
 
     async def delete(self) -> None:
         """Emits the end and closes all connections at once; returns when everything is given back."""
+        self._sleep.catch_up()
+        self._sleep.stop()
         self._is_deleted = True
         self._cancel_first_wait()
         self._stalls.follow(None, is_paused=False)
@@ -322,6 +334,7 @@ class Player:
 
     def status(self) -> PlayerStatus:
         """The whole state."""
+        self._sleep.catch_up()
         playback = self._playback
         return PlayerStatus(
             player_id=playback.player_id,
@@ -380,6 +393,9 @@ class Player:
     def _send_frame(self) -> bool:
         buffer, playback = self._buffer, self._playback
         if not buffer.frames_ahead:
+            if self._sleep.may_pass_frame():
+                self._pass_frame()
+                return True
             self._underrun()
             return False
         while (event := self._session.take_event()) is not None:
@@ -400,10 +416,56 @@ class Player:
             step_ms = FRAME_MS * frame.position_rate
             self._plain_step_ms = round(step_ms)
             if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
-                buffer.allow_plain(self._frames_until_due())
+                buffer.allow_plain(self.frames_until_due)
         return True
 
-    def _frames_until_due(self) -> int:
+    # Sleep
+
+    @property
+    def position_ms(self) -> int:
+        return self._playback.position_ms
+
+    def pass_frames(self, frames: int) -> None:
+        """Moves on by frames that nobody rendered and nobody hears."""
+        while frames > 0:
+            step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
+            self._buffer.skip(step)
+            self._frames_sent += step
+            self._playback.position_ms = ms_of_samples(self._buffer.end_position()[1])
+            if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
+                self._events.add(self._playback.update())
+            frames -= step
+
+    def let_go(self) -> None:
+        self._session.rest()
+        self._update_ticking()
+
+    def take_up(self) -> None:
+        self._session.wake()
+        self._update_ticking()
+
+    def _pass_frame(self) -> None:
+        """A frame's time while the source is being opened again."""
+        if self._broadcast.wants_silence:
+            self._broadcast.send_silence()
+        self.pass_frames(1)
+        self._grant_on_beat()
+        self._open_next_in_time()
+
+    def _circumstances(self) -> Circumstances:
+        playback = self._playback
+        return Circumstances(
+            source=playback.current_source,
+            info=playback.current.info,
+            end_ms=playback.current.known_end_ms,
+            open_from_ms=self._open_next_from_ms,
+            has_sounded=playback.clock_started and playback.state is PlayerState.PLAYING,
+            has_listeners=len(self._broadcast) > 0,
+            is_running=playback.wants_frames,
+        )
+
+    @property
+    def frames_until_due(self) -> int:
         """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
         frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
         open_from_ms = self._open_next_from_ms
@@ -419,6 +481,9 @@ class Player:
         if message:
             self._broadcast.send(message)
         self._frames_sent += 1
+        self._grant_on_beat()
+
+    def _grant_on_beat(self) -> None:
         # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
         if self._clock.beat % GRANT_STEP_FRAMES == 0:
             self._session.grant()
@@ -496,6 +561,8 @@ class Player:
             return
         if self._playback.wants_frames:
             self._take_up_complete_ends()  # an end may be known only after its last frame was sent
+        if self._sleep.is_waking and self._buffer.frames_ahead:
+            self._sleep.woken()
         if self._is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 
@@ -529,7 +596,8 @@ class Player:
         if skipped is not None and cut_fade is not None:
             actions = tuple(action for action in actions if action != Drop(skipped.source))
         self._open_and_drop(actions)
-        if not playback.paused:
+        self._sleep.follow(self._circumstances())
+        if not playback.paused and not self._sleep.is_asleep:
             self._session.wake()
         self._session.play(
             playback.current_source, playback.next_source, playback.filters, self._next_crossfade(), cut_fade
@@ -628,12 +696,14 @@ class Player:
         """Before the clock starts the first frames are rendered for the first listener."""
         if not self._is_deleted:
             self._session.listen(len(self._broadcast) > 0 or not self._playback.clock_started)
+            self._sleep.follow(self._circumstances())
 
     def _update_ticking(self) -> None:
         """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_deleted:
             return
         has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
+        has_frames &= not self._sleep.is_asleep
         if has_frames or self._must_send_tail or self._broadcast.wants_silence:
             self._clock.join(self)
         else:

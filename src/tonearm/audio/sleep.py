@@ -1,0 +1,251 @@
+"""Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
+
+It sleeps where its source can be sought and the length is exact, so that it is known without a look where the player
+is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
+player is. Until its audio arrives frames go on passing, unheard, so that no listener's coming shifts anything in time.
+
+  AWAKE    a decoder renders, and each frame is sent
+  DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
+  ASLEEP   one timer for what falls due next, nothing else
+  WAKING   the source is being opened again; the frames that it is too late for pass unheard
+"""
+
+import logging
+import math
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from tonearm.audio.clock import Ticking
+from tonearm.audio.timers import CallLater, Cancellable
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND
+from tonearm.core.play_queue import SourceId
+from tonearm.core.track_info import TrackInfo
+
+log = logging.getLogger(__name__)
+
+SLEEP_AFTER_S: Final = 2.0  # without listeners
+SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
+# How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
+# not slept would have had as much decoded ahead.
+WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
+
+_EARLY_S: Final = 0.001  # a timer that fires this early is on time, as in the clock
+_FRAME_S: Final = FRAME_MS / 1000
+
+
+class SleepState(Enum):
+    AWAKE = "awake"
+    DOZING = "dozing"
+    ASLEEP = "asleep"
+    WAKING = "waking"
+
+
+class Circumstances(NamedTuple):
+    """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
+    of audio. `has_overlays`: something sounds over the track. From `open_from_ms` on, some time before the track's end
+    at `end_ms`, its source and the next one have to be open."""
+
+    source: SourceId | None
+    info: TrackInfo
+    end_ms: int | None
+    open_from_ms: int | None
+    has_sounded: bool
+    has_listeners: bool
+    is_running: bool  # the position moves: it is neither paused nor waiting
+    has_overlays: bool = False
+
+    @property
+    def allow_sleep(self) -> bool:
+        info = self.info
+        is_predictable = info.is_seekable and info.is_length_exact and not info.is_stream
+        is_free = not self.has_listeners and not self.has_overlays
+        return self.source is not None and self.has_sounded and is_predictable and is_free
+
+    def is_near_end(self, position_ms: int) -> bool:
+        """Whether the source, and the next one, have to be open."""
+        return self.open_from_ms is not None and position_ms >= self.open_from_ms
+
+    def is_worth_sleeping(self, position_ms: int) -> bool:
+        return self.allow_sleep and self.open_from_ms is not None and self.open_from_ms - position_ms >= SHORTEST_SLEEP_MS
+
+
+class FrameTimes:
+    """When frames pass that nobody sends: the first one at `first_s`, and one every 20 ms from then on."""
+
+    def __init__(self, first_s: float) -> None:
+        self._next_s = first_s
+
+    def take_due(self, now_s: float) -> int:
+        """How many frames have passed since the last call."""
+        frames = max(0, math.floor((now_s + _EARLY_S - self._next_s) / _FRAME_S) + 1)
+        self._next_s += frames * _FRAME_S
+        return frames
+
+    def deadline_s(self, frames: int = 0) -> float:
+        """When the next frame passes, or one that is `frames` behind it."""
+        return self._next_s + frames * _FRAME_S
+
+
+class SleepClock(Protocol):
+    """What sleep needs of the clock."""
+
+    def now_s(self) -> float: ...
+
+    def next_deadline_s(self, member: Ticking) -> float: ...
+
+    def resume_at(self, member: Ticking, deadline_s: float) -> None: ...
+
+
+class Sleeper(Ticking, Protocol):
+    """A player, as far as its sleep is concerned."""
+
+    @property
+    def position_ms(self) -> int: ...
+
+    @property
+    def frames_until_due(self) -> int:
+        """How many frames may pass before one with which something falls due."""
+        ...
+
+    def pass_frames(self, frames: int) -> None:
+        """Moves on by so many frames, with all that falls due, as if they had been sent."""
+        ...
+
+    def let_go(self) -> None:
+        """Gives the decoder up and stops ticking."""
+        ...
+
+    def take_up(self) -> None:
+        """Has the sources opened again where the player is, and ticks."""
+        ...
+
+    def went_wrong(self) -> None:
+        """An error of the node's own has been logged."""
+        ...
+
+
+class Sleep:
+    """One player's sleep. `follow` is to be called whenever circumstances may have changed."""
+
+    def __init__(self, player: Sleeper, clock: SleepClock, call_later: CallLater, circumstances: Circumstances) -> None:
+        self._player = player
+        self._clock = clock
+        self._call_later = call_later
+        self._now = circumstances
+        self._source: SourceId | None = None  # the one that sleeps, or is being opened again
+        self._times: FrameTimes | None = None  # while asleep and running
+        self._timer: Cancellable | None = None
+        self._lag_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
+        self._unheard_frames = 0  # that passed while waking, with a listener
+        self.state = SleepState.AWAKE
+
+    @property
+    def is_asleep(self) -> bool:
+        return self.state is SleepState.ASLEEP
+
+    @property
+    def is_waking(self) -> bool:
+        return self.state is SleepState.WAKING
+
+    def follow(self, circumstances: Circumstances) -> None:
+        self._now = circumstances
+        match self.state:
+            case SleepState.AWAKE:
+                self._doze()
+            case SleepState.DOZING if not circumstances.allow_sleep:
+                self._enter(SleepState.AWAKE)
+            case SleepState.ASLEEP if circumstances.source != self._source:
+                self._enter(SleepState.AWAKE)
+                self._doze()
+            case SleepState.ASLEEP if not circumstances.allow_sleep:
+                self._wake()
+            case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
+                self._run(self._clock.now_s() if circumstances.is_running else None)
+            case SleepState.WAKING if circumstances.source != self._source:
+                self._enter(SleepState.AWAKE)
+                self._doze()
+
+    def catch_up(self) -> None:
+        """Lets the frames pass that are due by now. To be called before anything is done with a player."""
+        if self._times is not None:
+            frames = self._times.take_due(self._clock.now_s())
+            if frames:
+                self._player.pass_frames(frames)
+
+    def may_pass_frame(self) -> bool:
+        """Whether a frame passes unheard for which there is no audio, because the player has slept."""
+        if self.state is not SleepState.WAKING:
+            return False
+        self._unheard_frames += self._now.has_listeners
+        is_at_end = self._now.end_ms is None or self._player.position_ms + FRAME_MS > self._now.end_ms
+        if self._unheard_frames <= WAKING_LIMIT_FRAMES and not is_at_end:
+            return True
+        self._enter(SleepState.AWAKE)
+        return False
+
+    def woken(self) -> None:
+        """The first audio has come since the player slept."""
+        self._enter(SleepState.AWAKE)
+        self._doze()
+
+    def stop(self) -> None:
+        """Ends it all, with the player."""
+        self._enter(SleepState.AWAKE)
+
+    def _doze(self) -> None:
+        if self._now.is_worth_sleeping(self._player.position_ms):
+            self._enter(SleepState.DOZING)
+            self._timer = self._call_later(SLEEP_AFTER_S, self._fall_asleep)
+
+    def _fall_asleep(self) -> None:
+        self._enter(SleepState.AWAKE)
+        if self._now.is_worth_sleeping(self._player.position_ms):
+            next_s = self._clock.next_deadline_s(self._player)
+            self._enter(SleepState.ASLEEP)
+            self._source = self._now.source
+            self._player.let_go()
+            self._run(next_s - self._lag_s if self._now.is_running else None)
+            self._lag_s = 0.0
+
+    def _run(self, first_s: float | None) -> None:
+        """Lets frames pass from `first_s` on; None: none pass."""
+        self._cancel()
+        self._times = None if first_s is None else FrameTimes(first_s)
+        if self._times is not None:
+            due_s = self._times.deadline_s(self._player.frames_until_due)
+            self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), self._ring)
+
+    def _ring(self) -> None:
+        """Something falls due."""
+        try:
+            self.catch_up()
+            if self._now.is_near_end(self._player.position_ms):
+                self._wake()
+            elif self._times is not None:
+                self._run(self._times.deadline_s())
+        except Exception:
+            log.exception("what fell due while a player slept failed")
+            self._player.went_wrong()
+
+    def _wake(self) -> None:
+        self.catch_up()
+        times = self._times
+        self._enter(SleepState.WAKING)
+        self._unheard_frames = 0
+        if times is not None:
+            self._clock.resume_at(self._player, times.deadline_s())
+        self._player.take_up()
+        if times is not None:
+            self._lag_s = self._clock.next_deadline_s(self._player) - times.deadline_s()
+
+    def _enter(self, state: SleepState) -> None:
+        self._cancel()
+        if state is not SleepState.WAKING:
+            self._source = None
+        self._times = None
+        self.state = state
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
