@@ -151,6 +151,16 @@ class SimulatedDecoder:
             return [Failed(self._session, source, INTERRUPTION, gave_audio=True)]
         return [Decoded(self._session, source)]
 
+    def decode_ahead(self, samples: int) -> list[Decoded | Failed]:
+        """Decodes every source up to so many samples beyond what was rendered of it, and reports their ends."""
+        reports: list[Decoded | Failed] = []
+        for number, opened in self._sources.items():
+            is_current = number == self._place.source and self._place.sample != FROM_START
+            missing = (self._place.sample if is_current else opened.start) + samples - opened.end
+            if missing > 0:
+                reports += self.decode(number, missing)
+        return reports
+
     def render(self) -> Iterator[Audio]:
         """What was granted and can be rendered now."""
         while (audio := self._block()) is not None:

@@ -1,0 +1,243 @@
+"""A player that nobody listens to: when it sleeps, where it is meanwhile, and what is heard of it afterwards."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.support.simulated_decoder import Track
+from tests.support.sinks import MemoryListener
+from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.tracks import make_track
+from tonearm.audio.sleep import Circumstances, FrameTimes
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.track_info import SourceFacts
+
+KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
+UNHEARD = Circumstances(1, KNOWN, has_sounded=True, has_listeners=False, is_running=True)
+
+
+@pytest.mark.parametrize(
+    ("circumstances", "allow_sleep"),
+    [
+        (UNHEARD, True),
+        (UNHEARD._replace(is_running=False), True),  # paused
+        (UNHEARD._replace(has_listeners=True), False),
+        (UNHEARD._replace(has_sounded=False), False),
+        (UNHEARD._replace(source=None), False),
+        (UNHEARD._replace(has_overlays=True), False),
+        (UNHEARD._replace(info=replace(KNOWN, is_seekable=False)), False),
+        (UNHEARD._replace(info=replace(KNOWN, is_length_exact=False)), False),
+        (UNHEARD._replace(info=replace(KNOWN, is_stream=True)), False),
+    ],
+)
+def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
+    circumstances: Circumstances, allow_sleep: bool
+) -> None:
+    assert circumstances.allow_sleep is allow_sleep
+
+
+@pytest.mark.parametrize(("position_ms", "is_worth_it"), [(0, True), (45_000, True), (45_020, False), (59_000, False)])
+def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
+    assert UNHEARD.is_worth_sleeping(position_ms) is is_worth_it
+
+
+@pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
+def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near: bool) -> None:
+    assert UNHEARD.is_near_end(position_ms) is is_near
+
+
+@pytest.mark.parametrize(
+    ("now_s", "frames"), [(99.0, 0), (99.998, 0), (99.9995, 1), (100.0, 1), (100.0189, 1), (100.02, 2), (200.0, 5001)]
+)
+def test_a_frame_passes_every_20_ms_and_none_twice(now_s: float, frames: int) -> None:
+    times = FrameTimes(100.0)
+    assert times.take_due(now_s) == frames
+    assert times.take_due(now_s) == 0
+    assert times.deadline_s() == pytest.approx(100.0 + frames * 0.02)
+    assert times.deadline_s(10) == pytest.approx(100.2 + frames * 0.02)
+
+
+async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(5)
+    assert bench.is_asleep
+    rendered = len(bench.pool.contents)
+    before = bench.player.status()
+    await bench.run(30)
+    after = bench.player.status()
+    assert after.position_ms - before.position_ms == 30_000
+    assert after.quality.frames_sent - before.quality.frames_sent == 1500
+    assert (after.quality.underruns, after.quality.decoder_process_id) == (0, None)
+    assert len(bench.pool.contents) == rendered
+    updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][1:]
+    assert updates == [5_000 * (number + 1) for number in range(len(updates))]
+    assert len(updates) >= 6
+    await bench.close()
+
+
+async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
+    bench = SleepBench({"a": seconds(3600)}, "a")
+    await bench.run(5)
+    timers = bench.timers_set
+    await bench.run(100)
+    assert bench.timers_set - timers == 20  # for a PlayerUpdate each
+    await bench.close()
+
+
+@pytest.mark.parametrize("moment_s", [7.0, 23.456, 44.99])
+async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(moment_s)
+    assert bench.is_asleep
+    position_ms = bench.player.status().position_ms
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(0.14)
+    heard = bench.heard(listener)
+    first = heard[0].pieces[0]
+    # What was missed is what passed while the source was opened.
+    missed_frames = first.sample // FRAME_SAMPLES - position_ms // 20
+    assert 0 < missed_frames <= 4
+    assert missed_frames + len(heard) in (6, 7)  # the clock's next tick may be some ms later than the next frame was
+    assert bench.player.status().position_ms == position_ms + 20 * (missed_frames + len(heard))
+    await bench.run(60 - moment_s + 1)
+    heard = bench.heard(listener)
+    pieces = [piece for content in heard for piece in content.pieces]
+    assert [piece.sample for piece in pieces] == list(range(first.sample, 60 * SAMPLE_RATE_HZ, FRAME_SAMPLES))
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player() -> None:
+    tracks = {"a": Track(31 * 48_000 + 123), "b": Track(29 * 48_000 + 777)}
+    bench = SleepBench(tracks, "a", "b")
+    bench.player.set_loop(LoopMode.QUEUE)
+    await bench.run(100)  # in the second turn
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(60)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    ends = [index for index, piece in enumerate(pieces[1:], 1) if piece.sample == 0]
+    assert len(ends) >= 2
+    lengths = {track.samples for track in tracks.values()}
+    for before, piece in itertools.pairwise(pieces):
+        goes_on = piece.source == before.source and piece.sample == before.sample + before.samples
+        joins = piece.sample == 0 and before.sample + before.samples in lengths
+        assert goes_on or joins
+    await bench.close()
+
+
+async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awake() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    listener = MemoryListener()
+    leave = bench.player.attach(listener)
+    await bench.run(5)
+    leave()
+    await bench.run(1.5)
+    assert not bench.is_asleep
+    bench.player.attach(MemoryListener())
+    await bench.run(5)
+    assert not bench.is_asleep
+    assert bench.shelf.opened == ["a"]
+    await bench.close()
+
+
+async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(6.5)
+    bench.player.pause()
+    position_ms = bench.player.status().position_ms
+    await bench.run(60)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == position_ms
+    bench.player.play()
+    await bench.run(10)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == pytest.approx(position_ms + 10_000, abs=20)
+    await bench.close()
+
+
+async def test_a_paused_player_is_opened_for_its_listener() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(6.5)
+    bench.player.pause()
+    await bench.run(10)
+    position_ms = bench.player.status().position_ms
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(1)
+    assert not bench.is_asleep
+    assert not listener.messages
+    bench.player.play()
+    await bench.run(1)
+    assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
+    await bench.close()
+
+
+async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_other() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    position_ms = bench.player.status().position_ms
+    bench.pool.opening_s = 5.0
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(4)
+    status = bench.player.status()
+    assert (status.state, status.position_ms) == ("loading", position_ms + 2000)
+    assert status.quality.underruns == 1
+    await bench.run(2)
+    assert bench.player.status().state == "playing"
+    assert bench.heard(listener)[0].pieces[0].sample == (position_ms + 2000) * 48
+    await bench.close()
+
+
+async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.shelf.tracks["a"] = seconds(20)
+    await bench.run(20)
+    assert [event["op"] for event in bench.said].count("TrackEnd") == 0
+    bench.player.attach(MemoryListener())
+    await bench.run(1)
+    ends = [event for event in bench.said if event["op"] == "TrackEnd"]
+    assert [(event["track"]["info"]["title"], event["reason"]) for event in ends] == [("a", "finished")]
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    await bench.close()
+
+
+async def test_a_source_that_breaks_in_mid_track_ends_by_its_own_reason() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    bench.shelf.tracks["a"] = seconds(20, breaks=True)
+    bench.shelf.claims["a"] = 60 * SAMPLE_RATE_HZ
+    await bench.run(50)
+    last = bench.said[-3:]
+    assert [event["op"] for event in last] == ["TrackException", "TrackEnd", "PlayerUpdate"]
+    assert last[1]["reason"] == "loadFailed"
+    await bench.close()
+
+
+async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    del bench.shelf.tracks["a"]
+    await bench.run(38)
+    assert bench.said[-1]["op"] == "PlayerUpdate"
+    await bench.run(3)
+    failure = next(event for event in bench.said if event["op"] == "TrackException")
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    await bench.close()
+
+
+async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(170)
+    assert bench.shelf.opened == ["a"] * 5
+    await bench.close()

@@ -1,0 +1,105 @@
+"""Whatever is asked of it: a player that sleeps says what one says that stays awake, at the same time."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support.simulated_decoder import Track
+from tests.support.sinks import MemoryListener
+from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.tracks import make_track
+from tonearm.core.filters import FilterChange
+from tonearm.core.play_queue import LoopMode
+
+TRACKS = {
+    "short": seconds(2.5),
+    "odd": Track(17 * 48_000 + 123),
+    "long": Track(41 * 48_000 + 777),
+    "longer": Track(53 * 48_000 + 1),
+    "missing": Track(0),
+    "broken": seconds(33.33, breaks=True),
+}
+NAMES = st.sampled_from(sorted(TRACKS))
+PAUSE_S = st.sampled_from([0.02, 0.5, 3.0, 12.34, 30.0, 61.0])
+
+
+class Step(NamedTuple):
+    """Something that a client does, and how long nothing is done after it."""
+
+    what: str
+    name: str
+    mode: LoopMode
+    then_s: float
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(["wait", "wait", "pause", "play", "skip", "enqueue", "loop", "filter", "listen", "leave"]),
+        NAMES,
+        st.sampled_from(list(LoopMode)),
+        PAUSE_S,
+    ),
+    max_size=8,
+)
+
+
+class Said(NamedTuple):
+    op: str
+    content: dict[str, Any]
+    time_ms: int
+    position_ms: int
+
+
+async def what_is_said(
+    names: list[str], steps: list[Step], *, sleeps: bool
+) -> tuple[list[Said], list[tuple[str, str]]]:
+    bench = SleepBench(TRACKS, *names, sleeps=sleeps)
+    leave = None
+    states = []
+    try:
+        for step in steps:
+            match step.what:
+                case "pause":
+                    bench.player.pause()
+                case "play":
+                    bench.player.play()
+                case "skip":
+                    bench.player.skip()
+                case "enqueue":
+                    bench.player.enqueue(make_track(step.name))
+                case "loop":
+                    bench.player.set_loop(step.mode)
+                case "filter":
+                    bench.player.change_filters(FilterChange(volume=step.then_s / 100))
+                case "listen" if leave is None:
+                    leave = bench.player.attach(MemoryListener())
+                case "leave" if leave is not None:
+                    leave()
+                    leave = None
+            await bench.run(step.then_s)
+            status = bench.player.status()
+            states.append((status.state.value, status.track.id))
+        await bench.run(20)
+    finally:
+        await bench.close()
+    return [_said(event) for event in bench.said], states
+
+
+def _said(event: dict[str, Any]) -> Said:
+    content = {name: value for name, value in event.items() if name not in ("time", "position")}
+    return Said(event["op"], content, event["time"], event.get("position", 0))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
+def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(names: list[str], steps: list[Step]) -> None:
+    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True))
+    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False))
+    assert [said.content for said in asleep] == [said.content for said in awake]
+    assert states_asleep == states_awake
+    for one, other in zip(asleep, awake, strict=True):
+        assert abs(one.time_ms - other.time_ms) <= 20, (one, other)
+        assert abs(one.position_ms - other.position_ms) <= 20, (one, other)

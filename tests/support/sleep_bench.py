@@ -1,0 +1,201 @@
+"""A player with hand-turned time and simulated decoders that take their time: for hours of silence in a second."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.support.hand_time import HandTime, Timer
+from tests.support.simulated_decoder import Content, SimulatedDecoder
+from tests.support.simulated_decoder import Track as TrueTrack
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tests.support.tracks import FILE_MISSING, make_track
+from tonearm.audio.clock import Clock
+from tonearm.audio.player import Player, PlayerServices
+from tonearm.core.failure import PlayError
+from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
+from tonearm.core.opened_source import OpenedSource
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.messages import (
+    Audio,
+    Decoded,
+    DropSource,
+    Failed,
+    Flush,
+    FromNode,
+    Grant,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Plan,
+)
+from tonearm.decoding.pool.pool import DecoderPool, PoolSession
+from tonearm.decoding.pool.process import SessionOwner
+from tonearm.protocol.rendering import event_text
+from tonearm.sources.detached_threads import DetachedThreads
+from tonearm.sources.local_file import FileReader
+
+STEP_S = 0.02
+AHEAD_SAMPLES = 2 * SAMPLE_RATE_HZ
+
+
+class Shelf:
+    """What URIs lead to, by name. A track without samples is missing. `claims`: lengths that its headers give, where
+    they are wrong."""
+
+    def __init__(self, tracks: Mapping[str, TrueTrack], *, has_exact_lengths: bool) -> None:
+        self.tracks = dict(tracks)
+        self.claims: dict[str, int] = {}
+        self.has_exact_lengths = has_exact_lengths
+        self.opened: list[str] = []
+
+    async def open(self, uri: SourceUri) -> OpenedSource:
+        name = uri.given.rpartition("/")[2].removesuffix(".mp3")
+        if name not in self.tracks or not self.tracks[name].samples:
+            raise PlayError(FILE_MISSING)
+        self.opened.append(name)
+        reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
+        return OpenedSource(uri=uri, reader=reader, name=name, size_bytes=1000, is_seekable=True)
+
+    def facts(self, name: str) -> SourceFacts:
+        length_ms = ms_of_samples(self.claims.get(name, self.tracks[name].samples))
+        return SourceFacts(length_ms, is_seekable=True, is_length_exact=self.has_exact_lengths, probe_name="wav")
+
+    def add(self, uri: SourceUri) -> None:
+        raise AssertionError("no process died")
+
+
+class SimulatedSession(PoolSession):
+    def __init__(self, session_id: int, pool: "SimulatedPool", owner: SessionOwner) -> None:
+        self.id = session_id
+        self._pool = pool
+        self._owner = owner
+        self._tracks: dict[int, TrueTrack] = {}
+        self._decoder = SimulatedDecoder(self._tracks, pool.contents)
+        self._orders: list[FromNode] = []
+        self._opening: list[tuple[float, OpenSource]] = []
+
+    @property
+    def process_id(self) -> int:
+        return 1
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        if descriptor is not None:
+            os.close(descriptor)
+        self._orders.append(message)
+
+    def close(self) -> None:
+        self._pool.sessions.remove(self)
+
+    def work(self) -> None:
+        """Does what was ordered, and reports."""
+        orders, self._orders = self._orders, []
+        for order in orders:
+            if isinstance(order, OpenSource):
+                self._opening.append((self._pool.time.now_s() + self._pool.opening_s, order))
+            elif isinstance(order, DropSource):
+                self._opening = [opening for opening in self._opening if opening[1].source != order.source]
+                self._decoder.drop(order.source)
+            else:
+                assert isinstance(order, OpenSession | Plan | Grant | Flush)
+                self._decoder.receive(order)
+        for due_s, order in tuple(self._opening):
+            if due_s <= self._pool.time.now_s():
+                self._opening.remove((due_s, order))
+                self._tracks[order.source] = self._pool.shelf.tracks[order.name]
+                self._decoder.open(order.source, order.start_sample)
+                self._report(Opened(self.id, order.source, self._pool.shelf.facts(order.name)))
+        for report in self._decoder.decode_ahead(AHEAD_SAMPLES):
+            self._report(report)
+        for audio in self._decoder.render():
+            self._report(audio)
+
+    def _report(self, message: Opened | Decoded | Failed | Audio) -> None:
+        if self in self._pool.sessions:
+            self._owner.receive(message)
+
+
+class SimulatedPool(DecoderPool):
+    """`opening_s`: how long a decoder takes to open a source. `rendered_frames`: all that was ever rendered."""
+
+    def __init__(self, time: HandTime, shelf: Shelf) -> None:
+        super().__init__(1, 1024)
+        self.time = time
+        self.shelf = shelf
+        self.opening_s = 0.03
+        self.sessions: list[SimulatedSession] = []
+        self.contents: list[Content] = []
+        self._ids = itertools.count(1)
+
+    def open(self, owner: SessionOwner) -> PoolSession | None:
+        session = SimulatedSession(next(self._ids), self, owner)
+        self.sessions.append(session)
+        return session
+
+    def forget(self, owner: SessionOwner) -> None:
+        pass
+
+
+class SleepBench:
+    """A player without listeners whose first listener was waited for in vain. With `sleeps` False nothing is known for
+    certain about its tracks, so that it stays awake."""
+
+    def __init__(self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True) -> None:
+        self.time = HandTime()
+        self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
+        self.pool = SimulatedPool(self.time, self.shelf)
+        self.timers_set = 0
+        self.clock = Clock(self.time.now_s, self._call_later)
+        services = PlayerServices(
+            pool=self.pool,
+            opener=self.shelf,
+            suspects=self.shelf,
+            clock=self.clock,
+            wall_ms=lambda: round(self.time.now_s() * 1000),
+            event_text=event_text,
+            call_later=self._call_later,
+            first_listener_wait_ms=0,
+            max_waiting_tracks=1000,
+            max_listeners=10,
+        )
+        self.player = Player("p", make_track(names[0]), {}, services)
+        self.events = MemoryEventClient()
+        self.player.subscribe(self.events, None, False)
+        for name in names[1:]:
+            self.player.enqueue(make_track(name))
+
+    @property
+    def is_asleep(self) -> bool:
+        return not self.pool.sessions
+
+    @property
+    def said(self) -> list[Any]:
+        return self.events.events
+
+    async def run(self, seconds: float) -> None:
+        for _ in range(round(seconds / STEP_S)):
+            self.time.forward(STEP_S)
+            await self.work()
+
+    async def work(self) -> None:
+        for _ in range(4):
+            await asyncio.sleep(0)
+        for session in tuple(self.pool.sessions):
+            session.work()
+
+    def heard(self, listener: MemoryListener) -> list[Content]:
+        """What the listener's frames hold."""
+        return [self.pool.contents[int.from_bytes(message, "little")] for message in listener.messages]
+
+    def _call_later(self, delay_s: float, call: Callable[[], None]) -> Timer:
+        self.timers_set += 1
+        return self.time.call_later(delay_s, call)
+
+    async def close(self) -> None:
+        await self.player.delete()
+
+
+def seconds(duration_s: float, *, breaks: bool = False) -> TrueTrack:
+    return TrueTrack(round(duration_s * SAMPLE_RATE_HZ), breaks)
