@@ -241,3 +241,31 @@ async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() ->
     await bench.run(170)
     assert bench.shelf.opened == ["a"] * 5
     await bench.close()
+
+
+class Idler:
+    """Another member of the clock."""
+
+    def tick(self) -> None:
+        pass
+
+
+async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
+    ends: list[list[int]] = []
+    for sleeps in (True, False):
+        bench = SleepBench({"a": Track(20 * SAMPLE_RATE_HZ + 500)}, "a", sleeps=sleeps)
+        bench.player.set_loop(LoopMode.TRACK)
+        await bench.run(5)
+        for turn in range(12):
+            # The player's ticks are moved to where other players' are, which is elsewhere each time it wakes.
+            other = Idler()
+            bench.time.forward(0.005 * (turn % 4))
+            bench.clock.join(other)
+            await bench.run(20)
+            bench.clock.leave(other)
+            await bench.run(0.04)
+        ends.append([event["time"] for event in bench.said if event["op"] == "TrackEnd"])
+        await bench.close()
+    asleep, awake = ends
+    assert min(len(asleep), len(awake)) >= 11
+    assert max(abs(one - other) for one, other in zip(asleep, awake, strict=False)) <= 20
