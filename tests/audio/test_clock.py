@@ -281,3 +281,14 @@ def test_stop_within_a_tick(clock: Clock, time: HandTime) -> None:
         clock.join(member)
     time.forward(1.0)
     assert sum(len(member.ticks_s) for member in members) == 1
+
+
+def test_one_that_resumes_is_not_ticked_before_its_time(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+    clock.resume_at(member, time.now_s() + 0.017)
+    clock.join(member)
+    time.forward(0.016)
+    assert not member.ticks_s
+    assert clock.next_deadline_s(member) == pytest.approx(time.now_s() + 0.004)
+    time.forward(0.02)
+    assert len(member.ticks_s) == 1

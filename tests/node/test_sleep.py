@@ -1,0 +1,156 @@
+"""Players that nobody listens to, with real decoders: what is heard when somebody comes, and what is found then."""
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+import numpy as np
+import pytest_asyncio
+
+from tests.support.audio_files import flac, mp3, music, opus, pcm_of, tone, wav
+from tests.support.eventually import eventually
+from tests.support.media_files import Samples, decode_bytes, samples_of
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import running_node, state_of
+from tests.support.radio_server import radio
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryEventClient, MemoryListener
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.node import Node, NodeSettings
+
+SECONDS = 18.0
+HEARD_WITHIN_S = 0.15
+
+
+@pytest_asyncio.fixture
+async def node() -> AsyncIterator[Node]:
+    async with running_node(NodeSettings(decoder_processes=2, first_listener_wait_ms=0)) as node:
+        yield node
+
+
+async def unheard(node: Node, player_id: str, *uris: str) -> MemoryEventClient:
+    await node.create_player(player_id, uris[0], {})
+    events = MemoryEventClient()
+    node.player(player_id).subscribe(events, since=None, wants_snapshot=False)
+    for uri in uris[1:]:
+        await node.enqueue(player_id, uri, {})
+    await events.wait_for("TrackStart")
+    return events
+
+
+def is_asleep(node: Node, player_id: str) -> bool:
+    state = state_of(node, player_id)
+    return state["state"] == "playing" and state["quality"]["decoderProcess"] is None
+
+
+def plays(node: Node, player_id: str, title: str) -> bool:
+    return bool(state_of(node, player_id)["track"]["info"]["title"] == title)
+
+
+async def asleep(node: Node, *player_ids: str) -> None:
+    for player_id in player_ids:
+        await eventually(partial(is_asleep, node, player_id), f"{player_id} sleeps")
+
+
+FILES: dict[str, Callable[[int], bytes]] = {
+    "wav": lambda seed: wav(music(SECONDS, seed=seed)),
+    "flac": lambda seed: flac(music(SECONDS, seed=seed)),
+    "mp3": lambda seed: mp3(music(SECONDS, 44_100, seed=seed)),
+    "opus": lambda seed: opus(music(SECONDS, seed=seed)),
+}
+
+
+async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, shelf: Shelf) -> None:
+    whole: dict[str, bytes] = {}
+    for kind, file in FILES.items():
+        data = [file(1), file(2)]
+        whole[kind] = b"".join(decode_bytes(part).tobytes() for part in data)
+        uris = [shelf.put(f"{kind}{number}.{kind}", part) for number, part in enumerate(data)]
+        await unheard(node, kind, *uris)
+    await asleep(node, *FILES)
+    listeners = {kind: MemoryListener() for kind in FILES}
+    positions_ms = {}
+    for kind, listener in listeners.items():
+        node.player(kind).attach(listener)
+        positions_ms[kind] = node.player(kind).status().position_ms
+        began_s = time.monotonic()
+        await listener.wait_frames(1)
+        assert time.monotonic() - began_s < HEARD_WITHIN_S
+        # The player went on while its source was being opened.
+        moved_ms = node.player(kind).status().position_ms - positions_ms[kind]
+        assert abs(moved_ms - (time.monotonic() - began_s) * 1000) <= 40
+    for kind, listener in listeners.items():
+        await eventually(partial(plays, node, kind, f"{kind}1"), "the next one")
+        await listener.wait_frames(len(listener) + 25)
+        heard, pcm = listener.pcm, whole[kind]
+        assert node.player(kind).status().quality.underruns == 0
+        first = samples_of(heard)
+        reference = samples_of(pcm)
+        place = positions_ms[kind] * 48
+        lags = range(0, 8 * FRAME_SAMPLES, FRAME_SAMPLES)
+        place += min(lags, key=lambda lag: distance(first, reference[place + lag :]))
+        # To the sample for what is lossless; libav decodes MP3 and Opus a little differently after a seek.
+        most = {"wav": 0, "flac": 0}.get(kind, 64)
+        assert distance(first, reference[place:]) <= most
+
+
+def distance(heard: Samples, reference: Samples) -> int:
+    """How far the samples are apart where they are furthest."""
+    both = min(len(heard), len(reference))
+    return int(np.abs(heard[:both].astype(int) - reference[:both]).max())
+
+
+async def test_what_has_become_of_a_source_is_found_when_a_listener_comes(node: Node, shelf: Shelf) -> None:
+    other, _ = shelf.song(30.0)
+    cut, gone = (shelf.song(SECONDS + 4)[0] for _ in range(2))
+    events = {name: await unheard(node, name, uri, other) for name, uri in (("cut", cut), ("gone", gone))}
+    await asleep(node, "cut", "gone")
+    os.truncate(cut, 2 * 48_000)  # half a second
+    os.unlink(gone)
+    assert events["cut"].ops.count("TrackEnd") == events["gone"].ops.count("TrackEnd") == 0
+    for name in events:
+        node.player(name).attach(MemoryListener())
+    end = await events["cut"].wait_for("TrackEnd")
+    assert end["reason"] == "finished"
+    failure = await events["gone"].wait_for("TrackException")
+    end = await events["gone"].wait_for("TrackEnd")
+    assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
+    for name in events:
+        await events[name].wait_for("TrackStart", 2)
+
+
+async def test_live_and_unseekable_sources_and_guessed_lengths_stay_awake(
+    node: Node, server: MediaServer, shelf: Shelf
+) -> None:
+    song = music(30.0, 44_100)
+    uncounted = mp3(song, options={"write_xing": "0", "id3v2_version": "0"})
+    uris = {
+        "live": server.serve("/live", radio(mp3(tone(440, 3.0, 44_100)), bytes_per_s=40_000)),
+        "unseekable": server.serve("/song.wav", media(wav(song, 44_100), ranges=False, content_type="audio/wav")),
+        "guessed": shelf.put("guessed.mp3", uncounted),
+    }
+    for name, uri in uris.items():
+        await unheard(node, name, uri)
+    seekable = server.serve("/other.wav", media(wav(song, 44_100), content_type="audio/wav"))
+    await unheard(node, "known", seekable)
+    await asleep(node, "known")
+    assert not any(is_asleep(node, name) for name in uris)
+    assert [state_of(node, name)["state"] for name in uris] == ["playing"] * 3
+
+
+async def test_a_song_from_a_server_is_asked_for_again_where_the_listener_comes(
+    node: Node, server: MediaServer
+) -> None:
+    signal = music(60.0)
+    await unheard(node, "p", server.serve("/song.wav", media(wav(signal), content_type="audio/wav")))
+    await asleep(node, "p")
+    await server.all_gone()
+    listener = MemoryListener()
+    node.player("p").attach(listener)
+    position_ms = node.player("p").status().position_ms
+    await listener.wait_frames(10)
+    reference = samples_of(pcm_of(signal))
+    place = position_ms * 48
+    lags = range(0, 20 * FRAME_SAMPLES, FRAME_SAMPLES)
+    assert min(distance(samples_of(listener.pcm), reference[place + lag :]) for lag in lags) == 0
