@@ -30,8 +30,10 @@ from tonearm.core.errors import (
     SourceBlocked,
     SourceRefused,
 )
+from tonearm.core.events import DeleteReason
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
+from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
@@ -58,6 +60,7 @@ log = logging.getLogger(__name__)
 class NodeSettings:
     """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
 
+    `expire_s`: after how long without listener, event client or request a player is deleted; 0: never.
     `live_pause_s`: how long a live stream is held while its player is paused. `max_load`: the share of time that the
     node may be late and yet create players; 0: they are always created.
     """
@@ -66,6 +69,7 @@ class NodeSettings:
     decoder_memory_limit_mb: int = 1024
     decoder_sandbox: SandboxMode = SandboxMode.AUTO
     first_listener_wait_ms: int = 1000
+    expire_s: float = 0.0
     max_players: int = 10_000
     max_waiting_tracks: int = 10_000
     max_listeners: int = 1_000
@@ -131,6 +135,8 @@ class Node:
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
         self._load: LoadWatch | None = None
+        self._forgotten = ForgottenPlayers(settings.expire_s)
+        self._expiring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, `ResolverSetupError`
@@ -169,6 +175,8 @@ class Node:
         except BaseException:
             await self.stop()
             raise
+        if self._settings.expire_s:
+            self._expiring = loop.create_task(self._delete_forgotten())
 
     def announce_sandboxes(self) -> None:
         """Logs how the decoder and the resolver processes are confined, and why something is missing."""
@@ -179,6 +187,9 @@ class Node:
         """Stops the clock, closes every socket with 1001 and ends the decoder processes."""
         if self._services is None:
             return
+        if self._expiring is not None:
+            self._expiring.cancel()
+            await asyncio.wait([self._expiring])
         self._services.clock.stop()
         if self._load is not None:
             self._load.stop()
@@ -249,15 +260,14 @@ class Node:
         log.info("player %s created", player_id)
 
     async def delete_player(self, player_id: str) -> None:
-        player = self.player(player_id)
-        del self._players[player_id]
-        self._queue_locks.pop(player_id, None)
-        await player.delete()
+        self.player(player_id)
+        await self._delete(player_id, None)
         log.info("player %s deleted", player_id)
 
     def player(self, player_id: str) -> Player:
         """The player with this id. Raises `PlayerNotFound`. Not to be kept over a wait: it may be deleted meanwhile."""
         player = self._players.get(player_id)
+        self._forgotten.spoken_to(player_id)
         if player is None:
             raise PlayerNotFound(f"There is no player {player_id!r}; create it first.")
         return player
@@ -389,6 +399,21 @@ class Node:
             except RequestError as error:
                 raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
         return tracks
+
+    async def _delete(self, player_id: str, reason: DeleteReason | None) -> None:
+        self._queue_locks.pop(player_id, None)
+        await self._players.pop(player_id).delete(reason)
+
+    async def _delete_forgotten(self) -> None:
+        forgotten = self._forgotten
+        while True:
+            await asyncio.sleep(forgotten.interval_s)
+            now_s = time.monotonic()
+            forgotten.look(now_s, (id for id, player in self._players.items() if not player.is_attended))
+            for player_id in forgotten.forgotten(now_s):
+                if player_id in self._players and forgotten.is_forgotten(player_id, now_s):
+                    await self._delete(player_id, DeleteReason.EXPIRED)
+                    log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
 
     async def _tracks(self, make: "_MakeTrack") -> tuple[Sequence[Track], LeftOut]:
         """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""

@@ -205,6 +205,7 @@ def _node_settings(config: Config) -> NodeSettings:
         decoder_memory_limit_mb=config.decoder.memory_limit_mb,
         decoder_sandbox=SandboxMode(config.decoder.sandbox),
         first_listener_wait_ms=config.player.first_listener_wait_ms,
+        expire_s=config.player.expire_s,
         max_players=config.player.max_players,
         max_waiting_tracks=config.player.max_waiting_tracks,
         max_listeners=config.player.max_listeners,

@@ -112,6 +112,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
     (events.ListenersChange(2), {"listeners": 2}),
     (events.PlayerDelete(), {}),
+    (events.PlayerDelete(events.DeleteReason.EXPIRED), {"reason": "expired"}),
 ]
 
 

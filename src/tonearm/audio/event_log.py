@@ -52,6 +52,10 @@ class EventLog:
         self._sinks: dict[EventSink, None] = {}
         self.last_seq = 0
 
+    def __len__(self) -> int:
+        """How many clients follow the events."""
+        return len(self._sinks)
+
     def add(self, event: Event) -> None:
         """Numbers the event and sends it to all clients."""
         self.last_seq += 1

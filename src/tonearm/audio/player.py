@@ -25,7 +25,7 @@ from tonearm.audio.source_input import Opener, SourcePart
 from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
-from tonearm.core.events import Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
+from tonearm.core.events import DeleteReason, Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
@@ -257,7 +257,7 @@ class Player:
     def change_metadata(self, merge: bool, value: Json) -> None:
         self._perform(self._playback.change_metadata(merge, value))
 
-    async def delete(self) -> None:
+    async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when everything is given back."""
         self._sleep.catch_up()
         self._sleep.stop()
@@ -267,7 +267,7 @@ class Player:
         self._live_pause.follow(None)
         self._listener_changes.close()
         self._clock.leave(self)
-        self._emit(self._playback.delete().events)
+        self._emit(self._playback.delete(reason).events)
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._session.close()
 
@@ -307,6 +307,11 @@ class Player:
         self._events.close(code, reason)
 
     # What the player is
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody listens to it or follows its events."""
+        return len(self._broadcast) > 0 or len(self._events) > 0
 
     @property
     def queue(self) -> tuple[Track, ...]:

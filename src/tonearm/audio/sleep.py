@@ -66,7 +66,9 @@ class Circumstances(NamedTuple):
         return self.open_from_ms is not None and position_ms >= self.open_from_ms
 
     def is_worth_sleeping(self, position_ms: int) -> bool:
-        return self.allow_sleep and self.open_from_ms is not None and self.open_from_ms - position_ms >= SHORTEST_SLEEP_MS
+        return (
+            self.allow_sleep and self.open_from_ms is not None and self.open_from_ms - position_ms >= SHORTEST_SLEEP_MS
+        )
 
 
 class FrameTimes:

@@ -166,6 +166,11 @@ class PlayerConfig(_Section):
         le=3_600_000,
         description="How long a new player waits for its first listener before it plays.",
     )
+    expire_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="A player to which nobody listens or speaks for so many seconds is deleted; 0 keeps all of them.",
+    )
     max_players: int = Field(default=10_000, ge=1, description="Players at a time.")
     max_waiting_tracks: int = Field(default=10_000, ge=1, description="Waiting tracks in one player's queue.")
     max_listeners: int = Field(default=1_000, ge=1, description="Listeners of one player.")

@@ -153,6 +153,12 @@ class MetadataChange:
     metadata: Json
 
 
+class DeleteReason(StrEnum):
+    """Why a player was deleted without being asked for."""
+
+    EXPIRED = "expired"  # nobody listened to it or spoke to it for long
+
+
 @dataclass(frozen=True, slots=True)
 class ListenersChange:
     """Listeners came or went, and there are this many now."""
@@ -167,7 +173,9 @@ class PlayerCreate:
 
 @dataclass(frozen=True, slots=True)
 class PlayerDelete:
-    """The player is gone; its last event."""
+    """The player is gone; its last event. `reason` is None when a client deleted it."""
+
+    reason: DeleteReason | None = None
 
 
 Event: TypeAlias = (

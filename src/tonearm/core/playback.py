@@ -14,6 +14,7 @@ from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
 from tonearm.core.errors import BadRequest, LimitReached, NoPrevious, NotSeekable, TrackNotFound
 from tonearm.core.events import (
     CrossfadeChange,
+    DeleteReason,
     Event,
     FiltersChange,
     LoopModeChange,
@@ -375,13 +376,13 @@ class Playback:
             self._events.append(MetadataChange(metadata))
         return self._outcome()
 
-    def delete(self) -> Outcome:
+    def delete(self, reason: DeleteReason | None = None) -> Outcome:
         if self._state in _ACTIVE_STATES:
             self._end_track(EndReason.STOPPED)
         self._queue.drop_all()
         self._state = PlayerState.IDLE
         self._told = (self._state, self._paused)  # PlayerDelete says it all
-        self._events.append(PlayerDelete())
+        self._events.append(PlayerDelete(reason))
         return self._outcome()
 
     # What the shell reports

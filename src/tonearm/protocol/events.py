@@ -177,9 +177,10 @@ class EventsLost(WireModel):
 
 
 class PlayerDelete(_Numbered):
-    """The last event; then the socket is closed."""
+    """The last event; then the socket is closed. `reason` is only there when nobody asked for it."""
 
     op: Literal["PlayerDelete"]
+    reason: Literal["expired"] | None = None
 
 
 class PlayerState(PlayerStateFields):

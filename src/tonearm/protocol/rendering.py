@@ -108,7 +108,7 @@ def _add_fields(body: JsonObject, event: Event) -> None:
         case MetadataChange():
             body["metadata"] = event.metadata
         case PlayerDelete():
-            pass
+            body |= {} if event.reason is None else {"reason": event.reason.value}
         case _:
             assert_never(event)
 
