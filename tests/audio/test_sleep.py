@@ -10,6 +10,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.audio.sleep import Circumstances, FrameTimes
+from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
@@ -269,3 +270,63 @@ async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
     asleep, awake = ends
     assert min(len(asleep), len(awake)) >= 11
     assert max(abs(one - other) for one, other in zip(asleep, awake, strict=False)) <= 20
+
+
+async def test_filters_that_change_while_the_source_is_opened_shift_nothing() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    bench.pool.opening_s = 0.1
+    listener = MemoryListener()
+    position_ms = bench.player.status().position_ms
+    bench.player.attach(listener)
+    await bench.run(0.06)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    await bench.run(2)
+    heard = bench.heard(listener)
+    assert {content.filters.volume for content in heard} == {0.5}
+    first = heard[0].pieces[0].sample
+    assert [content.pieces[0].sample for content in heard] == [first + 960 * n for n in range(len(heard))]
+    status = bench.player.status()
+    assert heard[-1].pieces[0].sample + 960 == status.position_ms * 48
+    assert status.position_ms == pytest.approx(position_ms + 2060, abs=20)
+    await bench.close()
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.04, 0.08, 0.12, 0.2])
+async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_hears_it(after_s: float) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.pool.opening_s = 0.1
+    while bench.player.status().position_ms < 50_000:
+        await bench.run(0.02)
+    await bench.run(after_s)
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(0.3)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert len(samples) >= 8
+    assert samples == [samples[0] + 960 * n for n in range(len(samples))]
+    assert samples[-1] + 960 == bench.player.status().position_ms * 48
+    await bench.close()
+
+
+async def test_a_skip_leaves_sleep_and_the_next_track_sleeps_as_well() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.player.skip()
+    await bench.run(1)
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    assert not bench.is_asleep
+    await bench.run(3)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    await bench.close()
+    said = len(bench.said)
+    bench.time.forward(120)
+    assert len(bench.said) == said
+    assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]

@@ -12,6 +12,7 @@ player is. Until its audio arrives frames go on passing, unheard, so that no lis
 
 import logging
 import math
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -197,7 +198,7 @@ class Sleep:
     def _doze(self) -> None:
         if self._now.is_worth_sleeping(self._player.position_ms):
             self._enter(SleepState.DOZING)
-            self._timer = self._call_later(SLEEP_AFTER_S, self._fall_asleep)
+            self._timer = self._call_later(SLEEP_AFTER_S, lambda: self._guarded(self._fall_asleep))
 
     def _fall_asleep(self) -> None:
         self._enter(SleepState.AWAKE)
@@ -215,18 +216,21 @@ class Sleep:
         self._times = None if first_s is None else FrameTimes(first_s)
         if self._times is not None:
             due_s = self._times.deadline_s(self._player.frames_until_due)
-            self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), self._ring)
+            self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), lambda: self._guarded(self._ring))
 
     def _ring(self) -> None:
         """Something falls due."""
+        self.catch_up()
+        if self._now.is_near_end(self._player.position_ms):
+            self._wake()
+        elif self._times is not None:
+            self._run(self._times.deadline_s())
+
+    def _guarded(self, do: Callable[[], None]) -> None:
         try:
-            self.catch_up()
-            if self._now.is_near_end(self._player.position_ms):
-                self._wake()
-            elif self._times is not None:
-                self._run(self._times.deadline_s())
+            do()
         except Exception:
-            log.exception("what fell due while a player slept failed")
+            log.exception("a player could not fall asleep, or what fell due in its sleep failed")
             self._player.went_wrong()
 
     def _wake(self) -> None:
