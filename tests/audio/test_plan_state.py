@@ -430,3 +430,49 @@ def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
     assert faded(bench) == [2]
     bench.plan.lose()
     assert faded(bench) == [1]
+
+
+def awake_after_a_sleep() -> Bench:
+    """Nobody listened; the source is being opened again from frame 500 on, and three more frames have passed."""
+    bench = Bench()
+    bench.plan.listen(False)
+    bench.send(10)
+    bench.plan.rest()
+    bench.plan.buffer.skip(490)
+    bench.plan.wake()
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(1, 500 * FRAME_SAMPLES, resumes=True) in orders
+    bench.ordered = plan_in(orders)
+    assert bench.ordered.at_frame == 500
+    bench.plan.buffer.skip(3)
+    return bench
+
+
+def test_frames_that_passed_while_a_source_was_opened_are_not_sent() -> None:
+    bench = awake_after_a_sleep()
+    bench.audio(500, 10, marks=(Mark(MarkKind.BEGIN, 500, 1),))
+    assert (bench.plan.buffer.next_frame, bench.plan.buffer.frames_ahead) == (503, 7)
+    bench.plan.take_event()
+    assert bench.plan.buffer.pop().position_samples == 503 * FRAME_SAMPLES
+
+
+def test_a_plan_made_while_a_source_is_opened_begins_where_the_source_does() -> None:
+    bench = awake_after_a_sleep()
+    assert bench.play(1, filters=QUIET).at_frame == 500
+
+
+def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_sound() -> None:
+    bench = awake_after_a_sleep()
+    unheard = bench.ordered
+    bench.ordered = plan_in(bench.plan.listen(True))
+    assert (bench.ordered.at_frame, bench.ordered.switch_to) == (500, 1)
+    bench.audio(500, 10, epoch=unheard.epoch)
+    assert bench.plan.buffer.end_frame == 503
+    bench.audio(500, 10)
+    assert bench.plan.buffer.end_frame == 510
+
+
+def test_while_a_source_is_opened_its_first_frames_count_as_not_sent_yet() -> None:
+    grant = awake_after_a_sleep().plan.grant()
+    assert grant is not None
+    assert (grant.sent, grant.granted) == (500, 523)

@@ -16,7 +16,15 @@ from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
-UNHEARD = Circumstances(1, KNOWN, has_sounded=True, has_listeners=False, is_running=True)
+UNHEARD = Circumstances(
+    source=1,
+    info=KNOWN,
+    end_ms=60_000,
+    open_from_ms=50_000,
+    has_sounded=True,
+    has_listeners=False,
+    is_running=True,
+)
 
 
 @pytest.mark.parametrize(
