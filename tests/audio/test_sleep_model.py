@@ -89,7 +89,9 @@ async def what_is_said(
 
 
 def _said(event: dict[str, Any]) -> Said:
-    content = {name: value for name, value in event.items() if name not in ("time", "position", "seq")}
+    content = {
+        name: value for name, value in event.items() if name not in ("time", "position", "seq", "life", "playedMs")
+    }
     return Said(event["op"], content, event["time"], event.get("position", 0))
 
 
