@@ -467,6 +467,7 @@ class Player:
             has_sounded=playback.clock_started and playback.state is PlayerState.PLAYING,
             has_listeners=len(self._broadcast) > 0,
             is_running=playback.wants_frames,
+            is_stretched=playback.filters.effects.position_rate != 1.0,
         )
 
     @property

@@ -43,7 +43,8 @@ class SleepState(Enum):
 
 class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
-    of audio. `has_overlays`: something sounds over the track. From `open_from_ms` on, some time before the track's end
+    of audio. `has_overlays`: something sounds over the track. `is_stretched`: a second of the file is not heard in a
+    second, so that its position does not go by frames. From `open_from_ms` on, some time before the track's end
     at `end_ms`, its source and the next one have to be open."""
 
     source: SourceId | None
@@ -54,12 +55,13 @@ class Circumstances(NamedTuple):
     has_listeners: bool
     is_running: bool  # the position moves: it is neither paused nor waiting
     has_overlays: bool = False
+    is_stretched: bool = False
 
     @property
     def allow_sleep(self) -> bool:
         info = self.info
         is_predictable = info.is_seekable and info.is_length_exact and not info.is_stream
-        is_free = not self.has_listeners and not self.has_overlays
+        is_free = not (self.has_listeners or self.has_overlays or self.is_stretched)
         return self.source is not None and self.has_sounded and is_predictable and is_free
 
     def is_near_end(self, position_ms: int) -> bool:
