@@ -22,7 +22,7 @@ class FetchSettings:
     # Until the length is known; then `read_ahead_bytes_at` decides.
     read_ahead_bytes: int = 512 * 1024
     open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
-    # As many retries a minute has a lost transfer.
+    # As many retries has a lost transfer, until enough bytes came (`read_ahead.EARNED_BACK_BYTES`).
     resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
     # The same for a live stream. After the last one the track fails.
     live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)

@@ -11,7 +11,8 @@ from typing import Any, Final
 from tonearm.core.failure import PlayError
 from tonearm.sources.http.errors import read_error
 
-WINDOW_S: Final = 60.0
+# Retries are earned back by bytes, not by time: a server that sends none is given up in the end.
+EARNED_BACK_BYTES: Final = 64 * 1024
 # Chunks below this are joined, so that a server that drips single bytes cannot make a million objects.
 JOIN_BELOW_BYTES: Final = 4096
 
@@ -130,25 +131,31 @@ class ReadAhead:
 
 
 class RetryBudget:
-    """At most `len(delays_s)` retries in any minute, each after the next delay."""
+    """At most `len(delays_s)` retries, each after the next delay. All are there again once one brought enough bytes."""
 
     def __init__(self, delays_s: Sequence[float]) -> None:
         self._delays_s = tuple(delays_s)
-        self._tries_at_s: deque[float] = deque()
+        self._tries = 0
+        self._earned_bytes = 0
 
-    def next_delay_s(self, now_s: float) -> float | None:
-        """Seconds to wait before the next retry, which counts from `now_s` on; None when none is left."""
-        while self._tries_at_s and now_s - self._tries_at_s[0] >= WINDOW_S:
-            self._tries_at_s.popleft()
-        if len(self._tries_at_s) >= len(self._delays_s):
+    def earn(self, arrived_bytes: int) -> None:
+        """To be called with what arrives: `EARNED_BACK_BYTES` since the last retry earn all of them back."""
+        if self._tries:
+            self._earned_bytes += arrived_bytes
+            if self._earned_bytes >= EARNED_BACK_BYTES:
+                self._tries = 0
+
+    def next_delay_s(self) -> float | None:
+        """Seconds to wait before the next retry, which counts from now on; None when none is left."""
+        if self._tries >= len(self._delays_s):
             return None
-        delay_s = self._delays_s[len(self._tries_at_s)]
-        self._tries_at_s.append(now_s)
-        return delay_s
+        self._tries += 1
+        self._earned_bytes = 0
+        return self._delays_s[self._tries - 1]
 
     async def wait(self) -> bool:
         """Waits until the next retry is due; False at once when none is left."""
-        delay_s = self.next_delay_s(asyncio.get_running_loop().time())
+        delay_s = self.next_delay_s()
         if delay_s is None:
             return False
         await asyncio.sleep(delay_s)

@@ -172,8 +172,17 @@ class TestTakingUp:
             assert error.failure.code is FailureCode.CONNECTION_LOST
             assert len(server.requests) == 6
 
+    async def test_station_that_sends_headers_and_no_sound_is_lost_in_the_end(self) -> None:
+        settings = dataclasses.replace(QUICK, stall_timeout_s=0.1)
+        silent = radio(SOUND, stop_after=0, ends_by=fall_silent)
+        async with MediaServer() as server, tuned_in(server, silent, settings) as source:
+            got, error = await read_until_failure(source)
+            assert got == b""
+            assert error.failure.code is FailureCode.CONNECTION_LOST
+            assert len(server.requests) == 6
+
     async def test_tries_are_spread(self) -> None:
-        """Five tries in any minute, each after a longer wait, the last before listeners are told of a failure."""
+        """Five tries, each after a longer wait, the last before listeners are told of a failure."""
         delays_s = FetchSettings().live_resume_delays_s
         assert len(delays_s) == 5
         assert list(delays_s) == sorted(delays_s)

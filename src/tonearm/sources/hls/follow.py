@@ -51,7 +51,7 @@ class SegmentFollower:
         self._uri = file.uri
         self._version: Version = file.version
         self._playlist = playlist
-        self._retries = RetryBudget(files.settings.live_resume_delays_s)
+        self.retries = RetryBudget(files.settings.live_resume_delays_s)  # of the playlist; segments earn them back
         self._read_at_s = asyncio.get_running_loop().time()
         self.base = file.uri  # the references of the newest segment are relative to it
 
@@ -109,7 +109,7 @@ class SegmentFollower:
                     self._playlist = await read_media_playlist(file)
                     self._version, self.base = file.version, file.uri
             except PlayError as error:
-                if error.failure.code in _FINAL or not await self._retries.wait():
+                if error.failure.code in _FINAL or not await self.retries.wait():
                     raise
                 log.info("a live playlist cannot be read: %s", text_for_logs(error.failure.message))
             else:

@@ -101,6 +101,8 @@ class HlsReader(SourceReader):
         stripper = Id3Stripper()
         async with contextlib.aclosing(segment_bytes(self._files, uri, piece.byte_range, self._retries)) as chunks:
             async for chunk in chunks:
+                self._retries.earn(len(chunk))
+                self._follower.retries.earn(len(chunk))
                 self._ahead.append(stripper.strip(chunk))
                 await self._ahead.wait_for_room()
         self._ahead.append(stripper.rest())

@@ -17,8 +17,6 @@ from tonearm.sources.read_ahead import ReadAhead, RetryBudget
 KEEP_BEHIND_BYTES: Final = 64 * 1024
 # Up to this distance reading on is quicker than a new request.
 SKIP_FORWARD_BYTES: Final = 256 * 1024
-# A transfer that brought this much before it was lost is resumed without counting as a retry.
-PROGRESS_BYTES: Final = 64 * 1024
 # The target of a redirect may have expired long after it was given; the link itself still leads to the file.
 _EXPIRED_STATUSES: Final = frozenset({401, 403, 404, 410})
 # Without range requests a reader that is still finding out what the file is may go back by a new request.
@@ -170,13 +168,11 @@ class RangeStream:
             if self._response is None:
                 self._response = await self._begin()
             while True:
-                before = self._ahead.end
                 lost = await self._receive(self._response)
                 self._drop_response()
                 if lost is None and not self._is_short():
                     break
-                made_progress = self._ahead.end - before >= PROGRESS_BYTES
-                self._response = await self._resume(lost, made_progress=made_progress)
+                self._response = await self._resume(lost)
         finally:
             self._drop_response()
         if self._ahead.end == 0:
@@ -195,10 +191,14 @@ class RangeStream:
                 chunk = await next_chunk(response, self._file.host, self._stall_timeout_s)
                 if not chunk:
                     return None
-                self._ahead.append(chunk)
+                self._append(chunk)
         except PlayError as lost:
-            self._ahead.append(_left_in(response.content))
+            self._append(_left_in(response.content))
             return lost
+
+    def _append(self, chunk: bytes) -> None:
+        self._retries.earn(len(chunk))
+        self._ahead.append(chunk)
 
     def _is_short(self) -> bool:
         size_bytes = self._file.size_bytes
@@ -211,24 +211,22 @@ class RangeStream:
         except PlayError as error:
             if not _may_pass(error):
                 raise
-            return await self._resume(error, made_progress=False)
+            return await self._resume(error)
 
-    async def _resume(self, lost: PlayError | None, *, made_progress: bool) -> aiohttp.ClientResponse:
+    async def _resume(self, lost: PlayError | None) -> aiohttp.ClientResponse:
         """A response that begins where the window ends. Raises `lost` when there is no way or no retry left."""
         lost = lost or read_error(ConnectionResetError(), self._file.host)
         if not self._file.is_seekable:
             raise lost
         # A reader that is paused for long needs no connection; many servers cut it meanwhile.
         await self._ahead.wait_for_room()
-        while True:
-            if not made_progress and not await self._retries.wait():
-                raise lost
-            made_progress = False
+        while await self._retries.wait():
             try:
                 return await self._request()
             except PlayError as error:
                 if not _may_pass(error):
                     raise
+        raise lost
 
     async def _request(self) -> aiohttp.ClientResponse:
         response = await self._ask(self._file.final_uri)

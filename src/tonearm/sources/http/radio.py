@@ -105,6 +105,7 @@ class RadioReader(SourceReader):
                 if title.title != self._last_title:
                     self._last_title = title.title
                     self._titles.append(title)
+            self._retries.earn(len(sound))
             self._ahead.append(sound)
 
     async def _tune_in_again(self) -> aiohttp.ClientResponse:
