@@ -13,11 +13,12 @@ from typing import Final, TypeAlias
 
 from tonearm.audio.clock import Clock
 from tonearm.audio.event_feed import EventFeed
+from tonearm.audio.event_log import MAX_KEPT_BYTES
 from tonearm.audio.load import LoadWatch
 from tonearm.audio.player import FirstSettings, Player, PlayerServices
 from tonearm.audio.sinks import EventSink
 from tonearm.audio.source_input import playlist_tracks
-from tonearm.audio.timers import LIVE_PAUSE_S
+from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import (
     BadRequest,
@@ -35,9 +36,10 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.metadata import MAX_METADATA_BYTES, require_metadata_bytes
+from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
-from tonearm.core.playback import MAX_POSITION_MS
+from tonearm.core.playback import MAX_POSITION_MS, MAX_WAITING_BYTES
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.text_for_logs import text_for_logs
@@ -45,6 +47,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.interop.track_codec import decode_track, is_encoded_track
+from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
@@ -61,7 +64,8 @@ class NodeSettings:
     """What the node needs of the configuration. `decoder_processes` 0 means one for each core.
 
     `expire_s`: after how long without listener, event client or request a player is deleted; 0: never.
-    `live_pause_s`: how long a live stream is held while its player is paused. `max_load`: the share of time that the
+    `live_pause_s`: how long a live stream is held while its player is paused. `start_timeout_s`: how long a track whose
+    turn has come may take to give its first audio. `max_load`: the share of time that the
     node may be late and yet create players; 0: they are always created.
     """
 
@@ -73,7 +77,11 @@ class NodeSettings:
     max_players: int = 10_000
     max_waiting_tracks: int = 10_000
     max_listeners: int = 1_000
+    max_waiting_bytes: int = MAX_WAITING_BYTES
+    max_metadata_bytes: int = MAX_METADATA_BYTES
+    max_event_bytes: int = MAX_KEPT_BYTES
     live_pause_s: float = LIVE_PAUSE_S
+    start_timeout_s: float = START_TIMEOUT_S
     max_load: float = 0.0
 
 
@@ -164,8 +172,13 @@ class Node:
             first_listener_wait_ms=self._settings.first_listener_wait_ms,
             max_waiting_tracks=self._settings.max_waiting_tracks,
             max_listeners=self._settings.max_listeners,
+            json_bytes=json_bytes,
+            max_waiting_bytes=self._settings.max_waiting_bytes,
+            max_metadata_bytes=self._settings.max_metadata_bytes,
+            max_event_bytes=self._settings.max_event_bytes,
             live_pause_s=self._settings.live_pause_s,
             event_feed=self._feed,
+            start_timeout_s=self._settings.start_timeout_s,
         )
         self._loader = TrackLoader(
             suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
@@ -235,7 +248,8 @@ class Node:
             )
         # A mistake in the request itself is reported before any conflict.
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track)
-        make = _maker(wanted, came_through_proxy)
+        make = self._maker(wanted, came_through_proxy)
+        self._metadata_bytes(metadata)
         first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
@@ -256,8 +270,8 @@ class Node:
         self._players[player_id] = player
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(player_create_text(player_id, player.life, _wall_ms()))
-        player.enqueue(*others[: self._settings.max_waiting_tracks])
-        log.info("player %s created", player_id)
+        player.enqueue(*others[: player.room_for(others)])
+        log.info("player %s created: %s", player_id, text_for_logs(wanted.uri or first.uri.given))
 
     async def delete_player(self, player_id: str) -> None:
         self.player(player_id)
@@ -312,7 +326,7 @@ class Node:
         """
         player = self.player(player_id)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
-        tracks, left_out = await self._tracks(_maker(wanted, came_through_proxy))
+        tracks, left_out = await self._tracks(self._maker(wanted, came_through_proxy))
         self._still(player_id, player).enqueue(*tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
@@ -342,7 +356,7 @@ class Node:
         Raises what `enqueue` raises.
         """
         player = self.player(player_id)
-        tracks, left_out = await self._tracks(_maker(wanted, came_through_proxy))
+        tracks, left_out = await self._tracks(self._maker(wanted, came_through_proxy))
         self._still(player_id, player).replace(*tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
@@ -378,7 +392,7 @@ class Node:
         if is_encoded_track(identifier):
             return None
         try:
-            track = _maker(WantedTrack(identifier), came_through_proxy)(self._opener.admit)
+            track = self._maker(WantedTrack(identifier), came_through_proxy)(self._opener.admit)
         except BadRequest:
             return None
         assert self._loader is not None, "the node was not started"
@@ -386,7 +400,8 @@ class Node:
             facts = await self._loader.load(track.uri)
         except PlayError as error:
             _raise_refusal(error.failure)
-            log.info("a source was asked for that cannot be loaded: %s", text_for_logs(error.failure.message))
+            message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
+            log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
             return None
         return track.info.with_facts(facts)
 
@@ -395,7 +410,7 @@ class Node:
         tracks: list[Track] = []
         for index, one in enumerate(wanted):
             try:
-                tracks.append(_maker(one, came_through_proxy)(self._opener.admit))
+                tracks.append(self._maker(one, came_through_proxy)(self._opener.admit))
             except RequestError as error:
                 raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
         return tracks
@@ -415,6 +430,16 @@ class Node:
                     await self._delete(player_id, DeleteReason.EXPIRED)
                     log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
 
+    def _metadata_bytes(self, metadata: Json) -> int:
+        """How long it is as JSON. Raises `BadRequest` when that is too long."""
+        size_bytes = json_bytes(metadata)
+        require_metadata_bytes(size_bytes, self._settings.max_metadata_bytes)
+        return size_bytes
+
+    def _maker(self, wanted: WantedTrack, came_through_proxy: bool) -> "_MakeTrack":
+        """As the function. Raises `BadRequest` for metadata that is too long, too."""
+        return _maker(wanted, came_through_proxy, self._metadata_bytes(wanted.metadata))
+
     async def _tracks(self, make: "_MakeTrack") -> tuple[Sequence[Track], LeftOut]:
         """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""
         track = make(self._opener.admit)
@@ -422,7 +447,8 @@ class Node:
         if playlist is None:
             return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.
-        return await asyncio.to_thread(playlist_tracks, playlist, track.metadata), playlist.left_out
+        entries = await asyncio.to_thread(playlist_tracks, playlist, track.metadata, track.metadata_bytes)
+        return entries, playlist.left_out
 
     def _started(self) -> PlayerServices:
         assert self._services is not None, "the node was not started"
@@ -445,7 +471,7 @@ _MakeTrack: TypeAlias = Callable[[Callable[[SourceUri], SourceUri]], Track]
 _IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
 
 
-def _maker(wanted: WantedTrack, came_through_proxy: bool) -> _MakeTrack:
+def _maker(wanted: WantedTrack, came_through_proxy: bool, metadata_bytes: int) -> _MakeTrack:
     """What makes the track that a client wants. Raises `BadRequest` and `InvalidIdentifier` for one that nobody could.
 
     What an encoded identifier says of a track is believed until it is opened, but for what only opening can show.
@@ -466,7 +492,7 @@ def _maker(wanted: WantedTrack, came_through_proxy: bool) -> _MakeTrack:
         raise BadRequest("`endMs` must be greater than `startMs`.")
 
     def make(admit: Callable[[SourceUri], SourceUri]) -> Track:
-        track = Track.create(str(uuid.uuid4()), admit(uri), wanted.metadata)
+        track = Track.create(str(uuid.uuid4()), admit(uri), wanted.metadata, metadata_bytes=metadata_bytes)
         shown = track.info
         if info is not None:
             shown = replace(
@@ -505,7 +531,7 @@ class _QuarantinedOpener:
         """A decoder process died while it worked on `uri`."""
         self._quarantine.suspect(uri.normalised, time.monotonic())
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         if self._quarantine.is_quarantined(uri.normalised, time.monotonic()):
             raise PlayError(
                 PlayFailure(
@@ -516,4 +542,4 @@ class _QuarantinedOpener:
                 )
             )
         self._quarantine.note_open(uri.normalised)
-        return await self._opener.open(uri)
+        return await self._opener.open(uri, report_wait)

@@ -209,6 +209,10 @@ def _node_settings(config: Config) -> NodeSettings:
         max_players=config.player.max_players,
         max_waiting_tracks=config.player.max_waiting_tracks,
         max_listeners=config.player.max_listeners,
+        max_waiting_bytes=config.player.max_waiting_bytes,
+        max_metadata_bytes=config.player.max_metadata_bytes,
+        max_event_bytes=config.player.max_event_bytes,
+        start_timeout_s=config.sources.start_timeout_s,
         max_load=config.server.max_load,
     )
 

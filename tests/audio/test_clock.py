@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.hand_time import HandTime
-from tonearm.audio.clock import CATCH_UP_FRAMES, PHASE_MEMBERS, PHASES, Clock
+from tonearm.audio.clock import CATCH_UP_FRAMES, LOG_INTERVAL_S, PHASE_MEMBERS, PHASES, Clock
 
 FRAME_S = 0.02
 PHASE_S = FRAME_S / PHASES
@@ -20,6 +20,10 @@ class Member:
         self._time = time
         self.then = then
         self.ticks_s: list[float] = []
+        self.skipped = 0
+
+    def ticks_skipped(self, count: int) -> None:
+        self.skipped += count
 
     def tick(self) -> None:
         self.ticks_s.append(self._time.now_s())
@@ -292,3 +296,24 @@ def test_one_that_resumes_is_not_ticked_before_its_time(clock: Clock, time: Hand
     assert clock.next_deadline_s(member) == pytest.approx(time.now_s() + 0.004)
     time.forward(0.02)
     assert len(member.ticks_s) == 1
+
+
+def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
+    clock: Clock, time: HandTime, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = [Member(time) for _ in range(3)]
+    for member in members:
+        clock.join(member)
+    time.forward(1.0)
+    for _ in range(4):
+        time.stand_still(1.0)
+        time.forward(1.0)
+    assert [member.skipped for member in members] == [clock.late_frames // 3] * 3
+    assert clock.late_frames > 4 * 3 * 30
+    assert len(caplog.records) == 1
+    assert "the node is late" in caplog.text
+    time.forward(LOG_INTERVAL_S)
+    time.stand_still(1.0)
+    time.forward(1.0)
+    assert len(caplog.records) == 2
+    assert f"{clock.late_frames} since its start" in caplog.records[1].getMessage()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient
-from tonearm.audio.event_feed import CAUGHT_UP_EVENTS, MAX_BEHIND_EVENTS, EventFeed
+from tonearm.audio.event_feed import CAUGHT_UP_BYTES, CAUGHT_UP_EVENTS, MAX_BEHIND_BYTES, MAX_BEHIND_EVENTS, EventFeed
 from tonearm.core.events import QueueUpdate
 from tonearm.protocol.rendering import event_text, events_lost_text
 
@@ -60,6 +60,20 @@ def test_a_client_that_is_behind_misses_events_and_is_told_once(feed: EventFeed)
     feed.send(event(5))
     assert slow.texts == [event(1), LOST, *events(4, 5)]
     assert quick.texts == events(1, 2, 3, 4, 5)
+
+
+def test_a_client_may_be_behind_by_so_many_bytes_only(feed: EventFeed) -> None:
+    slow = MemoryEventClient()
+    feed.subscribe(slow)
+    slow.unsent_bytes = MAX_BEHIND_BYTES - 1
+    feed.send(event(1))
+    slow.unsent_bytes = MAX_BEHIND_BYTES
+    feed.send(event(2))
+    slow.unsent_bytes = CAUGHT_UP_BYTES + 1
+    feed.send(event(3))
+    slow.unsent_bytes = CAUGHT_UP_BYTES
+    feed.send(event(4))
+    assert slow.texts == [event(1), LOST, event(4)]
 
 
 def test_a_client_is_told_without_another_event(feed: EventFeed, time: HandTime) -> None:

@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from tests.support.sinks import MemoryEventClient
-from tests.support.tracks import make_status
+from tests.support.tracks import make_status, make_track
 from tonearm.audio.event_log import KEPT_EVENTS, EventLog
-from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle
+from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
 from tonearm.core.player_status import PlayerStatus
 from tonearm.protocol.rendering import event_text
 
@@ -186,3 +186,45 @@ def test_texts_of_any_kind_arrive(log: EventLog, text: str) -> None:
     assert client.events[1]["metadata"] == {text: [text, {"in": text}]}
     back = follow(log, 0)
     assert json.loads(back.texts[0])["title"] == text
+
+
+def big_log(max_bytes: int) -> EventLog:
+    return EventLog("p", "1ife", Times().wall_ms, event_text, max_bytes=max_bytes)
+
+
+def test_kept_events_have_a_budget_in_bytes_and_the_oldest_go_first() -> None:
+    log = big_log(10_000)
+    for number in range(20):
+        log.add(MetadataChange(["x" * 2900, number]))
+    assert follow(log, 17).seqs == [18, 19, 20]
+    assert follow(log, 16).events[0]["lost"] is True
+    add(log, 5)  # small ones
+    assert follow(log, 19).seqs == [20, 21, 22, 23, 24, 25]
+
+
+def test_one_event_is_kept_however_long_it_is() -> None:
+    log = big_log(10_000)
+    log.add(MetadataChange("x" * 50_000))
+    assert follow(log, 0).seqs == [1]
+    log.add(PlayerPause(0))
+    assert follow(log, 1).seqs == [2]
+    assert follow(log, 0).events[0]["lost"] is True
+
+
+def test_tracks_with_metadata_count_as_long_as_they_are_shown() -> None:
+    log = big_log(10_000)
+    for _ in range(10):
+        log.add(TrackStart(make_track("a"), {"x": "y" * 4000}, 0))
+    assert follow(log, 8).seqs == [9, 10]
+    assert follow(log, 7).events[0]["lost"] is True
+
+
+def test_a_client_for_which_twice_the_budget_waits_is_closed() -> None:
+    log = big_log(10_000)
+    slow, quick = follow(log), follow(log)
+    slow.unsent_bytes = 19_999
+    add(log, 1)
+    slow.unsent_bytes = 20_000
+    add(log, 1)
+    assert [code for code, _ in slow.closed] == [1013]
+    assert (slow.seqs, quick.seqs) == ([1], [1, 2])

@@ -687,8 +687,9 @@ async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCapture
         await bench.settle()
     lines = [record.getMessage() for record in caplog.records]
     bench.tick(2)
-    assert "player p: track ended (skipped): http://radio.example/a.mp3" in lines
-    assert "player p: track failed (file_missing): There is no such file. http://radio.example/missing.mp3" in lines
+    assert "player p: track ended (skipped) without a sound: http://radio.example/a.mp3" in lines
+    failed = "player p: track failed (file_missing): http://radio.example/missing.mp3:"
+    assert f"{failed} There is no such file. Check the path." in lines
     assert not any("secret" in line for line in lines)
 
 

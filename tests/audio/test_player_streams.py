@@ -1,6 +1,7 @@
 """A player with streams, in time that is turned by hand: titles, sound that stays away, long pauses."""
 
-from tests.support.player_bench import BEGIN, PlayerBench, frame
+from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
+from tests.support.tracks import CONNECTION_LOST
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import TrackInfo
@@ -132,11 +133,108 @@ async def test_nothing_is_reported_after_delete() -> None:
     assert bench.events.ops[-1] == "PlayerDelete"
 
 
-async def test_a_track_that_never_sounded_is_not_stuck() -> None:
+# Sources that never start
+
+
+async def test_a_track_that_does_not_begin_is_reported_after_10_s_and_given_up_after_30() -> None:
+    bench = PlayerBench("silent", "b")
+    bench.listen()
+    await bench.settle()
+    bench.time.forward(9.9)
+    assert emitted(bench, "TrackStuck", "TrackException") == []
+    bench.time.forward(0.2)
+    (stuck,) = bench.events.named("TrackStuck")
+    assert (stuck["thresholdMs"], stuck["cause"]) == (10_000, "the source is being opened")
+    bench.time.forward(19.8)
+    assert emitted(bench, "TrackException") == []
+    bench.time.forward(0.2)
+    (failure,) = bench.events.named("TrackException")
+    assert (failure["error"]["code"], failure["error"]["stage"]) == ("timeout", "connect")
+    assert "30 seconds" in failure["error"]["message"]
+    assert "sources.start_timeout_s" in failure["error"]["hint"]
+    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"]
+    assert shown(bench).title == "b"
+    await bench.settle()
+    bench.opened(2)
+    bench.audio(0, 20, source=2, marks=[(BEGIN, 0, 2)])
+    bench.tick(2)
+    assert bench.player.status().state == "playing"
+    bench.time.forward(0.2)
+    assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackException"]
+
+
+async def test_a_source_that_opened_and_gives_nothing_is_given_up_in_the_same_time() -> None:
     bench = PlayerBench("a")
     bench.listen()
+    await bench.settle()
+    bench.time.forward(25)
+    bench.opened(1)
+    bench.time.forward(4.9)
+    assert emitted(bench, "TrackException") == []
+    bench.time.forward(0.2)
+    assert bench.events.named("TrackException")[0]["error"]["stage"] == "decode"
+    assert bench.player.status().state == "failed"
+
+
+async def test_the_time_of_a_start_begins_with_the_tracks_turn() -> None:
+    unheard = PlayerBench("silent", wait_ms=60_000)
+    unheard.time.forward(59)
+    assert emitted(unheard, "TrackStuck") == []
+    unheard.listen()
+    unheard.time.forward(9)
+    assert emitted(unheard, "TrackStuck") == []
+    unheard.time.forward(2)
+    assert emitted(unheard, "TrackStuck") == ["TrackStuck"]
+
+    paused = PlayerBench("silent")
+    paused.player.pause()
+    paused.listen()
+    paused.time.forward(100)
+    assert emitted(paused, "TrackStuck") == []
+    paused.player.play()
+    paused.time.forward(11)
+    assert emitted(paused, "TrackStuck") == ["TrackStuck"]
+
+    ahead = PlayerBench("a", "silent")
+    ahead.listen()
+    ahead.opened(1, length_ms=12_000)
+    ahead.audio(0, 600, marks=[(BEGIN, 0, 1)])
+    ahead.time.forward(11.9)  # the next one is being opened for ten seconds now
+    ahead.audio(600, 0, position=0, marks=[(END, 600, 1)])
+    ahead.time.forward(5)
+    assert shown(ahead).title == "silent"
+    assert emitted(ahead, "TrackStuck") == []
+    ahead.time.forward(6)
+    assert emitted(ahead, "TrackStuck") == ["TrackStuck"]
+
+
+async def test_waiting_for_a_place_at_the_resolver_does_not_count() -> None:
+    bench = PlayerBench("queued")
+    bench.listen()
+    await bench.settle()
     bench.time.forward(100)
     assert emitted(bench, "TrackStuck", "TrackException") == []
+    bench.opener.free.set()
+    await bench.settle()
+    bench.time.forward(10.1)
+    assert bench.events.named("TrackStuck")[0]["cause"] == "the page is being resolved"
+    bench.time.forward(20)
+    assert bench.events.named("TrackException")[0]["error"]["stage"] == "resolve"
+
+
+async def test_the_delay_before_a_retry_does_not_count() -> None:
+    bench = PlayerBench("a")
+    bench.player.set_loop(LoopMode.TRACK)
+    bench.start(10)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.audio(10, 0, position=10 * FRAME_SAMPLES, marks=[(INTERRUPTED, 10, 1)])
+    bench.tick(12)
+    bench.failed(2, CONNECTION_LOST)  # it was opened while the end was sent
+    assert [event["reason"] for event in bench.events.named("TrackEnd")] == ["loadFailed"] * 2
+    await bench.settle()  # the next attempt is made after two seconds, in the event loop's own time
+    bench.time.forward(100)
+    assert emitted(bench, "TrackStuck") == []
+    await bench.player.delete()
 
 
 # Pauses of live streams

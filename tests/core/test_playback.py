@@ -610,6 +610,22 @@ def test_the_queue_has_a_longest_length() -> None:
     assert log.playback.queue_length == 0
 
 
+def test_the_queue_has_a_budget_in_bytes_for_uris_and_metadata() -> None:
+    fat = make_track("fat", {"x": "y" * 1000})
+    limited = Playback("small", make_track("a"), {}, max_waiting_bytes=2 * fat.waiting_bytes + 10)
+    limited.begin()
+    limited.enqueue(fat, fat)
+    assert limited.room_for([make_track("b")]) == 0
+    with pytest.raises(LimitReached, match=r"player\.max_waiting_bytes"):
+        limited.enqueue(make_track("b"))
+    with pytest.raises(LimitReached, match=r"player\.max_waiting_bytes"):
+        limited.replace(make_track("b"), make_track("c"))
+    assert (limited.current.id, limited.queue_length) == ("a", 2)
+    limited.skip()
+    limited.enqueue(make_track("b"))
+    assert limited.queue_length == 2
+
+
 def test_delete_ends_the_track_and_drops_every_source() -> None:
     log = playing_player("ab")
     log.do(log.playback.next_is_due())

@@ -16,6 +16,16 @@ from tonearm.core.track_info import SourceFacts
 NONE, TRACK, QUEUE = LoopMode
 
 
+def test_entries_share_the_playlists_metadata_and_are_left_out_when_it_is_too_much_for_all() -> None:
+    playlist = make_track("a", {"x": "y" * 1000})
+    playback = Playback("p", playlist, {}, max_waiting_bytes=3 * (playlist.waiting_bytes + 10))
+    playback.begin()
+    playback.start_clock()
+    playback.expanded(1, tuple(make_track(name) for name in "bcdefgh"))
+    assert [playback.current.id, *(track.id for track in playback.queue)] == ["b", "c", "d", "e"]
+    assert all(track.metadata == playlist.metadata for track in playback.queue)
+
+
 def entries(names: str) -> tuple[Track, ...]:
     return tuple(make_track(name, is_playlist_entry=True) for name in names)
 

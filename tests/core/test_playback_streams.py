@@ -85,7 +85,8 @@ def test_a_track_that_is_stuck_for_too_long_fails_and_the_next_one_plays() -> No
         "QueueUpdate 0",
         "open 2 b",
     ]
-    assert log.playback.stalled is None
+    assert log.playback.stalled == 2  # whose own time begins
+    assert not log.playback.is_in_mid_track
 
 
 def test_a_pause_does_not_end_a_stall() -> None:
@@ -95,10 +96,22 @@ def test_a_pause_does_not_end_a_stall() -> None:
     assert log.playback.stalled == 1
 
 
-def test_a_track_that_never_started_is_loading_and_not_stalled() -> None:
+def test_a_track_is_stalled_from_its_turn_to_its_first_frame() -> None:
+    log = new_player("a")
+    assert (log.playback.state, log.playback.stalled) == (PlayerState.LOADING, None)
+    log.do(log.playback.start_clock())
+    assert (log.playback.stalled, log.playback.is_in_mid_track) == (1, False)
+    assert log.do(log.playback.stuck(1, 10_000, "connecting")) == ["TrackStuck a"]
+    log.do(log.playback.first_frame(1))
+    assert (log.playback.stalled, log.playback.is_in_mid_track) == (None, True)
+
+
+def test_a_failure_that_is_kept_until_the_pause_ends_is_no_stall() -> None:
     log = new_player("a")
     log.do(log.playback.start_clock())
-    assert (log.playback.state, log.playback.stalled) == (PlayerState.LOADING, None)
+    log.do(log.playback.pause())
+    log.do(log.playback.failed(log.close(1), CONNECTION_LOST))
+    assert log.playback.stalled is None
 
 
 def test_a_station_that_is_lost_is_interrupted() -> None:

@@ -1,10 +1,12 @@
 import gzip
 import json
+import time
 
 import pytest
 
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import Headers, connected, request
+from tonearm.server.bodies import MAX_VALUES
 
 PATH = "/v0/players/p/metadata"
 LIMIT_BYTES = 1024 * 1024
@@ -121,3 +123,29 @@ async def test_a_client_that_leaves_in_mid_body_is_no_failure(
     assert (await request(port, "GET", "/info")).status == 200
     assert node.fakes["p"].done == []
     assert "ERROR" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (b'{"value": [' + b"1," * (MAX_VALUES - 10) + b"1]}", (204, "")),
+        (b'{"value": [' + b"1," * MAX_VALUES + b"1]}", (413, "body_too_large")),
+        (b'{"value": [' + b"[]," * (MAX_VALUES // 2) + b"[]]}", (413, "body_too_large")),
+        (b'{"value": [' + b"{}," * (MAX_VALUES // 2) + b"{}]}", (413, "body_too_large")),
+        (b'{"value": "' + b",[{" * MAX_VALUES + b'"}', (204, "")),
+        (b'{"value": "' + b'\\",' * MAX_VALUES + b'"}', (204, "")),
+        (b'{"value": "' + b'\\",' * MAX_VALUES, (400, "bad_request")),
+    ],
+)
+async def test_a_body_of_too_many_values_is_refused(port: int, body: bytes, answer: tuple[int, str]) -> None:
+    assert await patch(port, body) == answer
+
+
+async def test_of_many_wrong_fields_only_the_first_is_looked_at(port: int) -> None:
+    body = b'{"eq": [' + b"1," * (MAX_VALUES - 10) + b"1]}"
+    answer = await request(port, "PATCH", "/v0/players/p/filters", body=body)
+    assert (answer.status, answer.json()["message"]) == (400, "The field `eq.0` must be an object.")
+    begun_s = time.process_time()
+    for _ in range(5):
+        await request(port, "PATCH", "/v0/players/p/filters", body=body)
+    assert time.process_time() - begun_s < 0.5  # each took 0.4 s when all were looked at

@@ -1,8 +1,9 @@
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode
+from tests.support.fake_node import FakeNode, FakePlayer
 from tests.support.http_client import TEXT, WEBSOCKET_HEADERS, request, websocket
+from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES
 
 EVENTS = "/v0/players/p/events"
 
@@ -76,6 +77,23 @@ async def test_all_players_are_followed_until_the_client_leaves(node: FakeNode, 
         sink.send("an event")
         assert (await client.read_frame()).payload == b"an event"
     await eventually(lambda: not node.followers, "the client is gone")
+
+
+async def test_states_of_fat_players_are_sent_no_faster_than_the_client_takes_them(
+    node: FakeNode, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fat = "x" * SLICE_BYTES
+    monkeypatch.setattr(FakePlayer, "snapshot_text", lambda self: fat + self.status().player_id, raising=False)
+    ids = [f"fat{number:03}" for number in range(200)]
+    node.fakes.clear()
+    for player_id in ids:
+        node.add_player(player_id)
+    async with websocket(port, "/v0/events?snapshot=true", receive_buffer_bytes=4096) as client:
+        (sink,) = node.followers
+        await eventually(lambda: sink.pending_bytes() > SENT_AT_ONCE_BYTES, "the client is behind")
+        for player_id in ids:
+            assert sink.pending_bytes() <= SENT_AT_ONCE_BYTES + SLICE_BYTES + 1000
+            assert (await client.read_frame()).payload == (fat + player_id).encode()
 
 
 async def test_waiting_messages_are_counted_one_by_one(node: FakeNode, port: int) -> None:

@@ -12,7 +12,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -30,6 +30,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
+from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
@@ -97,11 +98,22 @@ class HandPool(DecoderPool):
 
 
 class HandOpener:
-    """Every URI opens, but those in which `missing` stands."""
+    """Every URI opens, but those in which `missing` stands, and those that wait for ever: the ones with `silent` for
+    an answer, the ones with `queued` for a place at the resolver until `free` is set, then for the page."""
 
-    async def open(self, uri: SourceUri) -> OpenedSource:
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
         if "missing" in uri.given:
             raise PlayError(FILE_MISSING)
+        if "queued" in uri.given:
+            report_wait(PLACE_AT_RESOLVER)
+            await self.free.wait()
+            report_wait(RESOLVING)
+            await asyncio.Event().wait()
+        if "silent" in uri.given:
+            await asyncio.Event().wait()
         reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
         return OpenedSource(uri=uri, reader=reader, name="null", size_bytes=1000, is_seekable=True)
 
@@ -121,10 +133,11 @@ class PlayerBench:
         self.time = HandTime()
         self.pool = HandPool()
         self.suspects = HandSuspects()
+        self.opener = HandOpener()
         self.clock = Clock(self.time.now_s, self.time.call_later)
         services = PlayerServices(
             pool=self.pool,
-            opener=HandOpener(),
+            opener=self.opener,
             suspects=self.suspects,
             clock=self.clock,
             wall_ms=lambda: 0,
@@ -133,6 +146,7 @@ class PlayerBench:
             first_listener_wait_ms=wait_ms,
             max_waiting_tracks=100_000,
             max_listeners=10,
+            json_bytes=json_bytes,
         )
         self.player = Player("p", make_track(names[0]), {}, services)
         self.listener = MemoryListener()

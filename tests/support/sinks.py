@@ -82,6 +82,7 @@ class MemoryEventClient:
         self.events: list[dict[str, Any]] = []
         self.closed: list[tuple[int, str]] = []
         self.pending = 0
+        self.unsent_bytes = 0
         self.on_send: Callable[[], None] = lambda: None
         self._changes = Changes()
 
@@ -96,6 +97,9 @@ class MemoryEventClient:
 
     def pending_messages(self) -> int:
         return self.pending
+
+    def pending_bytes(self) -> int:
+        return self.unsent_bytes
 
     def close(self, code: int, reason: str) -> None:
         self.closed.append((code, reason))

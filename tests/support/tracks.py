@@ -1,5 +1,7 @@
 """Tracks, failures and states of players for tests."""
 
+import json
+
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -17,7 +19,9 @@ CONNECTION_LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The conn
 def make_track(name: str, metadata: Json | None = None, *, is_playlist_entry: bool = False) -> Track:
     """A track with the id `name`, as it is before its source was opened."""
     uri = parse_source_uri(f"http://radio.example/{name}.mp3")
-    return Track.create(name, uri, {} if metadata is None else metadata, is_playlist_entry=is_playlist_entry)
+    shown = {} if metadata is None else metadata
+    length = len(json.dumps(shown))
+    return Track.create(name, uri, shown, is_playlist_entry=is_playlist_entry, metadata_bytes=length)
 
 
 def make_status(
@@ -39,5 +43,7 @@ def make_status(
         metadata={} if metadata is None else metadata,
         listeners=0,
         last_seq=last_seq,
-        quality=PlayerQuality(frames_sent=0, frames_lost=0, underruns=0, late_plans=0, decoder_process_id=None),
+        quality=PlayerQuality(
+            frames_sent=0, frames_lost=0, underruns=0, late_plans=0, late_frames=0, decoder_process_id=None
+        ),
     )

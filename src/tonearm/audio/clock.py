@@ -22,6 +22,7 @@ from tonearm.core.frame import FRAME_MS
 PHASES: Final = 4
 PHASE_MEMBERS: Final = 100
 CATCH_UP_FRAMES: Final = 10
+LOG_INTERVAL_S: Final = 10.0
 _FRAME_S: Final = FRAME_MS / 1000
 _PHASE_S: Final = _FRAME_S / PHASES
 _EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds: a timer that fires this early is on time
@@ -33,6 +34,10 @@ class Ticking(Protocol):
     """Something that does one frame's work at each tick."""
 
     def tick(self) -> None: ...
+
+    def ticks_skipped(self, count: int) -> None:
+        """The node was so late that it leaves these ticks out."""
+        ...
 
 
 class Clock:
@@ -57,6 +62,8 @@ class Clock:
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
+        self._logged_late_frames = 0
+        self._log_again_at_s = self._origin_s
         self.beat = 0
 
     def join(self, member: Ticking) -> None:
@@ -121,7 +128,7 @@ class Clock:
         while phase.members and phase.deadline_s <= self._now_s() + _EARLY_S:
             if ticks == CATCH_UP_FRAMES:
                 missed = int((self._now_s() - phase.deadline_s) / _FRAME_S) + 1
-                self.late_frames += missed * len(phase.members)
+                self._skip(phase, missed)
                 phase.deadline_s += missed * _FRAME_S
                 break
             self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
@@ -137,6 +144,22 @@ class Clock:
             ticks += 1
         if phase.members:
             self._schedule(phase)
+
+    def _skip(self, phase: "_Phase", ticks: int) -> None:
+        self.late_frames += ticks * len(phase.members)
+        for member in tuple(phase.members):
+            member.ticks_skipped(ticks)
+        if self._now_s() >= self._log_again_at_s:
+            log.warning(
+                "the node is late: %d frames were left out in the last while (%d since its start), %d players heard a "
+                "gap of %d ms just now; it has more to do than this machine can",
+                self.late_frames - self._logged_late_frames,
+                self.late_frames,
+                len(phase.members),
+                ticks * FRAME_MS,
+            )
+            self._logged_late_frames = self.late_frames
+            self._log_again_at_s = self._now_s() + LOG_INTERVAL_S
 
 
 class _Phase:

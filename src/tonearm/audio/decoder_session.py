@@ -24,6 +24,7 @@ from tonearm.audio.plan_state import (
 from tonearm.audio.source_input import Opener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
+from tonearm.core.opened_source import Wait
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
@@ -82,6 +83,10 @@ class SourceObserver(Protocol):
         """A decoder process died while it worked on these sources. Comes before they are opened again."""
         ...
 
+    def wait_changed(self) -> None:
+        """Something else keeps a source from giving audio."""
+        ...
+
     def went_wrong(self) -> None:
         """A message of the decoder led to an error of the node's own, which has been logged."""
         ...
@@ -114,8 +119,8 @@ class DecoderSession:
         return self._state.late_plans_total
 
     @property
-    def waiting_for(self) -> str:
-        """What the current source is waiting for when it gives nothing, in a few words."""
+    def waiting_for(self) -> Wait:
+        """What the current source is waiting for when it gives nothing."""
         return self._openings.waiting_for(self._state.current or 0)
 
     def is_decoded(self, source: SourceId) -> bool:

@@ -12,7 +12,9 @@ from tonearm.audio.sinks import EventSink
 from tonearm.audio.timers import CallLater
 
 MAX_BEHIND_EVENTS: Final = 4096
+MAX_BEHIND_BYTES: Final = 8 * 1024 * 1024
 CAUGHT_UP_EVENTS: Final = MAX_BEHIND_EVENTS // 2
+CAUGHT_UP_BYTES: Final = MAX_BEHIND_BYTES // 2
 _LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
@@ -52,7 +54,7 @@ class EventFeed:
         try:
             if self._has_lost[sink] and not self._tell_lost(sink):
                 return
-            if sink.pending_messages() < MAX_BEHIND_EVENTS:
+            if sink.pending_messages() < MAX_BEHIND_EVENTS and sink.pending_bytes() < MAX_BEHIND_BYTES:
                 sink.send(text)
                 return
             self._has_lost[sink] = True
@@ -70,7 +72,7 @@ class EventFeed:
 
     def _tell_lost(self, sink: EventSink) -> bool:
         """Tells a client that has caught up; False while it has not."""
-        if sink.pending_messages() > CAUGHT_UP_EVENTS:
+        if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
             return False
         self._has_lost[sink] = False
         sink.send(self._lost_text())

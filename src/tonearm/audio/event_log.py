@@ -9,10 +9,14 @@ from typing import Final, TypeAlias
 
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.sinks import EventSink
-from tonearm.core.events import Event
+from tonearm.core.events import Event, MetadataChange, TrackEnd, TrackException, TrackStart, TrackStuck
 from tonearm.core.player_status import PlayerStatus, Snapshot
 
 KEPT_EVENTS: Final = 256
+MAX_KEPT_BYTES: Final = 1024 * 1024
+# Of an event whose text is not made yet: for all that it says, and for each character of its track's URI.
+_ABOUT_BYTES: Final = 1024
+_ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
 CLOSE_TOO_SLOW: Final = 1013
 
 # From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
@@ -28,12 +32,17 @@ class _KeptEvent:
     seq: int
     time_ms: int
     event: Event
+    size_bytes: int
     text: str | None = None
 
 
 class EventLog:
     """`wall_ms` is the time of day in ms, for clients to read; nothing is decided by it. `life` names the sequence of
-    numbers that begins here. What is added goes to `feed`, too."""
+    numbers that begins here. What is added goes to `feed`, too.
+
+    Of the last `KEPT_EVENTS` so many are kept as have `max_bytes` together, one at least. A client for which twice as
+    much waits is closed.
+    """
 
     def __init__(
         self,
@@ -42,13 +51,16 @@ class EventLog:
         wall_ms: Callable[[], int],
         event_text: EventText,
         feed: EventFeed | None = None,
+        max_bytes: int = MAX_KEPT_BYTES,
     ) -> None:
         self.life: Final = life
         self._player_id = player_id
         self._feed = feed
         self._wall_ms = wall_ms
         self._event_text = event_text
-        self._kept: deque[_KeptEvent] = deque(maxlen=KEPT_EVENTS)
+        self._max_bytes = max_bytes
+        self._kept: deque[_KeptEvent] = deque()
+        self._kept_bytes = 0
         self._sinks: dict[EventSink, None] = {}
         self.last_seq = 0
 
@@ -59,8 +71,13 @@ class EventLog:
     def add(self, event: Event) -> None:
         """Numbers the event and sends it to all clients."""
         self.last_seq += 1
-        kept = _KeptEvent(self.last_seq, self._wall_ms(), event)
+        kept = _KeptEvent(self.last_seq, self._wall_ms(), event, _about_bytes(event))
         self._kept.append(kept)
+        self._kept_bytes += kept.size_bytes
+        if _shows_metadata(event):
+            self._text(kept)  # which may be much longer than others; only its text tells
+        while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
+            self._kept_bytes -= self._kept.popleft().size_bytes
         for sink in tuple(self._sinks):
             if sink in self._sinks:  # it may leave while another one is sent the event
                 self._send(sink, self._text(kept))
@@ -109,17 +126,32 @@ class EventLog:
     def _text(self, kept: _KeptEvent) -> str:
         if kept.text is None:
             kept.text = self._event_text(self._player_id, self.life, kept.seq, kept.time_ms, kept.event)
+            self._kept_bytes += len(kept.text) - kept.size_bytes
+            kept.size_bytes = len(kept.text)
         return kept.text
 
     def _send(self, sink: EventSink, text: str) -> None:
         try:
-            if sink.pending_messages() < KEPT_EVENTS:
+            pending_events, pending_bytes = sink.pending_messages(), sink.pending_bytes()
+            if pending_events < KEPT_EVENTS and pending_bytes < 2 * self._max_bytes:
                 sink.send(text)
                 return
             self._remove(sink)
-            sink.close(CLOSE_TOO_SLOW, f"{KEPT_EVENTS} events behind")
+            sink.close(CLOSE_TOO_SLOW, f"{pending_events} events, {pending_bytes} bytes behind")
         except Exception:
             log.exception("an event client's connection failed in an unforeseen way and is cut")
             self._remove(sink)
             with contextlib.suppress(Exception):
                 sink.abort()
+
+
+def _about_bytes(event: Event) -> int:
+    if isinstance(event, TrackStart | TrackEnd | TrackException | TrackStuck):
+        return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(event.track.info.identifier)
+    return _ABOUT_BYTES
+
+
+def _shows_metadata(event: Event) -> bool:
+    if isinstance(event, TrackStart | TrackEnd | TrackException | TrackStuck):
+        return event.user_data != {}
+    return isinstance(event, MetadataChange)

@@ -7,7 +7,7 @@ go to the event clients and, as far as an operator wants to know of them, to the
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
@@ -15,24 +15,34 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_feed import EventFeed
-from tonearm.audio.event_log import EventLog, EventText
+from tonearm.audio.event_log import MAX_KEPT_BYTES, EventLog, EventText
 from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.source_input import Opener, SourcePart
-from tonearm.audio.timers import LIVE_PAUSE_S, STUCK_AFTER_S, CallLater, Cancellable, LivePause, StallWatch
+from tonearm.audio.timers import (
+    LIVE_PAUSE_S,
+    START_TIMEOUT_S,
+    CallLater,
+    Cancellable,
+    LivePause,
+    StallWatch,
+    patience_at_start,
+    patience_in_mid_track,
+)
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
-from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage, never_started
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
+from tonearm.core.metadata import MAX_METADATA_BYTES, apply_metadata, require_metadata_bytes
 from tonearm.core.play_queue import Action, Drop, LoopMode, Open, SourceId
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import MAX_WAITING_BYTES, Outcome, Playback
 from tonearm.core.player_status import PlayerQuality, PlayerStatus
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
@@ -64,7 +74,12 @@ class PlayerServices:
     first_listener_wait_ms: int
     max_waiting_tracks: int
     max_listeners: int
+    json_bytes: Callable[[Json], int]
     live_pause_s: float = LIVE_PAUSE_S
+    start_timeout_s: float = START_TIMEOUT_S
+    max_waiting_bytes: int = MAX_WAITING_BYTES
+    max_metadata_bytes: int = MAX_METADATA_BYTES
+    max_event_bytes: int = MAX_KEPT_BYTES
     event_feed: EventFeed | None = None
 
 
@@ -83,11 +98,12 @@ def log_event(player_id: str, event: Event) -> None:
         case TrackStart():
             log.info("player %s: track started: %s", player_id, _uri(event.track))
         case TrackEnd():
-            log.info("player %s: track ended (%s): %s", player_id, event.reason, _uri(event.track))
+            played = f"after {event.played_ms / 1000:.1f} s" if event.played_ms else "without a sound"
+            log.info("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))
         case TrackException():
             failure = event.failure
-            message = text_for_logs(failure.message)
-            log.warning("player %s: track failed (%s): %s %s", player_id, failure.code, message, _uri(event.track))
+            message = text_for_logs(f"{failure.message} {failure.hint}")
+            log.warning("player %s: track failed (%s): %s: %s", player_id, failure.code, _uri(event.track), message)
 
 
 def _uri(track: Track) -> str:
@@ -145,13 +161,16 @@ class Player:
             first_track,
             metadata,
             max_waiting_tracks=services.max_waiting_tracks,
+            max_waiting_bytes=services.max_waiting_bytes,
             paused=begin.paused,
             filters=begin.filters,
             loop_mode=begin.loop_mode,
             wall_ms=services.wall_ms,
         )
         life = secrets.token_hex(8)
-        self._events = EventLog(player_id, life, services.wall_ms, services.event_text, services.event_feed)
+        self._events = EventLog(
+            player_id, life, services.wall_ms, services.event_text, services.event_feed, services.max_event_bytes
+        )
         self._listener_changes = ListenerChanges(
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
         )
@@ -164,13 +183,12 @@ class Player:
         self._frames_sent = 0
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._frames_lost = 0
+        self._late_frames = 0
         self._underruns = 0
         self._is_deleted = False
         self._session = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
         self._buffer = self._session.buffer
-        self._stalls = StallWatch(
-            services.call_later, self._report_stall, lambda source: self.source_failed(source, SILENT_FOR_TOO_LONG)
-        )
+        self._stalls = StallWatch(services.call_later, self._report_stall, self._give_up)
         self._sleep = Sleep(self, services.clock, services.call_later, self._circumstances())
         self._live_pause = LivePause(services.call_later, self._session.rest, services.live_pause_s)
         self._first_wait: Cancellable | None = services.call_later(
@@ -255,7 +273,13 @@ class Player:
         self._open_next_in_time()
 
     def change_metadata(self, merge: bool, value: Json) -> None:
-        self._perform(self._playback.change_metadata(merge, value))
+        """Raises `BadRequest` when `value`, or what it leads to, is too long."""
+        metadata = value
+        self._require_metadata(value)
+        if merge:
+            metadata = apply_metadata(self._playback.metadata, merge, value)
+            self._require_metadata(metadata)
+        self._perform(self._playback.change_metadata(False, metadata))
 
     async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when everything is given back."""
@@ -263,7 +287,7 @@ class Player:
         self._sleep.stop()
         self._is_deleted = True
         self._cancel_first_wait()
-        self._stalls.follow(None, is_paused=False)
+        self._stalls.follow(None, patience_in_mid_track(), is_suspended=False)
         self._live_pause.follow(None)
         self._listener_changes.close()
         self._clock.leave(self)
@@ -278,6 +302,7 @@ class Player:
                 f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
             )
         detach = self._broadcast.attach(sink)
+        self._log_listeners("came")
         self._start_clock()
         self._update_listening()
         self._update_ticking()
@@ -285,6 +310,7 @@ class Player:
 
         def leave() -> None:
             detach()
+            self._log_listeners("left")
             self._update_listening()
             if not self._is_deleted:
                 self._listener_changes.changed(len(self._broadcast))
@@ -305,6 +331,10 @@ class Player:
     def close_connections(self, code: int, reason: str) -> None:
         self._broadcast.close(code, reason)
         self._events.close(code, reason)
+
+    def room_for(self, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may still wait."""
+        return self._playback.room_for(tracks)
 
     # What the player is
 
@@ -361,6 +391,7 @@ class Player:
                 frames_lost=self._frames_lost,
                 underruns=self._underruns,
                 late_plans=self._session.late_plans_total,
+                late_frames=self._late_frames,
                 decoder_process_id=self._session.decoder_process_id,
             ),
         )
@@ -379,6 +410,9 @@ class Player:
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
+
+    def ticks_skipped(self, count: int) -> None:
+        self._late_frames += count
 
     def _tick(self) -> None:
         """Sends the next frame when there is one, with all that falls due with it."""
@@ -578,6 +612,16 @@ class Player:
             if track is not None:
                 self._services.suspects.add(track.uri)
 
+    def wait_changed(self) -> None:
+        if self._is_deleted:
+            return
+        playback = self._playback
+        patience = (
+            patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(self._services.start_timeout_s)
+        )
+        is_suspended = playback.paused or not self._session.waiting_for.counts
+        self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended)
+
     def went_wrong(self) -> None:
         """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
         try:
@@ -594,6 +638,12 @@ class Player:
 
     # How it is done
 
+    def _log_listeners(self, what: str) -> None:
+        log.debug("player %s: a listener %s; %d listen", self._playback.player_id, what, len(self._broadcast))
+
+    def _require_metadata(self, value: Json) -> None:
+        require_metadata_bytes(self._services.json_bytes(value), self._services.max_metadata_bytes)
+
     def _perform(self, outcome: Outcome, *, skipped: "_Skipped | None" = None) -> None:
         self._emit(outcome.events)
         playback = self._playback
@@ -608,7 +658,7 @@ class Player:
         self._session.play(
             playback.current_source, playback.next_source, playback.filters, self._next_crossfade(), cut_fade
         )
-        self._stalls.follow(playback.stalled, is_paused=playback.paused)
+        self.wait_changed()
         is_held_live = playback.paused and playback.current.info.is_stream
         self._live_pause.follow(playback.current_source if is_held_live else None)
         self._update_ticking()
@@ -662,7 +712,14 @@ class Player:
         self._session.drop(source)
 
     def _report_stall(self, source: SourceId) -> None:
-        self._perform(self._playback.stuck(source, int(STUCK_AFTER_S * 1000), self._session.waiting_for))
+        self._perform(self._playback.stuck(source, self._stalls.threshold_ms, self._session.waiting_for.cause))
+
+    def _give_up(self, source: SourceId) -> None:
+        failure = SILENT_FOR_TOO_LONG
+        if not self._playback.is_in_mid_track:
+            wait = self._session.waiting_for
+            failure = never_started(self._stalls.limit_s, wait.cause, wait.stage)
+        self.source_failed(source, failure)
 
     def _open_next_in_time(self) -> None:
         """Orders the next track when little of this one is left. Endless streams have no next one to wait for."""

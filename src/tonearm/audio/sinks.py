@@ -47,6 +47,10 @@ class EventSink(Protocol):
 
     def send(self, text: str) -> None: ...
 
+    def pending_bytes(self) -> int:
+        """How many bytes the transport could not hand to the kernel yet."""
+        ...
+
     def pending_messages(self) -> int:
         """How many messages of `send` the transport could not hand to the kernel yet."""
         ...

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
@@ -32,8 +32,11 @@ from tonearm.decoding.messages import (
 
 log = logging.getLogger(__name__)
 
-WAITING_FOR_PROCESS: Final = "waiting for a decoder process"
-DECODER_BUSY: Final = "the decoder is busy"
+WAITING_FOR_PROCESS: Final = Wait("waiting for a decoder process", Stage.DECODE)
+DECODER_BUSY: Final = Wait("the decoder is busy", Stage.DECODE)
+RECONNECTING: Final = Wait("the connection is being made again", Stage.CONNECT)
+NOTHING_SENT: Final = Wait("the source sends nothing", Stage.READ)
+RETRY_DELAYED: Final = Wait("the next attempt is not due yet", Stage.CONNECT, counts=False)
 
 Send: TypeAlias = Callable[[Data | DataFailed | TitleAt], None]
 
@@ -54,7 +57,7 @@ class SourcePart:
 class Opener(Protocol):
     """Opens URIs."""
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """What comes back belongs to the caller. Raises `PlayError`."""
         ...
 
@@ -76,6 +79,8 @@ class OpeningsOwner(Protocol):
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None: ...
+
+    def wait_changed(self) -> None: ...
 
     def went_wrong(self) -> None: ...
 
@@ -101,7 +106,15 @@ class SourceOpenings:
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
         self._openings[source] = SourceOpening(
-            source, part, delay_s, self._opener, session, self._failed, self._expanded, loudness=loudness
+            source,
+            part,
+            delay_s,
+            self._opener,
+            session,
+            self._failed,
+            self._expanded,
+            self._owner.wait_changed,
+            loudness=loudness,
         )
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
@@ -127,8 +140,8 @@ class SourceOpenings:
         opening = self._openings.get(source)
         return facts if opening is None else opening.completed(facts)
 
-    def waiting_for(self, source: SourceId) -> str:
-        """What a source waits for while it gives no audio, in a few words."""
+    def waiting_for(self, source: SourceId) -> Wait:
+        """What a source waits for while it gives no audio."""
         opening = self._openings.get(source)
         return WAITING_FOR_PROCESS if opening is None else opening.waiting_for
 
@@ -166,8 +179,9 @@ class SourceOpenings:
 class SourceOpening:
     """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
 
-    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks. A live source starts where
-    it is now. A probe is opened for its facts only.
+    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
+    begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. A probe is
+    opened for its facts only.
     """
 
     def __init__(
@@ -179,6 +193,7 @@ class SourceOpening:
         link: SessionLink,
         failed: Callable[[SourceId, PlayFailure], None],
         expanded: Callable[[SourceId, tuple[Track, ...]], None],
+        wait_changed: Callable[[], None] = lambda: None,
         *,
         is_probe: bool = False,
         loudness: LoudnessHints = NO_HINTS,
@@ -192,6 +207,8 @@ class SourceOpening:
         self._failed = failed
         self._expanded = expanded
         self.opened_as: int | None = None  # the number that it has in read requests
+        self._wait_changed = wait_changed
+        self._wait = RETRY_DELAYED if delay_s else OPENING
         self._opened: OpenedSource | None = None
         self._feed: SourceFeed | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -213,10 +230,10 @@ class SourceOpening:
             self._feed.request_read(request)
 
     @property
-    def waiting_for(self) -> str:
-        """What the source waits for while it gives no audio, in a few words."""
+    def waiting_for(self) -> Wait:
+        """What the source waits for while it gives no audio."""
         if not self._opening.done():
-            return "the source is being opened"
+            return self._wait
         return DECODER_BUSY if self._feed is None else self._feed.waiting_for
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
@@ -246,7 +263,8 @@ class SourceOpening:
             await asyncio.sleep(delay_s)
             self._is_delayed = False
         try:
-            opened = await opener.open(self._part.uri)
+            self._report_wait(OPENING)
+            opened = await opener.open(self._part.uri, self._report_wait)
         except PlayError as error:
             self._failed(self._source, error.failure)
         except Exception as error:
@@ -267,6 +285,11 @@ class SourceOpening:
                 self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
             else:
                 self._begin(opened)
+
+    def _report_wait(self, wait: Wait) -> None:
+        counted, self._wait = self._wait.counts, wait
+        if wait.counts != counted:
+            self._wait_changed()
 
     def _begin(self, opened: OpenedSource) -> None:
         self._opened = opened
@@ -303,13 +326,13 @@ class SourceFeed:
         self._answering: asyncio.Task[None] | None = None
 
     @property
-    def waiting_for(self) -> str:
-        """What is waited for while the source gives no bytes, in a few words."""
+    def waiting_for(self) -> Wait:
+        """What is waited for while the source gives no audio."""
         if self._answering is None or self._answering.done():
             return DECODER_BUSY
         if self._reader.is_reconnecting:
-            return "the connection is being made again"
-        return "the source sends nothing"
+            return RECONNECTING
+        return NOTHING_SENT
 
     def request_read(self, request: ReadRequest) -> None:
         before = self._answering
@@ -347,7 +370,7 @@ class SourceFeed:
             self._send(Data(session, source, offset, data))
 
 
-def playlist_tracks(playlist: Playlist, metadata: Json) -> tuple[Track, ...]:
+def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
     """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
     return tuple(
         Track.create(
@@ -358,6 +381,7 @@ def playlist_tracks(playlist: Playlist, metadata: Json) -> tuple[Track, ...]:
             author=entry.author,
             keeps_names=entry.is_part and entry.title is not None,
             is_playlist_entry=True,
+            metadata_bytes=metadata_bytes,
         )
         for entry in playlist.entries
     )

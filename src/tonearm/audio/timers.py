@@ -1,7 +1,7 @@
-"""The timers of a player: for audio that is missing in mid-track, and for live streams that are paused."""
+"""The timers of a player: for audio that is missing, at the start or in mid-track, and for live streams on pause."""
 
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from tonearm.core.play_queue import SourceId
 
@@ -16,11 +16,32 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
 STUCK_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 20.0  # after it was reported as stuck
 LIVE_PAUSE_S: Final = 10.0
+START_TIMEOUT_S: Final = 30.0
+
+
+class Patience(NamedTuple):
+    """A source that gives nothing is reported after `stuck_after_s`, and given up after `give_up_after_s` more."""
+
+    stuck_after_s: float
+    give_up_after_s: float
+
+
+def patience_in_mid_track() -> Patience:
+    return Patience(STUCK_AFTER_S, GIVE_UP_AFTER_S)
+
+
+def patience_at_start(timeout_s: float) -> Patience:
+    """Of a source that never gave anything and has `timeout_s` in all."""
+    stuck_after_s = min(STUCK_AFTER_S, timeout_s / 3)
+    return Patience(stuck_after_s, timeout_s - stuck_after_s)
 
 
 class StallWatch:
     """Times how long the audio of a source has been missing: `stuck` is called once in a stall, and `gave_up` when it
-    goes on. A pause stops the time, and the current wait begins anew after it."""
+    goes on.
+
+    Suspending stops the time, for a pause or a place in a queue; the current wait begins anew after it.
+    """
 
     def __init__(
         self, call_later: CallLater, stuck: Callable[[SourceId], None], gave_up: Callable[[SourceId], None]
@@ -31,20 +52,32 @@ class StallWatch:
         self._source: SourceId | None = None
         self._is_reported = False
         self._timer: Cancellable | None = None
+        self._patience = patience_in_mid_track()
 
-    def follow(self, source: SourceId | None, *, is_paused: bool) -> None:
+    @property
+    def threshold_ms(self) -> int:
+        """After how long a source like the one that is followed is reported as stuck."""
+        return round(self._patience.stuck_after_s * 1000)
+
+    @property
+    def limit_s(self) -> float:
+        """After how long a source like the one that is followed is given up."""
+        return self._patience.stuck_after_s + self._patience.give_up_after_s
+
+    def follow(self, source: SourceId | None, patience: Patience, *, is_suspended: bool) -> None:
         """To be called with every change. `source` is the one whose audio is missing, None when none is."""
         if source != self._source:
             self._source = source
+            self._patience = patience
             self._is_reported = False
             self._stop()
-        if source is None or is_paused:
+        if source is None or is_suspended:
             self._stop()
         elif self._timer is None:
             self._wait(source)
 
     def _wait(self, source: SourceId) -> None:
-        delay_s = GIVE_UP_AFTER_S if self._is_reported else STUCK_AFTER_S
+        delay_s = self._patience.give_up_after_s if self._is_reported else self._patience.stuck_after_s
         self._timer = self._call_later(delay_s, lambda: self._ring(source))
 
     def _ring(self, source: SourceId) -> None:

@@ -173,7 +173,23 @@ class PlayerConfig(_Section):
     )
     max_players: int = Field(default=10_000, ge=1, description="Players at a time.")
     max_waiting_tracks: int = Field(default=10_000, ge=1, description="Waiting tracks in one player's queue.")
+    max_waiting_bytes: int = Field(
+        default=16_777_216, ge=4096, description="URIs and metadata of one player's waiting tracks together, in bytes."
+    )
     max_listeners: int = Field(default=1_000, ge=1, description="Listeners of one player.")
+    max_metadata_bytes: int = Field(
+        default=65_536,
+        ge=2,
+        le=1_048_576,
+        description="Metadata of a player, after each change, and of a track, as JSON in bytes; more is answered with "
+        "400.",
+    )
+    max_event_bytes: int = Field(
+        default=1_048_576,
+        ge=4096,
+        description="Events that one player keeps for clients that come back, in bytes; the oldest go first. A client "
+        "twice as far behind is closed.",
+    )
 
 
 class SourcesConfig(_Section):
@@ -206,6 +222,11 @@ class SourcesConfig(_Section):
         default=10.0, description="From the request to the answer's headers, in seconds."
     )
     stall_timeout_s: _Seconds = Field(default=10.0, description="Longest silence within an answer's body, in seconds.")
+    start_timeout_s: _Seconds = Field(
+        default=30.0,
+        description="How long a track whose turn has come may take to give its first audio, whatever it waits for, in "
+        "seconds.",
+    )
     user_agent: Annotated[str, AfterValidator(_a_header_value)] = Field(
         default=f"tonearm/{VERSION}", description="The User-Agent header of requests to sources."
     )

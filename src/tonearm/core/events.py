@@ -57,7 +57,7 @@ class TrackException:
 
 @dataclass(frozen=True, slots=True)
 class TrackStuck:
-    """In mid-track nothing could be sent for `threshold_ms`. `cause` says in a few words what is missing."""
+    """Nothing of the track could be sent for `threshold_ms`. `cause` says in a few words what is missing."""
 
     track: Track
     user_data: Json

@@ -74,6 +74,18 @@ NESTED_PLAYLIST: Final = PlayFailure(
 TURNED_PLAYLIST: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
 )
+
+
+def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:
+    """For a source that gave no audio in the time that it had; `cause` is what was waited for last."""
+    return PlayFailure(
+        FailureCode.TIMEOUT,
+        stage,
+        f"No audio came within {within_s:g} seconds: {cause}.",
+        "Try again later, or raise sources.start_timeout_s.",
+    )
+
+
 SILENT_FOR_TOO_LONG: Final = PlayFailure(
     FailureCode.TIMEOUT,
     Stage.READ,

@@ -1,11 +1,36 @@
 """What opening a URI gives: facts about the source, and a reader of its bytes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
 
+from tonearm.core.failure import Stage
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import PageFacts, SourceFacts
+
+
+class Wait(NamedTuple):
+    """What a source waits for while it gives no audio: in a few words, and the stage that fails when it never comes.
+
+    `counts`: the time is the source's own fault. It is not where others have to be done first, or a retry is delayed.
+    """
+
+    cause: str
+    stage: Stage
+    counts: bool = True
+
+
+ReportWait: TypeAlias = Callable[[Wait], None]
+"""Called while a source is being opened, with each new wait."""
+
+OPENING: Final = Wait("the source is being opened", Stage.CONNECT)
+PLACE_AT_RESOLVER: Final = Wait("a place at the resolver", Stage.RESOLVE, counts=False)
+RESOLVING: Final = Wait("the page is being resolved", Stage.RESOLVE)
+
+
+def ignore_wait(wait: Wait) -> None:
+    """For those who do not want to know."""
 
 
 @dataclass(frozen=True, slots=True)

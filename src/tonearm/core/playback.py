@@ -42,6 +42,7 @@ from tonearm.core.play_queue import Action, EndReason, LoopMode, PlayQueue, Queu
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 _FAILURES_BEFORE_STOP: Final = 5
 # Whatever is asked for, samples can be counted up to it in 64 bits.
 MAX_POSITION_MS: Final = 2**53
@@ -75,6 +76,7 @@ class Playback:
         metadata: Json,
         *,
         max_waiting_tracks: int = 10_000,
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
         paused: bool = False,
         filters: Filters | None = None,
         loop_mode: LoopMode = LoopMode.NONE,
@@ -83,6 +85,7 @@ class Playback:
         self.player_id: Final = player_id
         self.position_ms = first_track.start_ms
         self._max_waiting_tracks = max_waiting_tracks
+        self._max_waiting_bytes = max_waiting_bytes
         self._wall_ms = wall_ms
         self._state = PlayerState.LOADING
         self._paused = paused
@@ -182,11 +185,17 @@ class Playback:
 
     @property
     def stalled(self) -> SourceId | None:
-        """The current source while it gives nothing in mid-track, whether the player is paused or not."""
+        """The current source while it gives nothing although its turn has come, whether the player is paused or not."""
         load = self._queue.current_load
-        if self._state is not PlayerState.LOADING or load is None or not load.has_started:
+        if self._state is not PlayerState.LOADING or load is None or load.failure is not None:
             return None
-        return load.source
+        return load.source if self._clock_started else None
+
+    @property
+    def is_in_mid_track(self) -> bool:
+        """Whether the current source has given audio."""
+        load = self._queue.current_load
+        return load is not None and load.has_started
 
     # What clients ask for
 
@@ -270,7 +279,7 @@ class Playback:
         An idle or failed player goes on with the queue's front. Raises LimitReached when the queue would become too
         long and BadRequest for a negative index, with nothing done.
         """
-        self._require_room(len(tracks))
+        self._require_room(tracks)
         place = self._place(index)
         waiting = self._queue.tracks
         queue = (*waiting[:place], *(QueuedTrack(track) for track in tracks), *waiting[place:])
@@ -287,7 +296,7 @@ class Playback:
 
         Raises LimitReached, with nothing done, when the queue would become too long.
         """
-        self._require_room(len(more))
+        self._require_room(more)
         self._leave_current(EndReason.REPLACED)
         self._failures_in_a_row = 0
         self._select(Selection(QueuedTrack(track), (*map(QueuedTrack, more), *self._queue.tracks)))
@@ -342,6 +351,17 @@ class Playback:
         assert sorted(order) == list(range(self.queue_length)), "a shuffled queue has the same tracks"
         self._change_queue(tuple(self._queue.tracks[index] for index in order))
         return self._outcome()
+
+    def room_for(self, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may still wait."""
+        room_bytes = self._max_waiting_bytes - sum(waiting.track.waiting_bytes for waiting in self._queue.tracks)
+        fitting = 0
+        for track in tracks[: max(self._max_waiting_tracks - self.queue_length, 0)]:
+            room_bytes -= track.waiting_bytes
+            if room_bytes < 0:
+                break
+            fitting += 1
+        return fitting
 
     def set_loop(self, mode: LoopMode) -> Outcome:
         if mode is not self._queue.loop_mode:
@@ -422,11 +442,13 @@ class Playback:
             return self.failed(source, NESTED_PLAYLIST)
         if load.has_started:
             return self.interrupted(source, TURNED_PLAYLIST)
-        length_before, version_before = self.queue_length, self.queue_version
+        version_before = self.queue_version
+        playlist = load.queued_track.track
+        tracks = tuple(
+            replace(track, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes) for track in tracks
+        )
         # The playlist gives its own place to the first of them.
-        room = max(self._max_waiting_tracks - length_before, 0) + 1
-        metadata = load.queued_track.track.metadata
-        entries = tuple(QueuedTrack(replace(track, metadata=metadata)) for track in tracks[:room])
+        entries = tuple(map(QueuedTrack, (tracks[0], *tracks[1 : self.room_for(tracks[1:]) + 1])))
         if load is self._queue.current_load:
             self._queue.replace_current(entries)
             self._begin_at(self._queue.current_load.start_ms)
@@ -524,7 +546,7 @@ class Playback:
         return self._outcome()
 
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
-        """In mid-track nothing could be sent for `threshold_ms`; `cause` says in a few words what is missing."""
+        """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what is missing."""
         if source == self.stalled:
             user_data = self.current.user_data(self._metadata)
             self._events.append(TrackStuck(self.current, user_data, threshold_ms, cause, self.position_ms))
@@ -636,12 +658,16 @@ class Playback:
         self._played_ms += max(0, self.position_ms - self._played_from_ms)
         self._played_from_ms = self.position_ms
 
-    def _require_room(self, count: int) -> None:
-        if len(self._queue.tracks) + count > self._max_waiting_tracks:
+    def _require_room(self, tracks: Sequence[Track]) -> None:
+        if self.room_for(tracks) < len(tracks):
+            limit = (
+                f"{self._max_waiting_tracks} that player.max_waiting_tracks allows"
+                if self.queue_length + len(tracks) > self._max_waiting_tracks
+                else f"{self._max_waiting_bytes} bytes that player.max_waiting_bytes allows for their URIs and metadata"
+            )
             raise LimitReached(
-                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {count} more would be "
-                f"above the {self._max_waiting_tracks} that player.max_waiting_tracks allows; "
-                "wait until some have played, or skip them."
+                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {len(tracks)} more would be "
+                f"above the {limit}; wait until some have played, or skip them."
             )
 
     def _place(self, index: int | None) -> int:

@@ -17,13 +17,15 @@ class PlayerQuality:
 
     `frames_lost` counts those that a listener was too slow for, for each listener. `underruns`: how often there was
     nothing to send in mid-track. `late_plans`: changes that the decoder had rendered only after the frame they were
-    meant for. `decoder_process_id` is None while no process decodes for the player.
+    meant for. `late_frames`: frames that were left out because the node was too late for them.
+    `decoder_process_id` is None while no process decodes for the player.
     """
 
     frames_sent: int
     frames_lost: int
     underruns: int
     late_plans: int
+    late_frames: int
     decoder_process_id: int | None
 
 

@@ -1,10 +1,13 @@
 """A track: its source, and the facts about it before and after the source is opened."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tonearm.core.json_value import Json
 from tonearm.core.source_uri import SourceUri, initial_track_info
 from tonearm.core.track_info import SourceFacts, TrackInfo
+
+_TRACK_BYTES: Final = 200  # without its URI and its metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,9 +15,9 @@ class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
     `uri` is what the client gave, which is what is opened each time: what a page led to before may have expired. An
-    entry of a playlist must not be a playlist itself. The track is the part of the file from `start_ms` to `end_ms`
-    (None: to its end). `keeps_names`: title and author were given with the track, and tags do not replace them.
-    `is_known`: the facts in `info` come from opening the source.
+    entry of a playlist must not be a playlist itself. `metadata_bytes` is the length of the metadata as JSON. The track
+    is the part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title and author were given
+    with the track, and tags do not replace them. `is_known`: the facts in `info` come from opening the source.
     """
 
     id: str
@@ -26,6 +29,7 @@ class Track:
     end_ms: int | None = None
     keeps_names: bool = False
     is_known: bool = False
+    metadata_bytes: int = 2
 
     @classmethod
     def create(
@@ -38,12 +42,28 @@ class Track:
         author: str = "",
         keeps_names: bool = False,
         is_playlist_entry: bool = False,
+        metadata_bytes: int = 2,
     ) -> "Track":
         """A track whose source was not opened yet. Without a `title` it has the one in its URI. Where the URI names
         a part of the file, that part is the track."""
         info = initial_track_info(uri)
         info = replace(info, title=info.title if title is None else title, author=author)
-        return cls(track_id, uri, info, metadata, is_playlist_entry, uri.start_ms, uri.end_ms, keeps_names=keeps_names)
+        return cls(
+            track_id,
+            uri,
+            info,
+            metadata,
+            is_playlist_entry,
+            uri.start_ms,
+            uri.end_ms,
+            keeps_names=keeps_names,
+            metadata_bytes=metadata_bytes,
+        )
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About what it takes to keep the track in a queue, and to list it."""
+        return _TRACK_BYTES + len(self.info.identifier) + self.metadata_bytes
 
     def with_facts(self, facts: SourceFacts) -> "Track":
         """The same track with the facts from opening its source."""

@@ -59,7 +59,7 @@ class TrackException(_OfTrack):
 
 
 class TrackStuck(_OfTrack):
-    """In mid-track nothing could be sent for a while."""
+    """Nothing of the track could be sent for a while: it does not begin, or it stopped."""
 
     op: Literal["TrackStuck"]
     threshold_ms: Milliseconds

@@ -5,7 +5,6 @@ thousands comes through here, and a validated model costs several times as much.
 describe is what the tests check, of every reply and event.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final, assert_never
@@ -43,11 +42,9 @@ from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import encode_track
+from tonearm.protocol.json_text import json_text
 
 # Events
-
-_EVENT_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-_ASCII_EVENT_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | Snapshot) -> str:
@@ -75,9 +72,7 @@ def events_lost_text(time_ms: int) -> str:
 
 
 def _message(body: JsonObject) -> str:
-    text = _EVENT_ENCODER.encode(body)
-    # JSON can hold lone surrogates, and so can a client's metadata; UTF-8 cannot, but their escapes can be sent.
-    return text if _is_unicode(text) else _ASCII_EVENT_ENCODER.encode(body)
+    return json_text(body).decode()
 
 
 def _add_fields(body: JsonObject, event: Event) -> None:
@@ -146,14 +141,6 @@ def _add_sound_fields(body: JsonObject, event: FiltersChange | CrossfadeChange) 
         body["crossfade"] = crossfade_out(event.crossfade)
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 # Players
 
 
@@ -182,6 +169,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
             "framesLostByListeners": quality.frames_lost,
             "timesRunDry": quality.underruns,
             "latePlans": quality.late_plans,
+            "lateFrames": quality.late_frames,
             "decoderProcess": quality.decoder_process_id,
         },
     }

@@ -167,6 +167,7 @@ class PlayerQuality(WireModel):
     frames_lost_by_listeners: Count
     times_run_dry: Count = Field(description="How often there was nothing to send in mid-track.")
     late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
+    late_frames: Count = Field(description="Frames that were left out because the node was over 200 ms late.")
     decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
 
 

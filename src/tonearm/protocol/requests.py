@@ -6,7 +6,7 @@ is possible. A model that refused a value itself would say it in pydantic's word
 
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import Field
+from pydantic import FailFast, Field
 from pydantic.config import JsonDict
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
@@ -17,6 +17,7 @@ from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceT
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
+MAX_GAINS: Final = 1000  # of the equalizer, in one change
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
 
@@ -56,7 +57,7 @@ class QueueEntry(NewTrack):
 class QueueEntries(RequestModel):
     """POST /v0/players/{id}/queue with many tracks, of which all are added or none."""
 
-    tracks: list[NewTrack] = Field(min_length=1, max_length=MAX_NEW_TRACKS)
+    tracks: Annotated[list[NewTrack], FailFast()] = Field(min_length=1, max_length=MAX_NEW_TRACKS)
     index: int = Field(
         default=0, description="The place of the first; 0 is next, absent: the end.", json_schema_extra=_INDEX
     )
@@ -126,7 +127,10 @@ class FiltersPatch(EffectFields, RequestModel):
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
-    eq: list[BandGain] = Field(default_factory=list, description="Listed bands are set, others stay.")
+    # The first wrong one is told, so none after it is looked at.
+    eq: Annotated[list[BandGain], FailFast()] = Field(
+        default_factory=list, max_length=MAX_GAINS, description="Listed bands are set, others stay."
+    )
     reset: bool = Field(False, description="Makes everything flat, before what else is here is applied.")
 
     def as_change(self) -> FilterChange:

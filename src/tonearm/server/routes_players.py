@@ -80,8 +80,8 @@ class PlayerRoutes:
         )
         return json_reply(player_created_out(body.id), HTTPStatus.CREATED)
 
-    async def _list(self, call: Call) -> web.Response:
-        return await json_list_reply(player_out(player.status()) for player in self._node.players())
+    async def _list(self, call: Call) -> web.StreamResponse:
+        return await json_list_reply(call.request, (player_out(player.status()) for player in self._node.players()))
 
     async def _state(self, call: Call) -> web.Response:
         return json_reply(player_out(self._node.player(call.player_id).status()))
@@ -137,8 +137,8 @@ class PlayerRoutes:
             )
         return json_reply(track_queued_out(added.ids, added.left_out), HTTPStatus.CREATED)
 
-    async def _history(self, call: Call) -> web.Response:
-        return await json_list_reply(map(played_track_out, self._node.player(call.player_id).history))
+    async def _history(self, call: Call) -> web.StreamResponse:
+        return await json_list_reply(call.request, map(played_track_out, self._node.player(call.player_id).history))
 
     async def _set_loop(self, call: Call) -> web.Response:
         body = await read_body(call.request, LoopPatch)
@@ -210,13 +210,11 @@ class QueueRoutes:
             came_through_proxy=call.came_through_proxy,
         )
 
-    async def _queue(self, call: Call) -> web.Response:
+    async def _queue(self, call: Call) -> web.StreamResponse:
         render = queued_track_details_out if call.target.flag("details") else queued_track_out
         player = self._node.player(call.player_id)
         etag = f'W/"{player.life}.{player.queue_version}"'
-        reply = await json_list_reply(map(render, player.queue))
-        reply.headers["ETag"] = etag
-        return reply
+        return await json_list_reply(call.request, map(render, player.queue), etag)
 
     async def _clear(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):

@@ -13,12 +13,13 @@ from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.json_value import Json
 from tonearm.interop.track_codec import decode_track
 from tonearm.node import Node
+from tonearm.protocol.json_text import json_text
 from tonearm.protocol.rendering import load_result_out, resolved_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS
 from tonearm.server.bodies import read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import connection_lost
-from tonearm.server.replies import encode_json, encoded_list_reply, encoded_reply, json_reply, prefers_json
+from tonearm.server.replies import encoded_list_reply, encoded_reply, json_reply, prefers_json
 from tonearm.server.routing import Call, Route
 
 T = TypeVar("T")
@@ -126,4 +127,4 @@ async def decoded_track(encoded: str) -> bytes:
 
 
 def _decode(encoded: str) -> bytes:
-    return encode_json(track_out(decode_track(encoded), {}, encoded=encoded))
+    return json_text(track_out(decode_track(encoded), {}, encoded=encoded))

@@ -11,6 +11,7 @@ from aiohttp import web
 from tonearm.audio.sinks import Framing
 from tonearm.core.errors import BadRequest
 from tonearm.node import Node
+from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target
 from tonearm.server.streams import OpenStreams
 from tonearm.server.websocket import WebSocketConnection, text_frame
@@ -18,7 +19,6 @@ from tonearm.server.websocket import WebSocketConnection, text_frame
 _SINCE: Final = re.compile(r"(?:([A-Za-z0-9_-]{8,64})\.)?([0-9]{1,18})", re.ASCII)
 
 # The states of all players are sent as fast as the client takes them.
-_SNAPSHOTS_AT_ONCE: Final = 100
 _SNAPSHOTS_UNDER_WAY: Final = 500
 _LOOK_AGAIN_S: Final = 0.02
 
@@ -112,11 +112,15 @@ class EventSocketRoutes:
 
     async def _send_states(self, sink: "SocketEventSink") -> None:
         """Each player's state. Its events that come before it are older, as their numbers say."""
-        for count, player in enumerate(self._node.players(), 1):
-            sink.send(player.snapshot_text())
-            if count % _SNAPSHOTS_AT_ONCE == 0:
+        count = length = 0
+        for player in self._node.players():
+            text = player.snapshot_text()
+            sink.send(text)
+            count, length = count + 1, length + len(text)
+            if count == SLICE_ITEMS or length >= SLICE_BYTES:
+                count = length = 0
                 await asyncio.sleep(0)
-                while sink.pending_messages() > _SNAPSHOTS_UNDER_WAY:  # noqa: ASYNC110 - the kernel says nothing
+                while _is_behind(sink):  # noqa: ASYNC110 - the kernel says nothing
                     await asyncio.sleep(_LOOK_AGAIN_S)
 
 
@@ -133,6 +137,10 @@ def _since(target: Target) -> tuple[str | None, int | None]:
     return found[1], int(found[2])
 
 
+def _is_behind(sink: "SocketEventSink") -> bool:
+    return sink.pending_messages() > _SNAPSHOTS_UNDER_WAY or sink.pending_bytes() > SENT_AT_ONCE_BYTES
+
+
 class SocketEventSink:
     """An event client on a WebSocket."""
 
@@ -145,6 +153,9 @@ class SocketEventSink:
         self._forget_sent()
         self._output.write(text_frame(text))
         self._ends.append(self._output.written_bytes)
+
+    def pending_bytes(self) -> int:
+        return self._output.pending_bytes()
 
     def pending_messages(self) -> int:
         """Messages of which the kernel did not take the last byte yet."""

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import RequestError, SourceRefused
 from tonearm.core.failure import PlayError
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri
@@ -109,7 +109,7 @@ class SourceOpener:
             raise SourceRefused(error.message) from error
         return admitted
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+    async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
         """Opens `uri`; what comes back belongs to the caller, who closes it. Raises `PlayError`."""
         if not uri.is_admitted:
             try:
@@ -119,7 +119,7 @@ class SourceOpener:
         if uri.kind == "file":
             return await self._expand(await self._files.open(uri), None)
         if self._pages is not None:
-            return await self._pages.open(uri)
+            return await self._pages.open(uri, report_wait)
         return await self._fetch(uri)
 
     async def playlist(self, uri: SourceUri) -> Playlist | None:
@@ -210,10 +210,17 @@ class SourceOpener:
             except (RequestError, PlayError) as error:
                 reason = error.message if isinstance(error, RequestError) else error.failure.message
                 entry = text_for_logs(listed.reference)[:_MAX_LOGGED_CHARACTERS]
-                log.warning("an entry of a playlist is left out: %s: %s", entry, text_for_logs(reason))
+                log.warning(
+                    "an entry of a playlist is left out: %s: %s (of %s)", entry, text_for_logs(reason), _shown(playlist)
+                )
                 reasons[reason] = None
         if listing.count > MAX_ENTRIES:
-            log.warning("only the first %d of a playlist's %d entries are taken", MAX_ENTRIES, listing.count)
+            log.warning(
+                "only the first %d of a playlist's %d entries are taken: %s",
+                MAX_ENTRIES,
+                listing.count,
+                _shown(playlist),
+            )
             reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
         if not entries:
             raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
@@ -223,3 +230,7 @@ class SourceOpener:
     def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
         uri = self.admit(parse_source_uri(entry_uri(playlist, listed)))
         return PlaylistEntry(uri, listed.title, listed.author, listed.is_part)
+
+
+def _shown(uri: SourceUri) -> str:
+    return text_for_logs(uri.given)[:_MAX_LOGGED_CHARACTERS]

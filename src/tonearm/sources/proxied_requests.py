@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy, auto_allows
 from tonearm.core.source_uri import SourceUri
@@ -66,8 +66,8 @@ class _OpenerForBoth(SourceOpener):
             )
         return self._strict.admit(uri)
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
-        return await (self._strict.open(uri) if uri.came_through_proxy else super().open(uri))
+    async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
+        return await (self._strict.open(uri, report_wait) if uri.came_through_proxy else super().open(uri, report_wait))
 
     async def direct_uri(self, uri: SourceUri) -> str:
         return await (self._strict.direct_uri(uri) if uri.came_through_proxy else super().direct_uri(uri))

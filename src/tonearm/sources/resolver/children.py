@@ -136,6 +136,10 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _nothing() -> None:
+    """What is done at the beginning unless something else is asked for."""
+
+
 # Extractors keep things in memory; a process that has worked this often is replaced.
 _ANSWERS_AT_MOST: Final = 100
 
@@ -176,10 +180,11 @@ class ChildPool:
         children = (*self._working, *(child for child, _ in self._idle))
         return [child.sandbox for child in children if child.sandbox is not None]
 
-    async def ask(self, request: JsonObject, within_s: float) -> JsonObject:
-        """The answer of a process. `within_s` counts from when one is free and warm; a late one is killed.
+    async def ask(self, request: JsonObject, within_s: float, begins: Callable[[], None] = _nothing) -> JsonObject:
+        """The answer of a process. `within_s` counts from when one is free and warm, and `begins` is called then.
 
-        Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as well.
+        A late one is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as
+        well.
         """
         async with self._places:
             if self._is_closed:
@@ -191,6 +196,7 @@ class ChildPool:
                         child = await self._new_child()
                         if self._warm_up is not None:
                             await self._asked(child, self._warm_up)
+                begins()
                 async with asyncio.timeout(within_s):
                     answer = await self._asked(child, request)
             except OSError as error:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json, JsonObject
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import OPENING, PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
@@ -94,12 +94,13 @@ class PageOpening:
         self._resolver = resolver
         self._fetch = fetch
 
-    async def open(self, uri: SourceUri) -> OpenedSource | Playlist:
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Raises `PlayError`."""
-        source = await self._direct_source(uri)
+        source = await self._direct_source(uri, report_wait)
         if source is not None:
             return source
-        page = await self._resolver.resolve(uri)
+        page = await self._resolver.resolve(uri, report_wait)
+        report_wait(OPENING)
         fetched = await self._fetch(page.link, page.headers)
         return fetched if isinstance(fetched, Playlist) else fetched.found_by(page.facts)
 
@@ -114,10 +115,13 @@ class PageOpening:
             return uri
         return (await self._resolver.resolve(uri)).link
 
-    async def _direct_source(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+    async def _direct_source(
+        self, uri: SourceUri, report_wait: ReportWait = ignore_wait
+    ) -> OpenedSource | Playlist | None:
         """None for a page."""
-        if await self._resolver.is_page(uri):
+        if await self._resolver.is_page(uri, report_wait):
             return None
+        report_wait(OPENING)
         source = await self._fetch(uri, None)
         if isinstance(source, Playlist):
             return source
@@ -192,17 +196,18 @@ class PageResolver:
         """Whether `generic` is permitted, which looks for media in whatever is HTML."""
         return self._settings.permits_generic
 
-    async def is_page(self, uri: SourceUri) -> bool:
+    async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool:
         """Whether a permitted extractor other than `generic` is made for `uri`; False when no process answers."""
         limit_s = self._settings.match_timeout_s
         request: JsonObject = {"op": "match", "url": uri.normalised, "limit_s": limit_s}
+        report_wait(PLACE_AT_RESOLVER)
         try:
-            answer = await self._matching.ask(request, limit_s)
+            answer = await self._matching.ask(request, limit_s, lambda: report_wait(RESOLVING))
         except (TimeoutError, ChildBroken):
             return False
         return isinstance(answer.get("extractor"), str)
 
-    async def resolve(self, uri: SourceUri) -> ResolvedPage:
+    async def resolve(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> ResolvedPage:
         """What the page at `uri` plays (of a list, the first). Raises `PlayError`.
 
         The time limit begins when one of the few processes is free.
@@ -217,8 +222,9 @@ class PageResolver:
                     "proxy": self._proxy.uri_for(issued),
                     "proxy_port": self._proxy.port,
                 }
+                report_wait(PLACE_AT_RESOLVER)
                 try:
-                    answer = await self._resolving.ask(request, limit_s)
+                    answer = await self._resolving.ask(request, limit_s, lambda: report_wait(RESOLVING))
                 except TimeoutError as error:
                     raise resolve_error(f"it took longer than {limit_s:g} s", _RAISE_LIMIT) from error
                 except ChildBroken as error:

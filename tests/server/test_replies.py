@@ -1,0 +1,61 @@
+"""Lists in slices: no more of one is made at a stretch than the audio clock can wait for."""
+
+import json
+from collections.abc import Iterator
+
+from tests.support.fake_node import FakeNode, fake_track
+from tests.support.http_client import connected, request
+from tonearm.core.json_value import JsonObject
+from tonearm.core.metadata import MAX_METADATA_BYTES
+from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS, slices
+
+FAT = "x" * (MAX_METADATA_BYTES - 2)
+
+
+def test_a_slice_ends_with_so_many_items() -> None:
+    items: list[JsonObject] = [{"number": number} for number in range(SLICE_ITEMS * 3 + 1)]
+    parts = [json.loads(b"[" + part + b"]") for part in slices(items)]
+    assert [len(part) for part in parts] == [SLICE_ITEMS] * 3 + [1]
+    assert [item for part in parts for item in part] == items
+
+
+def test_a_slice_ends_with_so_many_bytes_and_items_are_made_for_it_only() -> None:
+    made = 0
+
+    def items() -> Iterator[JsonObject]:
+        nonlocal made
+        for made in range(1, 51):
+            yield {"id": made, "metadata": FAT, "userData": FAT}
+
+    lengths: list[int] = []
+    for part in slices(items()):
+        assert SLICE_BYTES <= len(part) < SLICE_BYTES + 2 * MAX_METADATA_BYTES + 1000
+        lengths.append(made - sum(lengths))
+    assert lengths == [1] * 50
+
+
+def test_nothing_gives_no_slice() -> None:
+    assert list(slices(())) == []
+
+
+async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: FakeNode, port: int) -> None:
+    player = node.fakes["p"]
+    player.queue = [fake_track(f"t{number}", "clip.mp3", [FAT, number]) for number in range(60)]
+    answer = await request(port, "GET", "/v0/players/p/queue")
+    assert (answer.status, answer.header("Transfer-Encoding")) == (200, "chunked")
+    assert len(answer.body) > 3 * SENT_AT_ONCE_BYTES
+    assert answer.header("ETag") == 'W/"1ife.7"'
+    assert [item["metadata"] for item in answer.json()] == [[FAT, number] for number in range(60)]
+    head = await request(port, "HEAD", "/v0/players/p/queue")
+    assert (head.status, head.body) == (200, b"")
+
+
+async def test_a_client_that_does_not_read_holds_nothing_up(node: FakeNode, port: int) -> None:
+    player = node.fakes["p"]
+    player.queue = [fake_track(f"t{number}", "clip.mp3", FAT) for number in range(500)]
+    async with connected(port, receive_buffer_bytes=4096) as connection:
+        connection.send_request("GET", "/v0/players/p/queue")
+        assert (await connection.read_head()).status == 200
+        assert (await request(port, "GET", "/info")).status == 200
+    # It left in the middle of its list; the edge stops, with nothing of it in the log, when the test ends.
+    assert (await request(port, "GET", "/info")).status == 200
