@@ -258,6 +258,9 @@ class Idler:
     def tick(self) -> None:
         pass
 
+    def ticks_skipped(self, count: int) -> None:
+        pass
+
 
 async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
     ends: list[list[int]] = []

@@ -15,7 +15,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.player import Player, PlayerServices
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
-from tonearm.core.opened_source import OpenedSource
+from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -33,6 +33,7 @@ from tonearm.decoding.messages import (
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
+from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
@@ -51,7 +52,7 @@ class Shelf:
         self.has_exact_lengths = has_exact_lengths
         self.opened: list[str] = []
 
-    async def open(self, uri: SourceUri) -> OpenedSource:
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
         name = uri.given.rpartition("/")[2].removesuffix(".mp3")
         if name not in self.tracks or not self.tracks[name].samples:
             raise PlayError(FILE_MISSING)
@@ -155,6 +156,7 @@ class SleepBench:
             clock=self.clock,
             wall_ms=lambda: round(self.time.now_s() * 1000),
             event_text=event_text,
+            json_bytes=json_bytes,
             call_later=self._call_later,
             first_listener_wait_ms=0,
             max_waiting_tracks=1000,
