@@ -41,7 +41,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "core",
         *SUPERVISION,
     ),
-    "server": ("server", "node", "audio.player", "audio.sinks", "protocol", "interop", "core", "version"),
+    "server": (
+        *("server", "node", "audio.player", "audio.sinks", "audio.framing"),
+        *("protocol", "interop", "core", "version"),
+    ),
     "listen": ("listen", "core"),
     "config": ("config", "core.source_uri", "core.errors", "version"),
     "version": (),

@@ -19,12 +19,14 @@ from typing import Final
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern
 from tonearm.config.schema import Config, ServerConfig
+from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.node import Node, NodeSettings
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError
 from tonearm.server.app import BindError, EdgeSettings, Server, build_app
 from tonearm.server.app import serve as listen_on
+from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
@@ -149,6 +151,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         hosts=config.server.hosts,
         allowed_origins=config.server.allowed_origins,
         connections=connection_limits(config.server, descriptors),
+        audio=_audio_settings(config),
     )
     app = build_app(node, edge_settings)
     try:
@@ -214,6 +217,15 @@ def _node_settings(config: Config) -> NodeSettings:
         max_event_bytes=config.player.max_event_bytes,
         start_timeout_s=config.sources.start_timeout_s,
         max_load=config.server.max_load,
+    )
+
+
+def _audio_settings(config: Config) -> AudioSettings:
+    opus = config.opus
+    return AudioSettings(
+        opus=Output("opus", opus.bitrate_bps, opus.complexity, opus.fec, opus.signal, opus.variable),
+        mp3_bitrate_bps=config.stream.mp3_bitrate_bps,
+        burst_ms=config.stream.burst_ms,
     )
 
 

@@ -8,15 +8,14 @@ from tests.support.sinks import MemoryListener
 from tonearm.audio.broadcast import (
     CLOSE_AFTER_FRAMES,
     CUT_AFTER_FRAMES,
-    RING_FRAMES,
     Broadcast,
-    in_framing,
-    websocket_messages,
 )
-from tonearm.audio.sinks import Framing
+from tonearm.audio.framing import Framing, Stamp, framed
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
+from tonearm.core.outputs import PCM
 
 SECOND = 50
+RING_FRAMES = SECOND  # kept for a listener that asks for nothing else
 
 
 def frame(number: int) -> bytes:
@@ -24,7 +23,7 @@ def frame(number: int) -> bytes:
 
 
 def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
-    return in_framing(websocket_messages(frame(number))[0], framing)
+    return framed(frame(number), framing, Stamp(1, 0))
 
 
 class Lost:
@@ -47,14 +46,14 @@ def broadcast(lost: Lost) -> Broadcast:
 
 def send(broadcast: Broadcast, first: int, end: int) -> None:
     for number in range(first, end):
-        broadcast.send(message(number))
+        broadcast.send({PCM: frame(number)})
 
 
 @pytest.mark.parametrize(
     ("framing", "head", "tail"),
     [
         (Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""),
-        (Framing.WAV_CHUNKED, b"F00\r\n", b"\r\n"),
+        (Framing.CHUNKED, b"F00\r\n", b"\r\n"),
         (Framing.RAW, b"", b""),
     ],
 )
@@ -67,10 +66,10 @@ def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
     for listener in listeners:
         broadcast.attach(listener)
     send(broadcast, 0, 3)
-    assert len(broadcast) == 9
+    assert len(broadcast) == 12
     for listener in listeners:
         assert listener.messages == [message(number, listener.framing) for number in range(3)]
-    assert len({id(listener.messages[0]) for listener in listeners}) == 3  # made once for each kind
+    assert len({id(listener.messages[0]) for listener in listeners}) == 4  # made once for each kind
 
 
 def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> None:
@@ -189,7 +188,7 @@ def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast)
 
 
 def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
-    socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.WAV_CHUNKED, wants_silence=True)
+    socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.CHUNKED, wants_silence=True)
     broadcast.attach(socket)
     assert not broadcast.wants_silence
     detach = broadcast.attach(stream)
@@ -202,7 +201,7 @@ def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> No
 
 
 def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
-    dead = MemoryListener(Framing.WAV_CHUNKED, wants_silence=True, takes=0)
+    dead = MemoryListener(Framing.CHUNKED, wants_silence=True, takes=0)
     broadcast.attach(dead)
     for _ in range(CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES):
         broadcast.send_silence()

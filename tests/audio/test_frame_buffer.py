@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tonearm.audio.broadcast import in_framing
 from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
-from tonearm.audio.sinks import Framing
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import PCM
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 BEGIN, END, INTERRUPTED = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
@@ -44,7 +43,7 @@ def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
 
 
 def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
-    return [in_framing(sent.message, Framing.RAW) for sent in frames]
+    return [sent.payloads[PCM] for sent in frames]
 
 
 def test_frames_come_out_in_order_with_source_and_position() -> None:
@@ -234,9 +233,9 @@ def plain(buffer: FrameBuffer, most: int) -> int:
     buffer.pop()
     buffer.allow_plain(most)
     count = 0
-    while (message := buffer.pop_plain()) is not None:
+    while (payloads := buffer.pop_plain()) is not None:
         count += 1
-        assert message[-2:] == bytes((buffer.next_frame - 1, 0))
+        assert payloads[PCM][-2:] == bytes((buffer.next_frame - 1, 0))
     return count
 
 
@@ -254,8 +253,8 @@ def test_plain_frames_go_on_in_those_that_come_later() -> None:
     buffer.pop()
     buffer.allow_plain(100)
     buffer.append(audio(5, 5))
-    messages = [buffer.pop_plain() for _ in range(9)]
-    assert [message[-2] for message in messages if message] == list(range(1, 10))
+    taken = [buffer.pop_plain() for _ in range(9)]
+    assert [payloads[PCM][-2] for payloads in taken if payloads] == list(range(1, 10))
     assert buffer.end_position() == (1, 10 * FRAME_SAMPLES)
     assert buffer.pop_plain() is None
 

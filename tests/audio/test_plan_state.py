@@ -19,6 +19,7 @@ from tonearm.audio.plan_state import (
 )
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
 from tonearm.decoding.messages import Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
 
 FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
@@ -260,16 +261,16 @@ def test_filters_that_were_put_off_glide_although_another_next_source_came_with_
 
 def test_frames_for_a_new_listener_are_rendered_again_with_sound() -> None:
     bench = Bench()
-    (grant,) = bench.plan.listen(False)
+    (grant,) = bench.plan.listen(NO_OUTPUTS)
     assert isinstance(grant, Grant)
-    assert not grant.has_listeners
+    assert not grant.outputs
     bench.send(4)
-    plan, grant = bench.plan.listen(True)
+    plan, grant = bench.plan.listen(PCM_ONLY)
     assert isinstance(plan, Plan)
     assert (plan.at_frame, plan.switch_to, plan.after) == (4, None, 1)
     assert isinstance(grant, Grant)
-    assert grant.has_listeners
-    assert bench.plan.listen(True) == ()
+    assert grant.outputs == PCM_ONLY
+    assert bench.plan.listen(PCM_ONLY) == ()
 
 
 def test_a_grant_is_of_the_plan_that_is_played() -> None:
@@ -338,7 +339,13 @@ def test_without_a_session_nothing_is_ordered() -> None:
     for state in (State.DETACHED, State.RESTING):
         bench = reach(state)
         plan = bench.plan
-        assert plan.play(1, None, QUIET) == plan.play(2, None, LOUD) == plan.listen(False) == plan.listen(True) == ()
+        assert (
+            plan.play(1, None, QUIET)
+            == plan.play(2, None, LOUD)
+            == plan.listen(NO_OUTPUTS)
+            == plan.listen(PCM_ONLY)
+            == ()
+        )
         assert plan.flush() == plan.underrun() == ()
         assert plan.grant() is None
 
@@ -435,7 +442,7 @@ def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
 def awake_after_a_sleep() -> Bench:
     """Nobody listened; the source is being opened again from frame 500 on, and three more frames have passed."""
     bench = Bench()
-    bench.plan.listen(False)
+    bench.plan.listen(NO_OUTPUTS)
     bench.send(10)
     bench.plan.rest()
     bench.plan.buffer.skip(490)
@@ -464,7 +471,7 @@ def test_a_plan_made_while_a_source_is_opened_begins_where_the_source_does() -> 
 def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_sound() -> None:
     bench = awake_after_a_sleep()
     unheard = bench.ordered
-    bench.ordered = plan_in(bench.plan.listen(True))
+    bench.ordered = plan_in(bench.plan.listen(PCM_ONLY))
     assert (bench.ordered.at_frame, bench.ordered.switch_to) == (500, 1)
     bench.audio(500, 10, epoch=unheard.epoch)
     assert bench.plan.buffer.end_frame == 503
@@ -476,3 +483,23 @@ def test_while_a_source_is_opened_its_first_frames_count_as_not_sent_yet() -> No
     grant = awake_after_a_sleep().plan.grant()
     assert grant is not None
     assert (grant.sent, grant.granted) == (500, 523)
+
+
+def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
+    """They are rendered once more, and nobody gets them twice."""
+    bench = Bench()
+    bench.plan.listen(frozenset({PCM, Output("opus")}))
+    bench.ordered = Plan(1, bench.plan._planned.number, 0, 0, None, 1, None, FLAT)
+    bench.audio(0, 10)
+    bench.send(4)
+    bench.plan.lose()
+    opened, opening, _, plan, _ = bench.plan.session_opened(2)
+    assert isinstance(opened, OpenSession)
+    assert isinstance(plan, Plan)
+    bench.ordered = plan
+    assert (opened.first_frame, plan.at_frame) == (7, 7)
+    assert opening == OpenSourceAt(1, 7 * FRAME_SAMPLES, True)
+    kept = bench.plan.buffer.frames_ahead
+    bench.audio(7, 10)
+    assert bench.plan.buffer.frames_ahead == kept + 7
+    assert bench.plan.buffer.next_frame == 4

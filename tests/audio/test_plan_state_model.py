@@ -26,6 +26,7 @@ from tonearm.audio.plan_state import (
 )
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import Audio, Decoded, DropSource, Failed, Flush, Grant, OpenSession, Plan
 
 ToDecoder: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | DropSource
@@ -33,7 +34,6 @@ ToNode: TypeAlias = Audio | Decoded | Failed
 
 SAMPLES = st.sampled_from([0, 1, 300, 959, 960, 961, 1919, 9600, 12_345, 40_000])
 TRACKS = st.builds(Track, SAMPLES, st.booleans())
-HEADER_BYTES = 4
 
 
 class PlanStateMachine(RuleBasedStateMachine):
@@ -93,10 +93,10 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.filters = Filters(volume=self.filters.volume + 2**-10)
         self.play()
 
-    @rule(has_listeners=st.booleans())
-    def listen(self, has_listeners: bool) -> None:
-        self.has_listeners = has_listeners
-        self.do(self.plan.listen(has_listeners))
+    @rule(outputs=st.sampled_from([NO_OUTPUTS, PCM_ONLY, frozenset({PCM, Output("opus")})]))
+    def listen(self, outputs: Outputs) -> None:
+        self.has_listeners = bool(outputs)
+        self.do(self.plan.listen(outputs))
 
     @precondition(lambda self: self.plan.state is not State.RESTING)
     @rule(frames=st.integers(1, 12))
@@ -176,7 +176,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             self.wake()
         if self.plan.state is State.DETACHED:
             self.open_session()
-        self.listen(True)
+        self.listen(PCM_ONLY)
         for _ in range(200):
             self.exchange()
             for _ in range(5):
@@ -197,7 +197,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             self.tick()
             if self.sent > before + 3:
                 assert self.last is not None
-                assert self.last.message, "silence for a listener"
+                assert self.last.payloads, "silence for a listener"
                 assert self.last_content is not None
                 assert self.last_content.filters == self.filters
         assert self.sent == before + 40
@@ -369,10 +369,10 @@ class PlanStateMachine(RuleBasedStateMachine):
         if sum(piece.samples for piece in content.pieces) < FRAME_SAMPLES:
             assert last.sample + last.samples == self.tracks[last.source].samples, "silence in the middle of a track"
         before = self.last_content
-        if before is not None and content.filters != before.filters and frame.message:
+        if before is not None and content.filters != before.filters and frame.payloads:
             assert content.filters.volume > before.filters.volume, "filters of a plan that was replaced"
             assert content.glides or self.may_jump, "the sound jumps to other filters"
-        if not frame.message:
+        if not frame.payloads:
             self.may_jump = True
         elif before is not None and content.filters != before.filters:
             self.may_jump = False
@@ -386,8 +386,8 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.heard[piece.source] = piece.sample + piece.samples
 
     def content_of(self, frame: SentFrame) -> Content:
-        if frame.message:
-            return self.contents[int.from_bytes(frame.message[HEADER_BYTES:], "little")]
+        if frame.payloads:
+            return self.contents[int.from_bytes(frame.payloads[PCM], "little")]
         fitting = [
             content
             for content in self.contents

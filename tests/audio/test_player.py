@@ -10,7 +10,7 @@ import pytest
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.audio.sinks import Framing
+from tonearm.audio.framing import Framing
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES

@@ -13,6 +13,7 @@ from tonearm.core.effects import Echo, Effects, Limiter
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import NO_OUTPUTS, PCM, Output, mp3_output
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
 from tonearm.decoding.messages import (
@@ -25,6 +26,7 @@ from tonearm.decoding.messages import (
     DataFailed,
     Decoded,
     DropSource,
+    Encoded,
     Failed,
     Flush,
     Grant,
@@ -50,6 +52,8 @@ LOUD = Filters(2.5, (-24.0, *(0.0,) * (BAND_COUNT - 2), 24.0), Effects(echo=Echo
 FAILURE = PlayFailure(FailureCode.HTTP_STATUS, Stage.CONNECT, "The server answered 404 “weg”.", "Check it.", 404)
 FACTS = SourceFacts(123_456, True, False, "Käse 🧀", "somebody", "DEA123456789", "https://example.org/a.png", "mp3")
 FAR = 2**64 - 1
+OPUS = Output("opus")
+VOICE = Output("opus", 6_000, 10, True, "voice", False)
 LAST = 2**32 - 1
 
 EVERY_KIND: tuple[Message, ...] = (
@@ -67,7 +71,10 @@ EVERY_KIND: tuple[Message, ...] = (
     Plan(1, 5, 3, 17, None, 2, None, Filters()),
     Plan(1, LAST, LAST - 1, 10**12, 0, 2, 3, LOUD),
     Plan(1, 5, 3, 17, None, 2, 3, Filters(), Crossfade(FAR, 48_000, "linear"), Crossfade(0, 1, "equalPower")),
+    Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),
     Grant(1, 2, FAR - 10, FAR),
+    Grant(1, 2, 3, 4, NO_OUTPUTS),
+    Grant(1, 2, 3, 4, frozenset({PCM, OPUS, VOICE, mp3_output(320_000)})),
     Flush(7),
     Ping(FAR),
     Ready(SandboxReport(seccomp=True, landlock_abi=7, problem="a “reason”")),
@@ -86,6 +93,10 @@ EVERY_KIND: tuple[Message, ...] = (
     Audio(1, 2, FAR, 0, 3, FAR, (), b"", 1.1),
     Audio(1, 2, FAR, 0, 3, FAR, (Mark(MarkKind.END, FAR, 3), Mark(MarkKind.BEGIN, 0, LAST)), b""),
     Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.INTERRUPTED, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
+    Audio(1, 2, 3, 2, 4, 5, (), b"", 1.5, ((OPUS, (b"\xfc\xff\xfe", b"")), (VOICE, (bytes(1275), b"1")))),
+    Audio(1, 2, 3, 1, 4, 5, (Mark(MarkKind.END, 3, 1),), bytes(FRAME_BYTES), 1.0, ((OPUS, (b"one",)),)),
+    Encoded(1, FAR, mp3_output(64_000), ()),
+    Encoded(1, 3, mp3_output(128_000), (bytes(384), b"\xff\xfb")),
     Pong(FAR, 12.5),
 )
 
@@ -161,7 +172,7 @@ BROKEN = {
     "kind 0": framed(0, b""),
     "too long": struct.pack("<IBI", BODY_LIMIT_BYTES + 1, 5, 1),
     "data without an offset": framed(5, bytes(11)),
-    "grant too short": framed(8, bytes(20)),
+    "grant too short": framed(8, bytes(19)),
     "grant too long": framed(8, bytes(22)),
     "flush with a body": framed(9, b"x"),
     "audio without a head": framed(37, bytes(10)),

@@ -17,7 +17,8 @@ from tests.support.http_client import (
     request,
     websocket,
 )
-from tonearm.audio.sinks import FrameSink, Framing
+from tonearm.audio.framing import Framing
+from tonearm.audio.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.server.app import EdgeSettings

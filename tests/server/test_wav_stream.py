@@ -8,7 +8,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request
-from tonearm.audio.sinks import FrameSink, Framing
+from tonearm.audio.framing import Framing
+from tonearm.audio.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 
@@ -31,7 +32,7 @@ async def test_the_stream_is_a_wav_file(node: FakeNode, port: int) -> None:
     async with connected(port) as client:
         client.send_request("GET", STREAM)
         sink = await only_listener(node)
-        assert sink.framing is Framing.WAV_CHUNKED
+        assert sink.framing is Framing.CHUNKED
         assert sink.wants_silence
         for _ in range(10):
             sink.write(CHUNK)

@@ -52,7 +52,10 @@ class FakePlayer:
     def status(self) -> PlayerStatus:
         return make_status(self._id, self._track, self._metadata)
 
-    def attach(self, sink: FrameSink) -> Callable[[], None]:
+    def title(self) -> tuple[str, str]:
+        return "", self._track.info.title
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
         self._node.refuse()
         self.listeners.append(sink)
         if self._node.first_message is not None:

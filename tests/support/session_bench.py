@@ -4,6 +4,7 @@ import numpy as np
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Plan
 from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.render_session import RenderSession
@@ -43,6 +44,8 @@ class SessionBench:
         self.first_frame = first_frame
         self.session = RenderSession(OpenSession(1, 1, first_frame, self.filters), sources)
         self.frames: dict[int, bytes] = {}
+        self.packets: dict[Output, dict[int, bytes]] = {}  # by output and frame
+        self.outputs: Outputs = PCM_ONLY
         self.marks: list[Mark] = []
         self.audios: list[Audio] = []
         self.sent = first_frame
@@ -70,25 +73,35 @@ class SessionBench:
         base_epoch: int | None = None,
         crossfade: Crossfade | None = None,
         cut_fade: Crossfade | None = None,
+        outputs: Outputs | None = None,
     ) -> None:
         """Sends a plan based on the epoch that is being sent; its frames come with `render`."""
         self.epoch += 1
         self.filters = filters or self.filters
         base_epoch = self.sent_epoch if base_epoch is None else base_epoch
         after = switch_to or after
-        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, crossfade, cut_fade)
+        fades = crossfade, cut_fade
+        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, *fades, outputs)
         self.session.plan(plan)
 
     def play(self, source: int, following: int | None = None) -> None:
         """Cuts to a source at the next frame that would be sent."""
         self.plan(self.sent, switch_to=source, following=following)
 
+    def listen(self, *outputs: Output) -> None:
+        """From the next frame that would be sent on, frames are wanted in these forms."""
+        gains = not self.outputs >= set(outputs)
+        self.outputs = frozenset(outputs)
+        if gains and self.end_frame > self.sent:
+            self.plan(self.sent, after=1, outputs=self.outputs)
+        self.grant()
+
     def render(self) -> list[Audio]:
         """Takes what the session renders, and checks what must hold for every message."""
         audios = self.session.render()
         for audio in audios:
             assert audio.epoch == self.epoch
-            assert len(audio.pcm) == audio.frames * FRAME_BYTES
+            assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)
             assert audio.frames or audio.marks, "an empty message"
             assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
             assert audio.first_frame <= self.end_frame, "frames are missing"
@@ -100,6 +113,11 @@ class SessionBench:
                 self.frames[audio.first_frame + index] = bytes(
                     audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES]
                 )
+            for output, packets in audio.packets:
+                assert output in self.outputs
+                assert len(packets) == audio.frames
+                of_output = self.packets.setdefault(output, {})
+                of_output.update(zip(range(audio.first_frame, self.end_frame), packets, strict=True))
             for mark in audio.marks:
                 assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
             self.marks += audio.marks
@@ -114,7 +132,10 @@ class SessionBench:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""
         self.sent = min(self.sent + frames, self.end_frame)
         self.granted = max(self.granted, self.sent + GRANT_FRAMES)
-        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted))
+        self.grant()
+
+    def grant(self) -> None:
+        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs))
 
     def run(self, frames: int | None = None) -> bytes:
         """Renders and sends until nothing more comes, or `frames` were sent. All PCM so far."""

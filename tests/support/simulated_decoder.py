@@ -121,7 +121,7 @@ class SimulatedDecoder:
             case Grant():
                 self._sent = max(self._sent, message.sent)
                 self._granted = max(self._granted, message.granted)
-                self._has_listeners = message.has_listeners
+                self._has_listeners = bool(message.outputs)
                 for epoch in [epoch for epoch in self._timelines if epoch < message.epoch and epoch != self._epoch]:
                     del self._timelines[epoch]
             case Flush():

@@ -6,17 +6,28 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.audio.sinks import Framing
+from tonearm.audio.framing import Framing
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import PCM, Output
 
 
 class MemoryListener:
     """A listener. `takes` says how many of the bytes in its buffer go out whenever the node looks; None: all."""
 
     def __init__(
-        self, framing: Framing = Framing.RAW, *, wants_silence: bool = False, takes: int | None = None
+        self,
+        framing: Framing = Framing.RAW,
+        *,
+        wants_silence: bool = False,
+        takes: int | None = None,
+        output: Output = PCM,
+        burst_ms: int = 0,
+        max_latency_ms: int = 1000,
     ) -> None:
         self.framing = framing
+        self.output = output
+        self.burst_ms = burst_ms
+        self.max_latency_ms = max_latency_ms
         self.wants_silence = wants_silence
         self.takes = takes
         self.messages: list[bytes] = []

@@ -42,6 +42,7 @@ def make_status(
         queue_length=0,
         metadata={} if metadata is None else metadata,
         listeners=0,
+        listeners_by_format={},
         last_seq=last_seq,
         quality=PlayerQuality(
             frames_sent=0, frames_lost=0, underruns=0, late_plans=0, late_frames=0, decoder_process_id=None

@@ -1,110 +1,168 @@
 """One player's listeners: each frame is framed once for each kind of connection and written to all of them.
 
-Frames are kept as WebSocket messages, which most listeners get as they are. The broadcast never waits: a listener that
-is slow loses its own oldest frames, and one that takes nothing is closed.
+The broadcast never waits: a listener that is slow loses its own oldest frames, and one that takes nothing is closed.
 """
 
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from tonearm.audio.sinks import FrameSink, Framing
-from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND, SILENT_FRAME
+from tonearm.audio.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, with_discontinuity
+from tonearm.audio.sinks import FrameSink
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
+from tonearm.core.outputs import (
+    MP3_FRAME_SAMPLES,
+    SILENT_PACKET,
+    Output,
+    OutputFormat,
+    Outputs,
+    Payloads,
+    silent_mp3_frame,
+)
 
 log = logging.getLogger(__name__)
 
-# A binary message of up to 65535 bytes from a server: FIN and opcode 2, length 126, then the length in 16 bits
-# (RFC 6455, 5.2).
-_WEBSOCKET_HEADER: Final = b"\x82\x7e" + FRAME_BYTES.to_bytes(2, "big")
-_CHUNK_HEADER: Final = f"{FRAME_BYTES:X}\r\n".encode("ascii")  # RFC 9112, 7.1
-
-
-def websocket_messages(pcm: bytes | memoryview) -> list[bytes]:
-    """Whole frames of PCM as one WebSocket message each."""
-    view = memoryview(pcm)
-    return [_WEBSOCKET_HEADER + view[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
-
-
-def in_framing(message: bytes, framing: Framing) -> bytes:
-    """The frame of a WebSocket message in the framing of another kind of connection."""
-    match framing:
-        case Framing.WEBSOCKET:
-            return message
-        case Framing.WAV_CHUNKED:
-            return b"".join((_CHUNK_HEADER, memoryview(message)[len(_WEBSOCKET_HEADER) :], b"\r\n"))
-        case Framing.RAW:
-            return message[len(_WEBSOCKET_HEADER) :]
-
-
-SILENT_MESSAGE: Final = websocket_messages(SILENT_FRAME)[0]
-
-RING_FRAMES: Final = FRAMES_PER_SECOND  # kept for a slow listener
+DEFAULT_MAX_LATENCY_MS: Final = 1000  # kept for a slow listener
 CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has taken nothing
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
 CLOSE_TOO_SLOW: Final = 1013
 
-_MOST_LISTENERS: Final = Framing.WEBSOCKET  # looking up an enum's member takes as long as a call
+_MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
 
 
 class _Listener:
-    """A connection and the frames that wait for it. `keeps_up`: none wait, and it is neither closing nor gone."""
+    """A connection and the frames that wait for it.
 
-    __slots__ = ("framing", "has_left", "is_closing", "keeps_up", "last_pending", "ring", "sink", "stalled_frames")
+    `keeps_up`: none wait, and it is neither closing nor gone. `ring_size`: how many may wait. `is_counted`: it shows
+    as a listener.
+    """
 
-    def __init__(self, sink: FrameSink) -> None:
+    __slots__ = (
+        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring", "ring_size", "sink",
+        "stalled_frames",
+    )  # fmt: skip
+
+    def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
         self.sink = sink
-        self.framing = sink.framing
         self.ring: deque[bytes] = deque()
+        self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
         self.last_pending = 0
         self.keeps_up = True
         self.is_closing = False
         self.has_left = False
+        self.is_counted = is_counted
+        self.must_prime = sink.output.format == "opus"  # its decoder knows nothing of the packets before
+
+
+class _Group:
+    """Listeners that get the very same bytes. `is_special`: there is more to do than to frame the payload."""
+
+    __slots__ = ("frame", "framing", "has_headers", "is_special", "listeners", "must_prime", "output", "wants_silence")
+
+    def __init__(self, output: Output, framing: Framing, wants_silence: bool, listeners: tuple[_Listener, ...]) -> None:
+        self.output = output
+        self.framing = framing
+        self.frame = FRAMERS[framing]
+        self.has_headers = framing is Framing.WEBSOCKET_WITH_HEADER
+        self.wants_silence = wants_silence
+        self.listeners = listeners
+        self.must_prime = any(listener.must_prime for listener in listeners)
+        self.is_special = self.has_headers or self.must_prime
 
 
 class Broadcast:
-    """The listeners of one player. `count_lost` is called with the number of frames that a listener lost."""
+    """The listeners of one player.
 
-    def __init__(self, count_lost: Callable[[int], None]) -> None:
-        # Replaced and never changed, since listeners may come and go while a frame is sent.
+    `count_lost` is called with the number of frames that a listener lost; `position_us` gives where the frame that is
+    being sent begins in its track.
+    """
+
+    def __init__(self, count_lost: Callable[[int], None], position_us: Callable[[], int] = lambda: 0) -> None:
+        # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
+        self._groups: tuple[_Group, ...] = ()
+        self._recent: dict[Output, deque[bytes]] = {}  # what streams that begin with a burst have got lately
+        self._mp3_owed_samples: dict[Output, int] = {}  # silence that is due, less than a frame
         self._count_lost = count_lost
+        self._position_us = position_us
+        self.outputs: Outputs = frozenset()
+        self.wants_silence = False
 
     def __len__(self) -> int:
+        """How many connections there are, those included that do not count (yet)."""
         return len(self._listeners)
 
     @property
-    def wants_silence(self) -> bool:
-        return any(listener.sink.wants_silence for listener in self._listeners)
+    def counted(self) -> int:
+        """How many listeners there are."""
+        return sum(listener.is_counted for listener in self._listeners)
 
-    def attach(self, sink: FrameSink) -> Callable[[], None]:
+    def counted_by_format(self) -> Counter[OutputFormat]:
+        return Counter(listener.sink.output.format for listener in self._listeners if listener.is_counted)
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
         """Adds a listener from the next frame on. Returns a call that removes it."""
-        listener = _Listener(sink)
-        self._listeners = (*self._listeners, listener)
+        listener = _Listener(sink, is_counted=is_counted)
+        self._set_listeners((*self._listeners, listener))
+        if sink.burst_ms:
+            self._begin_with_burst(listener)
         return lambda: self._remove(listener)
 
-    def send(self, message: bytes) -> None:
-        """Gives a frame, as a WebSocket message, to every listener."""
-        framing, framed = _MOST_LISTENERS, message
+    def count(self, sink: FrameSink) -> bool:
+        """From now on the listener shows as one. False when it did before, or is not there any more."""
         for listener in self._listeners:
-            if listener.framing is not framing:
-                framing = listener.framing
-                framed = in_framing(message, framing)
-            self._give(listener, framed)
+            if listener.sink is sink and not listener.is_counted:
+                listener.is_counted = True
+                return True
+        return False
 
-    def send_silence(self) -> None:
-        """Sends a silent frame to the connections that need data while the player sends nothing."""
-        for listener in self._listeners:
-            if listener.sink.wants_silence:
-                self._give(listener, in_framing(SILENT_MESSAGE, listener.framing))
+    def send(self, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
+        """Gives a frame to every listener whose form it was rendered in. `number` is that of `Stamp`."""
+        for group in self._groups:
+            payload = payloads.get(group.output)
+            if payload is None:
+                continue
+            stamp = _NO_STAMP
+            if group.is_special:
+                if group.has_headers:
+                    stamp = Stamp(number, self._position_us(), flags)
+                if group.must_prime:
+                    self._prime(group, number, stamp)
+            message = group.frame(payload, stamp)
+            for listener in group.listeners:
+                self._give(listener, message)
+        if self._recent:
+            self._remember(payloads)
+
+    def send_mp3(self, output: Output, mp3_frames: Iterable[bytes]) -> None:
+        """Gives frames to the listeners of an MP3 output."""
+        for mp3_frame in mp3_frames:
+            self._send_to_streams(output, mp3_frame)
+
+    def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
+        """Sends 20 ms of silence to the connections that need data while the player sends nothing.
+
+        `is_mp3_awaited`: what was sent before is still being encoded, so MP3 listeners get their silence after it.
+        """
+        for output in {group.output for group in self._groups if group.wants_silence}:
+            if output.format != "mp3":
+                self._send_to_streams(output, _silent_payload(output))
+            elif not is_mp3_awaited:
+                owed = self._mp3_owed_samples.get(output, 0) + FRAME_SAMPLES
+                if owed >= MP3_FRAME_SAMPLES:
+                    owed -= MP3_FRAME_SAMPLES
+                    self._send_to_streams(output, _silent_payload(output))
+                self._mp3_owed_samples[output] = owed
 
     def close(self, code: int, reason: str) -> None:
         """Removes all listeners and closes their connections."""
-        listeners, self._listeners = self._listeners, ()
+        listeners = self._listeners
+        self._set_listeners(())
         for listener in listeners:
             listener.has_left, listener.keeps_up = True, False
         for listener in listeners:
@@ -117,7 +175,79 @@ class Broadcast:
 
     def _remove(self, listener: _Listener) -> None:
         listener.has_left, listener.keeps_up = True, False
-        self._listeners = tuple(other for other in self._listeners if other is not listener)
+        self._set_listeners(tuple(other for other in self._listeners if other is not listener))
+
+    def _set_listeners(self, listeners: tuple[_Listener, ...]) -> None:
+        self._listeners = listeners
+        kinds: dict[tuple[Output, Framing, bool], list[_Listener]] = {}
+        for listener in listeners:
+            sink = listener.sink
+            kinds.setdefault((sink.output, sink.framing, sink.wants_silence), []).append(listener)
+        self._groups = tuple(_Group(*kind, tuple(members)) for kind, members in kinds.items())
+        self.outputs = frozenset(group.output for group in self._groups)
+        self.wants_silence = any(group.wants_silence for group in self._groups)
+        self._mp3_owed_samples = {
+            output: owed for output, owed in self._mp3_owed_samples.items() if output in self.outputs
+        }
+        self._keep_recent()
+
+    # The start of a connection
+
+    def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
+        """Gives each new listener in mid-stream a silent packet before its first one.
+
+        Without it a fresh decoder plays the first 100 ms of quiet music 10 to 20 dB too loud.
+        """
+        group.must_prime, group.is_special = False, group.has_headers
+        primer = framed(SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
+        for listener in group.listeners:
+            if listener.must_prime:
+                listener.must_prime = False
+                if number > 1:
+                    self._give(listener, primer)
+
+    def _keep_recent(self) -> None:
+        """Keeps as much of what is sent as the longest burst that anybody asked for."""
+        longest: dict[Output, int] = {}
+        for listener in self._listeners:
+            sink = listener.sink
+            if sink.burst_ms:
+                longest[sink.output] = max(sink.burst_ms, longest.get(sink.output, 0))
+        recent = {}
+        for output, burst_ms in longest.items():
+            size = _messages_in(output, burst_ms)
+            before = self._recent.get(output)
+            recent[output] = before if before is not None and before.maxlen == size else deque(before or (), size)
+        self._recent = recent
+
+    def _begin_with_burst(self, listener: _Listener) -> None:
+        sink = listener.sink
+        output = sink.output
+        wanted = _messages_in(output, sink.burst_ms)
+        recent = list(self._recent[output])[-wanted:]
+        silence = _silent_payload(output)
+        if listener.must_prime:
+            listener.must_prime = False
+            recent.insert(0, silence)
+        for payload in (*[silence] * (wanted - len(recent)), *recent):
+            sink.write(framed(payload, sink.framing, _NO_STAMP))
+
+    def _remember(self, payloads: Payloads) -> None:
+        for output, recent in self._recent.items():
+            payload = payloads.get(output)
+            if payload is not None:
+                recent.append(payload)
+
+    # Sending
+
+    def _send_to_streams(self, output: Output, payload: bytes) -> None:
+        for group in self._groups:
+            if group.output == output and group.wants_silence:
+                message = framed(payload, group.framing, _NO_STAMP)
+                for listener in group.listeners:
+                    self._give(listener, message)
+        if output in self._recent:
+            self._recent[output].append(payload)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
@@ -145,8 +275,10 @@ class Broadcast:
         while ring and not sink.pending_bytes():
             sink.write(ring.popleft())
         listener.last_pending = sink.pending_bytes()
-        if len(ring) > RING_FRAMES:
+        if len(ring) > listener.ring_size:
             ring.popleft()
+            if ring and sink.framing is Framing.WEBSOCKET_WITH_HEADER:
+                ring[0] = with_discontinuity(ring[0])
             self._count_lost(1)
         if listener.stalled_frames >= CLOSE_AFTER_FRAMES:
             listener.is_closing = True
@@ -167,3 +299,21 @@ class Broadcast:
         if listener.stalled_frames >= CUT_AFTER_FRAMES:
             self._remove(listener)
             listener.sink.abort()
+
+
+_NO_STAMP: Final = Stamp(0, 0)
+
+
+def _messages_in(output: Output, duration_ms: int) -> int:
+    """How many messages carry so much audio."""
+    return -(-duration_ms // (_MP3_FRAME_MS if output.format == "mp3" else FRAME_MS))
+
+
+def _silent_payload(output: Output) -> bytes:
+    match output.format:
+        case "pcm":
+            return SILENT_FRAME
+        case "opus":
+            return SILENT_PACKET
+        case "mp3":
+            return silent_mp3_frame(output.bitrate_bps)

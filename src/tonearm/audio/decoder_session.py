@@ -25,6 +25,7 @@ from tonearm.audio.source_input import Opener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.opened_source import Wait
+from tonearm.core.outputs import Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
@@ -33,6 +34,7 @@ from tonearm.decoding.messages import (
     Audio,
     Crossfade,
     Decoded,
+    Encoded,
     Failed,
     FromDecoder,
     Measured,
@@ -78,6 +80,8 @@ class SourceObserver(Protocol):
         ...
 
     def frames_arrived(self) -> None: ...
+
+    def mp3_arrived(self, encoded: Encoded) -> None: ...
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         """A decoder process died while it worked on these sources. Comes before they are opened again."""
@@ -171,8 +175,9 @@ class DecoderSession:
         self._carry_out(self._state.play(current, next, filters, crossfade, cut_fade))
         self._report_faded()
 
-    def listen(self, has_listeners: bool) -> None:
-        self._carry_out(self._state.listen(has_listeners))
+    def listen(self, outputs: Outputs) -> None:
+        """The forms in which the frames are wanted."""
+        self._carry_out(self._state.listen(outputs))
 
     def rest(self) -> None:
         """Gives everything up, also the buffered frames, until `wake`."""
@@ -235,6 +240,8 @@ class DecoderSession:
                         self._carry_out(orders)
                     self._report_faded()
                     self._observer.frames_arrived()
+                case Encoded():
+                    self._observer.mp3_arrived(message)
                 case ReadRequest():
                     self._openings.request_read(message)
                 case Opened() | SeekFailed() | Failed() | Decoded() | Titled() | Measured():

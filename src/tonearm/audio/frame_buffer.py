@@ -13,13 +13,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from tonearm.audio.broadcast import websocket_messages
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import PCM, Payloads
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 # Two seconds are decoded ahead; nobody could read as many titles in them.
 MAX_WAITING_TITLES: Final = 200
+
+_NOTHING: Final[Payloads] = {}
 
 
 _ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
@@ -29,16 +31,17 @@ _BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is sti
 class SentFrame(NamedTuple):
     """A frame that leaves.
 
-    `message` is its WebSocket message, empty when it was rendered without listeners. `source` and `position_samples`
-    (48 kHz) are where its first sample lies. `title` is set where the source's title changes in this frame. While it is
-    sent, `position_rate` times its length passes in the source.
+    `source` and `position_samples` (48 kHz) are where its first sample lies. `title` is set where the source's title
+    changes in this frame. While it is sent, `position_rate` times its length passes in the source. `is_cut`: it does
+    not continue the frame before.
     """
 
-    message: bytes
+    payloads: Payloads
     source: SourceId
     position_samples: int
     title: str | None = None
     position_rate: float = 1.0
+    is_cut: bool = False
 
     @property
     def end_samples(self) -> int:
@@ -52,11 +55,12 @@ class FrameBuffer:
     def __init__(self, first_frame: int = 0) -> None:
         self.next_frame = first_frame
         self.end_frame = first_frame
-        self._messages: deque[bytes] = deque()
+        self._payloads: deque[Payloads] = deque()
         # The first run is that of the frame sent last.
         self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
+        self._cut_at: int | None = None  # the frame that does not continue the one before it
         self._plain_until = 0  # frames before this one are plain
 
     @property
@@ -88,6 +92,14 @@ class FrameBuffer:
         is the one sent last."""
         return self._runs[-1].position(self.end_frame)
 
+    def whole_frames_before_end(self, most: int) -> int:
+        """How many of the last frames, up to `most`, hold nothing but the source that they end in."""
+        run = self._runs[-1]
+        frames = min(most, self.end_frame - run.first_frame)
+        while frames and run.position(self.end_frame - frames)[1] < 0:
+            frames -= 1
+        return frames
+
     # Frames arrive
 
     def append(self, audio: Audio) -> None:
@@ -101,11 +113,15 @@ class FrameBuffer:
         if not self.frames_ahead:
             self.end_plain_run()
             self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
-        messages = websocket_messages(audio.pcm) if audio.pcm else [b""] * audio.frames
-        self._messages.extend(messages[self.end_frame - audio.first_frame :])
+        self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
         for run in _runs(audio):
             self._continue_with(run)
         self.end_frame = end_frame
+
+    def cut(self) -> None:
+        """The frame after the last one that is kept does not continue it."""
+        self.end_plain_run()
+        self._cut_at = self.end_frame
 
     def add_title(self, source: SourceId, sample: int, title: str) -> None:
         """The source has this title from `sample` on. Samples of one source come in order."""
@@ -119,8 +135,8 @@ class FrameBuffer:
         """Removes the frames from `frame` on, and their marks."""
         self.end_plain_run()
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
-        while len(self._messages) > self.frames_ahead:
-            self._messages.pop()
+        while len(self._payloads) > self.frames_ahead:
+            self._payloads.pop()
         while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
             self._runs.pop()
         # A source that has faded away before `frame` is not reported again by what comes instead.
@@ -143,12 +159,17 @@ class FrameBuffer:
 
     # Frames are sent
 
-    def pop_plain(self) -> bytes | None:
-        """Takes the message of the next frame when that is a plain one and has arrived."""
-        if self.next_frame >= self._plain_until or not self._messages:
+    def pop_plain(self) -> Payloads | None:
+        """Takes the next frame when that is a plain one and has arrived."""
+        if self.next_frame >= self._plain_until or not self._payloads:
             return None
         self.next_frame += 1
-        return self._messages.popleft()
+        return self._payloads.popleft()
+
+    @property
+    def sent_position_samples(self) -> int:
+        """Where the first sample of the frame that was taken last lies in its source."""
+        return max(0, self._runs[0].position(self.next_frame - 1)[1])
 
     def skip(self, frames: int) -> None:
         """Lets frames pass that were never rendered. To be called only when none are ahead."""
@@ -180,14 +201,17 @@ class FrameBuffer:
         run = self._runs[0]
         source, position_samples = run.position(self.next_frame)
         self.next_frame += 1
-        frame = SentFrame(self._messages.popleft(), source, position_samples, None, run.position_rate)
+        is_cut = self._cut_at is not None and self._cut_at < self.next_frame
+        if is_cut:
+            self._cut_at = None
+        frame = SentFrame(self._payloads.popleft(), source, position_samples, None, run.position_rate, is_cut)
         title = self._take_title(source, frame.end_samples) if self._titles else None
         return frame if title is None else frame._replace(title=title)
 
     def allow_plain(self, frames: int) -> None:
         """To be called after `pop`: the next `frames` frames, arrived or not, are plain up to a mark, a join or a
         title."""
-        if self._titles.get(self._runs[0].source):
+        if self._cut_at is not None or self._titles.get(self._runs[0].source):
             return
         plain_until = self.next_frame + frames
         if self._marks:
@@ -241,6 +265,23 @@ class _Run(NamedTuple):
         if self.position_rate != run.position_rate:
             return False
         return source == other_source and abs(here - there) <= (0 if run.position_rate == 1.0 else 1)
+
+
+def _payloads(audio: Audio) -> list[Payloads]:
+    """Each frame's payloads, copied out of the message."""
+    if not audio.packets:
+        if not audio.pcm:
+            return [_NOTHING] * audio.frames
+        view = memoryview(audio.pcm)
+        return [{PCM: bytes(view[start : start + FRAME_BYTES])} for start in range(0, len(view), FRAME_BYTES)]
+    payloads: list[Payloads] = [
+        {output: packets[index] for output, packets in audio.packets} for index in range(audio.frames)
+    ]
+    if audio.pcm:
+        view = memoryview(audio.pcm)
+        for index, frame in enumerate(payloads):
+            payloads[index] = {**frame, PCM: bytes(view[index * FRAME_BYTES : (index + 1) * FRAME_BYTES])}
+    return payloads
 
 
 def _runs(audio: Audio) -> Iterator[_Run]:

@@ -26,12 +26,14 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.audio.frame_buffer import FrameBuffer
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_MS
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
+from tonearm.core.outputs import PCM_ONLY, Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
 
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
+PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
 
 
@@ -166,7 +168,7 @@ class PlanState:
         self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING,
         self._resumed_at = 0  # and the frame that it begins with there
         self._postponed = 0  # how often, since the player changed its mind
-        self._has_listeners = True
+        self._outputs = PCM_ONLY
         self._has_flushed = False
         self._granted_at = 0  # the frame that was next at the last grant
 
@@ -232,18 +234,26 @@ class PlanState:
             return self._cut(wanted)
         return self._change(wanted)
 
-    def listen(self, has_listeners: bool) -> tuple[Order, ...]:
-        """Without listeners frames are counted, but neither filtered nor sent by the decoder."""
-        if has_listeners == self._has_listeners:
+    def listen(self, outputs: Outputs) -> tuple[Order, ...]:
+        """The forms in which frames are rendered. Without any, the decoder counts frames, but neither filters nor sends
+        them."""
+        if outputs == self._outputs:
             return ()
-        self._has_listeners = has_listeners
-        if has_listeners and self.buffer.frames_ahead and self.state in (State.STEADY, State.CHANGING):
-            self._move(Move.CHANGE)  # the buffered frames have no sound in them
-            return self._plan_from(self.buffer.next_frame)
-        if has_listeners and self.state is State.RESUMING:
-            self._move(Move.CHANGE)  # frames without sound may be on their way
-            return self._plan_from(self._resumed_at)
-        return self._granted()
+        gains = outputs - self._outputs
+        self._outputs = outputs
+        if not gains or self._wanted.current is None or not self._session:
+            return self._granted()
+        # The frames that are buffered, and those under way, may not be there in this form.
+        buffer = self.buffer
+        if self.state is State.SWITCHING:
+            self._move(Move.CUT)
+            return self._plan_from(buffer.next_frame, outputs)
+        self._move(Move.CHANGE)
+        if self.state is State.RESUMING:
+            return self._plan_from(self._resumed_at, outputs)
+        if not buffer.next_frame:
+            buffer.void_from(0)  # nothing was sent yet, and the first listener shall hear the first sample
+        return self._plan_from(buffer.next_frame, outputs)
 
     # Sending
 
@@ -274,7 +284,7 @@ class PlanState:
         sent = granted_from = self._granted_at = self.buffer.next_frame
         if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
             sent = min(sent, self._resumed_at)
-        return Grant(self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._has_listeners)
+        return Grant(self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs)
 
     def underrun(self) -> tuple[Order, ...]:
         """There was no frame to send.
@@ -306,12 +316,17 @@ class PlanState:
             self.late_plans_total += 1
             later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed
             return self._plan_from(min(later_frame, self.buffer.end_frame))
+        is_cut = self.state is State.SWITCHING
+        goes_on = self.state is State.RESUMING
         if self._cut_fade is not None and not any(mark.kind is MarkKind.FADING for mark in audio.marks):
             self._end_fades()  # the source that was cut to was late
         self._cut_fade = None
         self._move(Move.ARRIVE)
         self._played = self._planned
-        self.buffer.void_from(audio.first_frame)
+        if not goes_on:
+            self.buffer.void_from(audio.first_frame)
+        if is_cut:
+            self.buffer.cut()
         self.buffer.append(audio)
         if self._planned[1:] == (self._wanted.filters, self._wanted.crossfade):
             return ()
@@ -360,16 +375,22 @@ class PlanState:
         self._session = session
         self._has_flushed = False
         self._planned = self._played = _Epoch(self._planned.number + 1, filters)
-        self._granted_at = buffer.end_frame
-        orders: list[Order] = [OpenSession(session, self._planned.number, buffer.end_frame, filters)]
+        self._granted_at = first_frame = buffer.end_frame
+        if goes_on and current == buffered_source and any(output.format == "opus" for output in self._outputs):
+            # The last frames are rendered once more, and not sent, so that the encoders begin with them.
+            frame_samples = FRAME_SAMPLES * filters.effects.position_rate  # of the source
+            again = min(buffer.whole_frames_before_end(PRIMING_FRAMES), int(buffered_to / frame_samples))
+            first_frame -= again
+            buffered_to -= round(again * frame_samples)
+        orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters)]
         for source, progress in self._sources.items():
             if source not in finished:
                 resumes = source == current == buffered_source
                 start_sample = buffered_to if resumes else progress.start_sample
                 orders.append(OpenSourceAt(source, start_sample, resumes))
         if current is not None and goes_on:
-            self._resumed, self._resumed_at = current, buffer.end_frame
-            orders += self._plan_from(buffer.end_frame)
+            self._resumed, self._resumed_at = current, first_frame
+            orders += self._plan_from(first_frame)
         return tuple(orders)
 
     def lose(self) -> None:
@@ -390,6 +411,7 @@ class PlanState:
         for source in self._sources:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
+        self.buffer.cut()
 
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""
@@ -439,8 +461,8 @@ class PlanState:
         # The buffered frames end earlier now, within another source: that one has to be opened from there.
         return (RenewSession(),)
 
-    def _plan_from(self, at_frame: int) -> tuple[Order, ...]:
-        """Orders what is wanted, from `at_frame` on."""
+    def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
+        """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
         if not self._session:
             return ()
         wanted = self._wanted
@@ -464,6 +486,7 @@ class PlanState:
             wanted.filters,
             crossfade=crossfade,
             cut_fade=cut_fade,
+            outputs=outputs,
         )
         return order, *self._granted()
 

@@ -16,6 +16,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import MAX_KEPT_BYTES, EventLog, EventText
+from tonearm.audio.framing import FrameFlag
 from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
@@ -37,10 +38,11 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage, never_started
 from tonearm.core.filters import FilterChange, Filters
-from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples, samples_of_ms
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, ms_of_samples, samples_of_ms
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES, apply_metadata, require_metadata_bytes
+from tonearm.core.outputs import PCM_ONLY, Payloads
 from tonearm.core.play_queue import Action, Drop, LoopMode, Open, SourceId
 from tonearm.core.playback import MAX_WAITING_BYTES, Outcome, Playback
 from tonearm.core.player_status import PlayerQuality, PlayerStatus
@@ -48,7 +50,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
-from tonearm.decoding.messages import Crossfade
+from tonearm.decoding.messages import Crossfade, Encoded
 from tonearm.decoding.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
@@ -132,6 +134,8 @@ def _part(action: Open) -> SourcePart:
 NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+MAX_ENCODERS: Final = 3  # of one format for one player
+MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
 CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
 
 _NODE_ERROR: Final = PlayFailure(
@@ -174,7 +178,7 @@ class Player:
         self._listener_changes = ListenerChanges(
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
         )
-        self._broadcast = Broadcast(self._count_lost_frames)
+        self._broadcast = Broadcast(self._count_lost_frames, self._sent_position_us)
         self._tracks: dict[SourceId, Track] = {}
         self._loudness = LoudnessMemory()
         self._is_buffering = True  # before the first frame, and after an underrun
@@ -182,8 +186,11 @@ class Player:
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._frames_sent = 0
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
+        self._begun_source: SourceId | None = None
         self._frames_lost = 0
         self._late_frames = 0
+        self._mp3_end_frame = 0  # frames before it were encoded
+        self._mp3_waits = 0  # for how many ticks it has been waited for, with nothing to send
         self._underruns = 0
         self._is_deleted = False
         self._session = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
@@ -295,27 +302,43 @@ class Player:
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._session.close()
 
-    def attach(self, sink: FrameSink) -> Callable[[], None]:
-        """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`."""
+    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
+        """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`.
+
+        One that is not counted yet hears what there is, but neither shows nor starts the clock before `count`.
+        """
         if len(self._broadcast) >= self._services.max_listeners:
             raise LimitReached(
                 f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
             )
-        detach = self._broadcast.attach(sink)
+        encoders = {output for output in self._broadcast.outputs if output.format == sink.output.format}
+        if len(encoders | {sink.output}) > MAX_ENCODERS:
+            raise LimitReached(
+                f"The player is encoded at {MAX_ENCODERS} bitrates already. Ask for one of them: "
+                f"{', '.join(str(output.bitrate_bps) for output in sorted(encoders))}."
+            )
+        detach = self._broadcast.attach(sink, is_counted=is_counted)
         self._log_listeners("came")
-        self._start_clock()
+        if is_counted:
+            self._start_clock()
         self._update_listening()
         self._update_ticking()
-        self._listener_changes.changed(len(self._broadcast))
+        self._listener_changes.changed(self._broadcast.counted)
 
         def leave() -> None:
             detach()
             self._log_listeners("left")
             self._update_listening()
             if not self._is_deleted:
-                self._listener_changes.changed(len(self._broadcast))
+                self._listener_changes.changed(self._broadcast.counted)
 
         return leave
+
+    def count(self, sink: FrameSink) -> None:
+        """A listener that was not counted has stayed: from now on it is one as all others."""
+        if self._broadcast.count(sink):
+            self._start_clock()
+            self._listener_changes.changed(self._broadcast.counted)
 
     def subscribe(
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
@@ -367,10 +390,16 @@ class Player:
     def filters(self) -> Filters:
         return self._playback.filters
 
+    def title(self) -> tuple[str, str]:
+        """Artist and title of the selected track, each empty when it is not known."""
+        info = self._playback.current.info
+        return info.author, info.title
+
     def status(self) -> PlayerStatus:
         """The whole state."""
         self._sleep.catch_up()
         playback = self._playback
+        listeners = self._broadcast.counted_by_format()
         return PlayerStatus(
             player_id=playback.player_id,
             life=self._events.life,
@@ -384,7 +413,8 @@ class Player:
             loop_mode=playback.loop_mode,
             queue_length=playback.queue_length,
             metadata=playback.metadata,
-            listeners=len(self._broadcast),
+            listeners=sum(listeners.values()),
+            listeners_by_format=dict(listeners),
             last_seq=self._events.last_seq,
             quality=PlayerQuality(
                 frames_sent=self._frames_sent,
@@ -401,11 +431,11 @@ class Player:
     def tick(self) -> None:
         """One frame's time. Nearly all frames are plain ones, for which this is all that is done."""
         try:
-            message = self._buffer.pop_plain()
-            if message is None:
+            payloads = self._buffer.pop_plain()
+            if payloads is None:
                 self._tick()
             else:
-                self._send(message)
+                self._send(payloads)
                 self._playback.position_ms += self._plain_step_ms
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
@@ -423,10 +453,10 @@ class Player:
             if (not self._is_buffering or self._must_send_tail) and self._send_frame():
                 return
         elif self._must_send_tail:
-            self._send(self._buffer.pop().message)
+            self._send(self._buffer.pop().payloads)
             return
         if self._broadcast.wants_silence:
-            self._broadcast.send_silence()
+            self._broadcast.send_silence(is_mp3_awaited=self._is_mp3_awaited())
         self._update_ticking()
 
     def _send_frame(self) -> bool:
@@ -437,12 +467,18 @@ class Player:
                 return True
             self._underrun()
             return False
+        flags = 0
         while (event := self._session.take_event()) is not None:
+            if isinstance(event, SourceBegan) and event.source != self._begun_source:
+                self._begun_source = event.source  # another session reports it again
+                flags = FrameFlag.TRACK_STARTS
             self._take_up(event)
         if not buffer.frames_ahead or not playback.wants_frames:
             return False  # the events led to another plan
         frame = buffer.pop()
-        self._send(frame.message)
+        if frame.is_cut and self._frames_sent:
+            flags |= FrameFlag.DISCONTINUITY
+        self._send(frame.payloads, flags)
         if frame.source == playback.current_source:
             playback.position_ms = ms_of_samples(frame.end_samples)
         self._take_up_complete_ends()
@@ -517,10 +553,10 @@ class Player:
         """In time of the file, for the next track is opened in good time as it is heard."""
         return int(OPEN_NEXT_BEFORE_END_MS * self._playback.filters.effects.position_rate)
 
-    def _send(self, message: bytes) -> None:
-        if message:
-            self._broadcast.send(message)
+    def _send(self, payloads: Payloads, flags: int = 0) -> None:
         self._frames_sent += 1
+        if payloads:
+            self._broadcast.send(payloads, self._frames_sent, flags)
         self._grant_on_beat()
 
     def _grant_on_beat(self) -> None:
@@ -605,6 +641,11 @@ class Player:
             self._sleep.woken()
         if self._is_buffering or not self._playback.wants_frames:
             self._update_ticking()
+
+    def mp3_arrived(self, encoded: Encoded) -> None:
+        self._mp3_end_frame = encoded.end_frame
+        self._mp3_waits = 0
+        self._broadcast.send_mp3(encoded.output, encoded.mp3_frames)
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:
@@ -758,7 +799,8 @@ class Player:
     def _update_listening(self) -> None:
         """Before the clock starts the first frames are rendered for the first listener."""
         if not self._is_deleted:
-            self._session.listen(len(self._broadcast) > 0 or not self._playback.clock_started)
+            is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
+            self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
             self._sleep.follow(self._circumstances())
 
     def _update_ticking(self) -> None:
@@ -776,6 +818,20 @@ class Player:
     def _must_send_tail(self) -> bool:
         """Whether the end of a sound that was cut off is to be sent, in whatever state: without it there is a click."""
         return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
+
+    def _is_mp3_awaited(self) -> bool:
+        """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""
+        if all(output.format != "mp3" for output in self._broadcast.outputs):
+            return False
+        if self._mp3_end_frame >= self._buffer.next_frame or self._mp3_waits >= MP3_PATIENCE_FRAMES:
+            return False
+        if not self._mp3_waits:
+            self._session.grant()
+        self._mp3_waits += 1
+        return True
+
+    def _sent_position_us(self) -> int:
+        return self._buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames

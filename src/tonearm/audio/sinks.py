@@ -1,19 +1,18 @@
 """The connections of listeners and event clients, as the player sees them. The server implements them."""
 
-from enum import Enum
 from typing import Protocol
 
-
-class Framing(Enum):
-    """How a frame's PCM is wrapped for a kind of connection."""
-
-    WEBSOCKET = "websocket"  # one unmasked binary server message
-    WAV_CHUNKED = "wav_chunked"  # one chunk of an HTTP/1.1 chunked body
-    RAW = "raw"  # the PCM itself
+from tonearm.audio.framing import Framing
+from tonearm.core.outputs import Output
 
 
 class FrameSink(Protocol):
     """One listener's connection. No method blocks, awaits or raises."""
+
+    @property
+    def output(self) -> Output:
+        """The form in which it gets the audio. Never changes, as the other properties."""
+        ...
 
     @property
     def framing(self) -> Framing: ...
@@ -21,6 +20,16 @@ class FrameSink(Protocol):
     @property
     def wants_silence(self) -> bool:
         """True for a connection that must be fed while the player sends nothing (HTTP streams)."""
+        ...
+
+    @property
+    def burst_ms(self) -> int:
+        """How much of what was sent before it gets at once, filled up with silence."""
+        ...
+
+    @property
+    def max_latency_ms(self) -> int:
+        """How much is kept for it, beyond the burst, while its connection takes nothing."""
         ...
 
     def write(self, message: bytes) -> None: ...

@@ -268,6 +268,41 @@ class DecoderConfig(_Section):
     )
 
 
+class OpusConfig(_Section):
+    """How audio is encoded for listeners who want Opus: `/ws?format=opus` and `/stream.ogg`."""
+
+    bitrate_bps: int = Field(
+        default=128_000, ge=6_000, le=510_000, description="Bits a second, where a listener names no other bitrate."
+    )
+    complexity: int = Field(
+        default=5, ge=0, le=10, description="0 to 10: each step takes more time for a little more quality."
+    )
+    fec: bool = Field(
+        default=False,
+        description="Whether speech at low bitrates carries what repairs a lost packet (forward error correction).",
+    )
+    signal: Literal["auto", "music", "voice"] = Field(
+        default="auto", description='What the encoder is to expect: "auto", "music" or "voice".'
+    )
+    variable: bool = Field(default=True, description="Whether packets vary in size with what is in them.")
+
+
+class StreamConfig(_Section):
+    """The endless streams over HTTP: `/stream.ogg`, `/stream.mp3`, `/stream.wav`."""
+
+    burst_ms: int = Field(
+        default=2000,
+        ge=0,
+        le=10_000,
+        description="How much an Ogg or MP3 listener gets at once when it connects: browsers begin sooner and do not "
+        "stall, and hear everything so much later.",
+    )
+    mp3_bitrate_bps: Literal[
+        32_000, 40_000, 48_000, 56_000, 64_000, 80_000, 96_000, 112_000, 128_000, 160_000, 192_000, 224_000, 256_000,
+        320_000,
+    ] = Field(default=128_000, description="Bits a second of MP3, where none is asked for.")  # fmt: skip
+
+
 class LoggingConfig(_Section):
     """What the node logs on stderr."""
 
@@ -284,6 +319,8 @@ class Config(_Section):
     sources: SourcesConfig = SourcesConfig()
     resolver: ResolverConfig = ResolverConfig()
     decoder: DecoderConfig = DecoderConfig()
+    opus: OpusConfig = OpusConfig()
+    stream: StreamConfig = StreamConfig()
     logging: LoggingConfig = LoggingConfig()
 
     @property
@@ -305,6 +342,8 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
         "sources": SourcesConfig,
         "resolver": ResolverConfig,
         "decoder": DecoderConfig,
+        "opus": OpusConfig,
+        "stream": StreamConfig,
         "logging": LoggingConfig,
     }
 )

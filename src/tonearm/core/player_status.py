@@ -1,5 +1,6 @@
 """A player's whole state at one moment, as a value."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tonearm.core.crossfade import CrossfadeSettings
@@ -7,6 +8,7 @@ from tonearm.core.events import PlayerState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
+from tonearm.core.outputs import OutputFormat
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track
 
@@ -50,6 +52,7 @@ class PlayerStatus:
     queue_length: int
     metadata: Json
     listeners: int
+    listeners_by_format: Mapping[OutputFormat, int]
     last_seq: int
     quality: PlayerQuality
 

@@ -9,15 +9,17 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from enum import IntEnum
+from functools import lru_cache
 from operator import attrgetter
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
+from types import MappingProxyType, UnionType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from tonearm.core.effects import EFFECT_KINDS, Effects
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import OpusSignal, Output, OutputFormat, Outputs
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
     BODY_LIMIT_BYTES,
@@ -28,6 +30,7 @@ from tonearm.decoding.messages import (
     DataFailed,
     Decoded,
     DropSource,
+    Encoded,
     Failed,
     Flush,
     FromDecoder,
@@ -54,7 +57,10 @@ from tonearm.sandbox.report import SandboxReport
 Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
-_AUDIO: Final = struct.Struct("<IQIQdHH")
+_GRANT: Final = struct.Struct("<IQQ")
+_AUDIO: Final = struct.Struct("<IQIQdHHB?")
+_ENCODED: Final = struct.Struct("<QH")
+_OUTPUT: Final = struct.Struct("<BBBIB")
 _MARK: Final = struct.Struct("<BQIH")
 _DATA: Final = struct.Struct("<IQ")
 
@@ -88,6 +94,7 @@ class _Kind(IntEnum):
     TITLED = 39
     SEEK_FAILED = 40
     MEASURED = 41
+    ENCODED = 42
 
 
 class _Coding(NamedTuple):
@@ -191,7 +198,8 @@ def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
 
     def pack_json(value: Any) -> bytes:
         # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
-        return _in_parts(kind, value.session if has_session else 0, json.dumps(asdict(value)).encode("ascii"))
+        body = json.dumps(asdict(value), default=list).encode("ascii")
+        return _in_parts(kind, value.session if has_session else 0, body)
 
     def read(session: int, body: memoryview) -> Message:
         return _built(message, {**json.loads(bytes(body)), "session": session})
@@ -208,23 +216,114 @@ def _pack_audio(audio: Audio) -> bytes:
         audio.position_rate,
         len(audio.marks),
         audio.frames,
+        len(audio.packets),
+        bool(audio.pcm),
     )
     return _in_parts(
         _Kind.AUDIO,
         audio.session,
         head,
         *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
+        *(_packed_packets(output, packets) for output, packets in audio.packets),
         audio.pcm,
     )
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, rate, mark_count, frames = _AUDIO.unpack_from(body)
-    pcm_start = _AUDIO.size + mark_count * _MARK.size
-    if len(body) not in (pcm_start, pcm_start + frames * FRAME_BYTES):
-        raise ValueError(f"{len(body)} bytes with {mark_count} marks and {frames} frames")
-    marks = _read_marks(body[_AUDIO.size : pcm_start]) if mark_count else ()
-    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, body[pcm_start:], rate)
+    epoch, first_frame, source, position_samples, rate, *counts, has_pcm = _AUDIO.unpack_from(body)
+    mark_count, frames, outputs = counts
+    start = _AUDIO.size + mark_count * _MARK.size
+    if start > len(body):
+        raise ValueError(f"{len(body)} bytes with {mark_count} marks")
+    marks = _read_marks(body[_AUDIO.size : start]) if mark_count else ()
+    packets = []
+    for _ in range(outputs):
+        output = _read_output(bytes(body[start : start + _OUTPUT.size]))
+        of_output, start = _read_packets(body, start + _OUTPUT.size, frames)
+        packets.append((output, of_output))
+    if len(body) - start != (frames * FRAME_BYTES if has_pcm else 0):
+        raise ValueError(f"{len(body) - start} bytes of PCM with {frames} frames")
+    pcm = body[start:]
+    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, pcm, rate, tuple(packets))
+
+
+def _packed_packets(output: Output, packets: tuple[bytes, ...]) -> bytes:
+    return b"".join((_packed_output(output), struct.pack(f"<{len(packets)}H", *map(len, packets)), *packets))
+
+
+def _read_packets(body: memoryview, start: int, count: int) -> tuple[tuple[bytes, ...], int]:
+    """The packets that begin with their sizes at `start`, and where they end."""
+    sizes = struct.unpack_from(f"<{count}H", body, start)
+    start += 2 * count
+    packets = []
+    for size in sizes:
+        packets.append(bytes(body[start : start + size]))
+        start += size
+    if start > len(body):
+        raise ValueError(f"packets up to {start} in {len(body)} bytes")
+    return tuple(packets), start
+
+
+def _pack_encoded(encoded: Encoded) -> bytes:
+    head = _ENCODED.pack(encoded.end_frame, len(encoded.mp3_frames))
+    return _in_parts(_Kind.ENCODED, encoded.session, head, _packed_packets(encoded.output, encoded.mp3_frames))
+
+
+def _read_encoded(session: int, body: memoryview) -> Encoded:
+    end_frame, count = _ENCODED.unpack_from(body)
+    start = _ENCODED.size + _OUTPUT.size
+    mp3_frames, _ = _read_packets(body, start, count)
+    return Encoded(session, end_frame, _read_output(bytes(body[_ENCODED.size : start])), mp3_frames)
+
+
+_FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
+_SIGNALS: Final[tuple[OpusSignal, ...]] = ("auto", "music", "voice")
+_HAS_FEC, _IS_VARIABLE = 1, 2
+
+
+@lru_cache(maxsize=64)
+def _packed_output(output: Output) -> bytes:
+    return _OUTPUT.pack(
+        _FORMATS.index(output.format),
+        output.complexity,
+        _SIGNALS.index(output.signal),
+        output.bitrate_bps,
+        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE,
+    )
+
+
+@lru_cache(maxsize=64)
+def _read_output(packed: bytes) -> Output:
+    number, complexity, signal, bitrate_bps, flags = _OUTPUT.unpack(packed)
+    return Output(
+        _FORMATS[number],
+        bitrate_bps,
+        complexity,
+        bool(flags & _HAS_FEC),
+        _SIGNALS[signal],
+        bool(flags & _IS_VARIABLE),
+    )
+
+
+@lru_cache(maxsize=64)
+def _packed_outputs(outputs: Outputs) -> bytes:
+    return b"".join(map(_packed_output, sorted(outputs)))
+
+
+@lru_cache(maxsize=64)
+def _read_outputs(packed: bytes) -> Outputs:
+    starts = range(0, len(packed), _OUTPUT.size)
+    return frozenset(_read_output(packed[start : start + _OUTPUT.size]) for start in starts)
+
+
+def _pack_grant(grant: Grant) -> bytes:
+    numbers = _GRANT.pack(grant.epoch, grant.sent, grant.granted)
+    return _in_parts(_Kind.GRANT, grant.session, numbers, _packed_outputs(grant.outputs))
+
+
+def _read_grant(session: int, body: memoryview) -> Grant:
+    epoch, sent, granted = _GRANT.unpack_from(body)
+    return Grant(session, epoch, sent, granted, _read_outputs(bytes(body[_GRANT.size :])))
 
 
 def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
@@ -250,10 +349,16 @@ def _built(wanted: type[_T], values: object) -> _T:
     built: dict[str, object] = {}
     for field in fields(cast(Any, wanted)):
         value = _NESTED.get(field.type, _unchanged)(values[field.name])
-        if not isinstance(value, cast(type, field.type)):
+        if not _is_a(value, field.type):
             raise TypeError(f"{field.name} is {value!r:.100}")
         built[field.name] = value
     return wanted(**built)
+
+
+def _is_a(value: object, wanted: Any) -> bool:
+    if isinstance(wanted, UnionType):
+        return any(_is_a(value, one) for one in get_args(wanted))
+    return isinstance(value, get_origin(wanted) or wanted)
 
 
 def _unchanged(value: object) -> object:
@@ -270,6 +375,10 @@ def _effect(name: str, setting: Any) -> Any:
         return None if setting is None else EFFECT_KINDS[name](**setting).checked()
     except BadRequest as error:
         raise ValueError(str(error)) from error
+
+
+def _outputs(value: Any) -> Outputs | None:
+    return None if value is None else frozenset(Output(*output) for output in value)
 
 
 def _facts(value: object) -> SourceFacts:
@@ -294,6 +403,7 @@ def _crossfade(value: object) -> Crossfade | None:
 
 _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
     {
+        Outputs | None: _outputs,
         Filters: _filters,
         SourceFacts: _facts,
         SandboxReport: _sandbox,
@@ -307,11 +417,12 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
 
 _CODINGS: Final = (
     _Coding(_Kind.AUDIO, Audio, _pack_audio, _read_audio),
+    _Coding(_Kind.ENCODED, Encoded, _pack_encoded, _read_encoded),
+    _Coding(_Kind.GRANT, Grant, _pack_grant, _read_grant),
     _Coding(_Kind.DATA, Data, _pack_data, _read_data),
     _flat(_Kind.CLOSE_SESSION, CloseSession),
     _flat(_Kind.DROP_SOURCE, DropSource, "I"),
     _flat(_Kind.SEEK_SOURCE, SeekSource, "IIQ"),
-    _flat(_Kind.GRANT, Grant, "IQQ?"),
     _flat(_Kind.FLUSH, Flush),
     _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
+from tonearm.core.outputs import PCM_ONLY, Output, Outputs
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
@@ -145,7 +146,8 @@ class Plan:
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
     silence; None: the current source continues). The source `following` joins at the end of the source `after`, or by
     `crossfade`. With `cut_fade` the sound before fades out under the source cut to, if that one has samples already:
-    its mark FADING says so. (Of this crossfade `at_sample` has no meaning.)
+    its mark FADING says so. (Of this crossfade `at_sample` has no meaning.) `outputs` is set in a plan that is there
+    for the sake of a new output: its frames are rendered for these.
     """
 
     session: int
@@ -158,20 +160,22 @@ class Plan:
     filters: Filters
     crossfade: Crossfade | None = None
     cut_fade: Crossfade | None = None
+    outputs: Outputs | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
-    Without listeners frames are only counted: no filters run and `Audio` has no PCM.
+    `outputs` are the forms that somebody listens to. Without any, frames are only counted: no filters run, and `Audio`
+    holds nothing.
     """
 
     session: int
     epoch: int
     sent: int
     granted: int
-    has_listeners: bool = True
+    outputs: Outputs = PCM_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +309,7 @@ class Audio:
     the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
     sound that was cut off, while the new one has no samples yet.
 
+    `pcm` is empty when nobody listens to PCM; `packets` has one packet for each frame, for each output with packets.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
@@ -317,6 +322,20 @@ class Audio:
     marks: tuple[Mark, ...]
     pcm: bytes | memoryview
     position_rate: float = 1.0
+    packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Decoder: what the frames that were sent, all before `end_frame`, were encoded to: whole MP3 frames, none or more.
+
+    It is made only once, since the encoder's state cannot be copied, so it is made when nothing can void it any more.
+    """
+
+    session: int
+    end_frame: int
+    output: Output
+    mp3_frames: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,4 +346,6 @@ class Pong:
     busy_s: float
 
 
-FromDecoder: TypeAlias = Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Measured | Audio | Pong
+FromDecoder: TypeAlias = (
+    Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Measured | Audio | Encoded | Pong
+)

@@ -162,6 +162,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "queueLength": status.queue_length,
         "metadata": status.metadata,
         "listeners": status.listeners,
+        "listenersByFormat": {name: status.listeners_by_format.get(name, 0) for name in ("pcm", "opus", "mp3")},
         "seq": status.last_seq,
         "life": status.life,
         "quality": {

@@ -177,6 +177,14 @@ Life: TypeAlias = Annotated[
 ]
 
 
+class ListenersByFormat(WireModel):
+    """How many listeners get the audio in which form: a WAV stream is PCM, an Ogg stream is Opus."""
+
+    pcm: Count
+    opus: Count
+    mp3: Count
+
+
 class PlayerStateFields(EffectFields):
     """A player's whole state, but for its id."""
 
@@ -194,6 +202,7 @@ class PlayerStateFields(EffectFields):
     queue_length: Count
     metadata: AnyJson
     listeners: Count
+    listeners_by_format: ListenersByFormat
     seq: Count = Field(description="The number of the player's last event.")
     life: Life
     quality: PlayerQuality

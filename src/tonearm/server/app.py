@@ -10,12 +10,14 @@ from aiohttp import web
 
 from tonearm.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
+from tonearm.server.audio_parameters import AudioSettings
+from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.routes_players import InfoRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
-from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams, WavStreamRoutes
+from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class EdgeSettings:
     hosts: Collection[str] = ()
     allowed_origins: Collection[str] = ()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
+    audio: AudioSettings = field(default_factory=AudioSettings)
 
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
@@ -65,9 +68,9 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         TrackRoutes(node),
         PlayerRoutes(node),
         QueueRoutes(node),
-        AudioSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
+        AudioSocketRoutes(node, streams, settings.audio, ping_interval_s=ping_interval_s),
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
-        WavStreamRoutes(node, streams),
+        AudioStreamRoutes(node, streams, settings.audio),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
     password_check = PasswordCheck(settings.password)

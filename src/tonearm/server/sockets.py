@@ -8,12 +8,14 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.sinks import Framing
+from tonearm.audio.framing import Framing
 from tonearm.core.errors import BadRequest
+from tonearm.core.outputs import Output
 from tonearm.node import Node
+from tonearm.server.audio_parameters import AudioSettings, max_latency_ms, socket_format, switch
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target
-from tonearm.server.streams import OpenStreams
+from tonearm.server.streams import OpenStreams, kernel_buffer_bytes
 from tonearm.server.websocket import WebSocketConnection, text_frame
 
 _SINCE: Final = re.compile(r"(?:([A-Za-z0-9_-]{8,64})\.)?([0-9]{1,18})", re.ASCII)
@@ -24,18 +26,26 @@ _LOOK_AGAIN_S: Final = 0.02
 
 
 class AudioSocketRoutes:
-    def __init__(self, node: Node, streams: OpenStreams, *, ping_interval_s: float) -> None:
+    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings, *, ping_interval_s: float) -> None:
         self._node = node
         self._streams = streams
+        self._settings = settings
         self._ping_interval_s = ping_interval_s
 
     def routes(self) -> Sequence[Route]:
         return (Route("GET", "/v0/players/{player_id}/ws", self._listen),)
 
     async def _listen(self, call: Call) -> web.StreamResponse:
-        connection = WebSocketConnection(call.request, ping_interval_s=self._ping_interval_s)
+        target = call.target
+        output = self._settings.output(target, socket_format(target))
+        has_header = switch(target, "header")
+        latency_ms = max_latency_ms(target)
+        connection = WebSocketConnection(
+            call.request, ping_interval_s=self._ping_interval_s, kernel_buffer_bytes=kernel_buffer_bytes(output)
+        )
         # Attached before the handshake is answered, so that a refusal is still an ordinary answer.
-        detach = self._node.player(call.player_id).attach(SocketFrameSink(connection))
+        sink = SocketFrameSink(connection, output, has_header=has_header, max_latency_ms=latency_ms)
+        detach = self._node.player(call.player_id).attach(sink)
         try:
             with self._streams.kept(connection):
                 return await connection.run()
@@ -46,19 +56,24 @@ class AudioSocketRoutes:
 class SocketFrameSink:
     """A listener on a WebSocket. Messages come framed, so each is one write that nothing can split."""
 
-    framing = Framing.WEBSOCKET
     wants_silence = False
+    burst_ms = 0
 
-    def __init__(self, connection: WebSocketConnection) -> None:
+    def __init__(
+        self, connection: WebSocketConnection, output: Output, *, has_header: bool, max_latency_ms: int
+    ) -> None:
+        self.output = output
+        self.framing = Framing.WEBSOCKET_WITH_HEADER if has_header else Framing.WEBSOCKET
+        self.max_latency_ms = max_latency_ms
         self._connection = connection
-        self._output = connection.output
-        self.offer = self._output.offer  # a hundred thousand times a minute: no call more than it takes
+        self._raw = connection.output
+        self.offer = self._raw.offer  # a hundred thousand times a minute: no call more than it takes
 
     def write(self, message: bytes) -> None:
-        self._output.write(message)
+        self._raw.write(message)
 
     def pending_bytes(self) -> int:
-        return self._output.pending_bytes()
+        return self._raw.pending_bytes()
 
     def close(self, code: int, reason: str) -> None:
         self._connection.close(code, reason)

@@ -1,25 +1,32 @@
-"""Answers that stay open: writing them past aiohttp, ending all of them at the stop, and the endless WAV file.
+"""Answers that stay open: writing them past aiohttp, and ending all of them at the stop.
 
 WebSockets and HTTP audio share all but their framing: whole messages go straight to the connection's transport.
 """
 
 import asyncio
 import socket
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from aiohttp import HttpVersion11, web
+from aiohttp import web
 
-from tonearm.audio.sinks import Framing
-from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
-from tonearm.node import Node
-from tonearm.server.http_server import connection_lost
-from tonearm.server.routing import Call, Route
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
+from tonearm.core.outputs import Output
 
-# What is in the kernel's buffer can neither be dropped nor measured, so it is kept short: about a third of a second.
+# What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux tells what was sent and
+# not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both.
 _SEND_BUFFER_BYTES: Final = 64 * 1024
+_KERNEL_BUFFER_S: Final = 0.1
+_NOT_SENT_LOW_WATER: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+
+
+def kernel_buffer_bytes(output: Output) -> int:
+    """How many bytes of this form may wait in the kernel to be sent."""
+    if output.format == "pcm":
+        return int(_KERNEL_BUFFER_S * FRAMES_PER_SECOND) * FRAME_BYTES
+    return max(1024, int(_KERNEL_BUFFER_S * output.bitrate_bps) // 8)
+
 
 CLOSE_GRACE_S: Final = 1.0
 
@@ -31,7 +38,8 @@ class RawOutput:
     can still be an ordinary answer with its status.
     """
 
-    def __init__(self, request: web.BaseRequest) -> None:
+    def __init__(self, request: web.BaseRequest, kernel_buffer_bytes: int | None = None) -> None:
+        """`kernel_buffer_bytes`: how much may wait in the kernel to be sent, where that can be told."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("The client went away before it was answered.")
@@ -39,6 +47,7 @@ class RawOutput:
         self._loop = asyncio.get_running_loop()
         self._held: list[bytes] | None = []
         self._has_ended = False
+        self._kernel_buffer_bytes = kernel_buffer_bytes
         self.written_bytes = 0
 
     @property
@@ -51,6 +60,8 @@ class RawOutput:
         if connection is not None and not self._transport.is_closing():
             # aiohttp sets TCP_NODELAY on every connection that it accepts.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+            if self._kernel_buffer_bytes is not None and _NOT_SENT_LOW_WATER is not None:
+                connection.setsockopt(socket.IPPROTO_TCP, _NOT_SENT_LOW_WATER, self._kernel_buffer_bytes)
         held, self._held = self._held, None
         for message in held or ():
             self._send(message)
@@ -144,84 +155,3 @@ class OpenStreams:
         except TimeoutError:
             for stream in tuple(self._streams):
                 stream.abort()
-
-
-_PCM: Final = 1
-_UNKNOWN_SIZE: Final = 0xFFFFFFFF  # what streaming encoders write when a length cannot be known
-
-# RIFF header, "fmt " chunk of 16 bytes, and the head of the "data" chunk.
-WAV_HEADER: Final = struct.pack(
-    "<4sI4s4sIHHIIHH4sI",
-    b"RIFF",
-    _UNKNOWN_SIZE,
-    b"WAVE",
-    b"fmt ",
-    16,
-    _PCM,
-    CHANNELS,
-    SAMPLE_RATE_HZ,
-    SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES,
-    SAMPLE_BLOCK_BYTES,
-    SAMPLE_BYTES * 8,
-    b"data",
-    _UNKNOWN_SIZE,
-)
-
-
-class WavStreamRoutes:
-    def __init__(self, node: Node, streams: OpenStreams) -> None:
-        self._node = node
-        self._streams = streams
-
-    def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/v0/players/{player_id}/stream.wav", self._listen),)
-
-    async def _listen(self, call: Call) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "audio/wav", "Cache-Control": "no-store"})
-        response.force_close()
-        if call.request.method == "HEAD":
-            await response.prepare(call.request)
-            return response
-        sink = HttpFrameSink(call.request)
-        lost = connection_lost(call.request)
-        # Attached before the head is sent, so that a refusal is still an ordinary answer.
-        detach = self._node.player(call.player_id).attach(sink)
-        try:
-            with self._streams.kept(sink):
-                await response.prepare(call.request)
-                await response.write(WAV_HEADER)
-                sink.output.open()
-                await asyncio.wait((sink.closed, lost), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            detach()
-            sink.output.end()
-        return response
-
-
-class HttpFrameSink:
-    """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes."""
-
-    wants_silence = True
-
-    def __init__(self, request: web.BaseRequest) -> None:
-        self.framing = Framing.WAV_CHUNKED if request.version >= HttpVersion11 else Framing.RAW
-        self.output = RawOutput(request)
-        self.closed = asyncio.get_running_loop().create_future()
-
-    def write(self, message: bytes) -> None:
-        self.output.write(message)
-
-    def offer(self, message: bytes) -> bool:
-        return self.output.offer(message)
-
-    def pending_bytes(self) -> int:
-        return self.output.pending_bytes()
-
-    def close(self, code: int, reason: str) -> None:
-        """Ends the body properly; HTTP has no place for the code and the reason."""
-        self.output.end()
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def abort(self) -> None:
-        self.output.abort()

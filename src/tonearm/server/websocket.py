@@ -27,14 +27,16 @@ class WebSocketConnection:
     audio clock cannot do.
     """
 
-    def __init__(self, request: web.BaseRequest, *, ping_interval_s: float) -> None:
+    def __init__(
+        self, request: web.BaseRequest, *, ping_interval_s: float, kernel_buffer_bytes: int | None = None
+    ) -> None:
         """Raises `UpgradeRequired` when the request is no WebSocket handshake."""
         self._request = request
         self._response = web.WebSocketResponse(
             compress=False, autoping=False, autoclose=False, max_msg_size=_MAX_MESSAGE_BYTES, timeout=CLOSE_GRACE_S
         )
         _require_handshake(request, self._response)
-        self.output = RawOutput(request)
+        self.output = RawOutput(request, kernel_buffer_bytes)
         self._ping_interval_s = ping_interval_s
         self._received_since_ping = True
         self._next_ping: asyncio.TimerHandle | None = None

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, tone
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import SILENT_PACKET, Output
 from tonearm.decoding.worker.opus import (
     LOOKAHEAD_SAMPLES,
-    SILENT_PACKET,
     OpusEncoder,
-    OpusSettings,
     can_pass_on,
 )
 
@@ -20,8 +19,8 @@ def frames_of(pcm: bytes) -> list[bytes]:
     return [pcm[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
 
 
-def encoded(pcm: bytes, settings: OpusSettings | None = None) -> list[bytes]:
-    encoder = OpusEncoder(settings or OpusSettings())
+def encoded(pcm: bytes, settings: Output | None = None) -> list[bytes]:
+    encoder = OpusEncoder(settings or Output("opus"))
     return [encoder.encode(frame) for frame in frames_of(pcm)]
 
 
@@ -56,7 +55,7 @@ def test_a_tone_comes_back_after_the_lookahead() -> None:
 @pytest.mark.parametrize("bitrate_bps", [32_000, 96_000, 256_000])
 @pytest.mark.parametrize("is_variable", [True, False])
 def test_the_bitrate_is_kept(bitrate_bps: int, is_variable: bool) -> None:
-    packets = encoded(noise(frames=100, peak=8_000), OpusSettings(bitrate_bps, is_variable=is_variable))
+    packets = encoded(noise(frames=100, peak=8_000), Output("opus", bitrate_bps, is_variable=is_variable))
     assert sum(map(len, packets)) * 8 / 2 == pytest.approx(bitrate_bps, rel=0.15 if is_variable else 0.01)
     if not is_variable:
         assert len({len(packet) for packet in packets}) == 1
@@ -64,20 +63,20 @@ def test_the_bitrate_is_kept(bitrate_bps: int, is_variable: bool) -> None:
 
 def test_encoding_again_from_a_kept_state_gives_the_same_packets() -> None:
     frames = frames_of(noise(frames=40, peak=8_000))
-    encoder = OpusEncoder(OpusSettings())
+    encoder = OpusEncoder(Output("opus"))
     states, packets = [], []
     for frame in frames:
         states.append(encoder.save())
         packets.append(encoder.encode(frame))
     for start in (0, 3, 17):
-        other = OpusEncoder(OpusSettings())
+        other = OpusEncoder(Output("opus"))
         other.restore(states[start])
         assert [other.encode(frame) for frame in frames[start:]] == packets[start:]
 
 
 def test_a_packet_without_prediction_does_not_need_the_one_before() -> None:
     frames = frames_of(tone(440.0, frames=40, peak=10_000))
-    encoder = OpusEncoder(OpusSettings())
+    encoder = OpusEncoder(Output("opus"))
     for frame in frames[:20]:
         encoder.encode(frame)
     tail = [encoder.encode(frames[20], without_prediction=True), *map(encoder.encode, frames[21:])]
@@ -86,9 +85,9 @@ def test_a_packet_without_prediction_does_not_need_the_one_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [OpusSettings(complexity=0), OpusSettings(has_fec=True), OpusSettings(signal="voice")]
+    "settings", [Output("opus", complexity=0), Output("opus", has_fec=True), Output("opus", signal="voice")]
 )
-def test_every_setting_is_taken(settings: OpusSettings) -> None:
+def test_every_setting_is_taken(settings: Output) -> None:
     assert len(decoded(encoded(tone(300.0, frames=10, peak=5_000), settings))) == 10 * FRAME_SAMPLES
 
 
@@ -108,4 +107,4 @@ def test_only_single_celt_frames_of_20_ms_are_passed_on(first_byte: int, passes:
 
 def test_part_of_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="3840"):
-        OpusEncoder(OpusSettings()).encode(bytes(100))
+        OpusEncoder(Output("opus")).encode(bytes(100))

@@ -12,6 +12,7 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Compressor, Effect, Effects, Limiter, Normalization, Timescale
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS
 from tonearm.core.track_info import MeasuredLoudness
 from tonearm.decoding.messages import Crossfade, Grant, Mark, MarkKind, Measured
 from tonearm.decoding.worker.normalization import SourceLoudness
@@ -272,7 +273,7 @@ def test_a_measurement_counts_each_sample_once_and_serves_the_next_source_of_the
 def test_nothing_is_measured_while_nobody_listens() -> None:
     source = SoundSource(music(-3.0, 12.0))
     bench = played(source, filters=NORMALIZED)
-    bench.session.grant(Grant(1, bench.sent_epoch, 0, 500, has_listeners=False))
+    bench.session.grant(Grant(1, bench.sent_epoch, 0, 500, NO_OUTPUTS))
     bench.session.render()
     assert list(bench.session.take_measured()) == []
     assert source.loudness.first_gain_db(0.0, -16.0) == 0.0

@@ -8,6 +8,7 @@ import pytest
 from tests.support.session_bench import MemorySource
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY
 from tonearm.decoding.messages import Audio, Grant, MarkKind, OpenSession, Plan
 from tonearm.decoding.worker.render_session import RenderSession
 
@@ -23,7 +24,7 @@ def session_of(source: MemorySource, filters: Filters) -> RenderSession:
 def rendered(
     session: RenderSession, upto: int, *, sent: int = 0, epoch: int = 2, has_listeners: bool = True
 ) -> list[Audio]:
-    session.grant(Grant(1, epoch, sent, upto, has_listeners))
+    session.grant(Grant(1, epoch, sent, upto, PCM_ONLY if has_listeners else NO_OUTPUTS))
     return session.render()
 
 

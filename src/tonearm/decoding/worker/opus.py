@@ -10,18 +10,15 @@ import ctypes.util
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import av
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.outputs import Output
 
-# 20 ms of silence, and what a decoder takes as one: CELT, fullband, stereo, no data.
-SILENT_PACKET: Final = b"\xfc\xff\xfe"
 LOOKAHEAD_SAMPLES: Final = 312  # of an encoder for audio: its sound is so much later than what goes in
 MOST_PACKET_BYTES: Final = 1275 * 3
-
-Signal: TypeAlias = Literal["auto", "music", "voice"]
 
 _OK: Final = 0
 _APPLICATION_AUDIO: Final = 2049
@@ -45,17 +42,6 @@ class OpusMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class OpusSettings:
-    """How packets are encoded. `complexity` 0 to 10: each step costs more time for a little more quality."""
-
-    bitrate_bps: int = 128_000
-    complexity: int = 5
-    has_fec: bool = False
-    signal: Signal = "auto"
-    is_variable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class EncoderState:
     """A copy of what an encoder remembers. Another encoder of the same library goes on from it."""
 
@@ -65,7 +51,7 @@ class EncoderState:
 class OpusEncoder:
     """Encodes frames one after the other. For one thread at a time. Raises OpusMissing when there is no libopus."""
 
-    def __init__(self, settings: OpusSettings) -> None:
+    def __init__(self, settings: Output) -> None:
         self._library = _libopus()
         self._size_bytes: int = self._library.opus_encoder_get_size(CHANNELS)
         self._memory = ctypes.create_string_buffer(self._size_bytes)

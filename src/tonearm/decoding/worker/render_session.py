@@ -8,12 +8,15 @@ from typing import Final, Protocol
 from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, process
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET
 from tonearm.decoding.worker.gathered import Gathered
+from tonearm.decoding.worker.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.normalization import Levels, SourceLoudness, levels
 from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, output, wants_limiter
+from tonearm.decoding.worker.packet_encoding import PRIMING_FRAMES, PacketEncoders
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
@@ -69,8 +72,12 @@ class RenderSession:
         self._stretched: dict[int, StretchedSource] = {}
         self._stretched_numbers = count(_FIRST_STRETCHED)
         self._must_flush = False
-        self._has_listeners = True
         self._has_measured = False
+        self._outputs = PCM_ONLY
+        self._is_encoded = False  # somebody listens to something else than PCM
+        self._encoders = PacketEncoders()
+        self._mp3_from: dict[Output, int] = {}  # by MP3 output: the first frame that was not encoded yet
+        self._mp3_jobs: list[Mp3Job] = []
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
@@ -129,20 +136,27 @@ class RenderSession:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
             filters = self._changed_filters(order.filters)
-        self._timeline.end = Checkpoint(before.frame, self._position, filters, voices)
+        self._timeline.end = replace(before, position=self._position, filters=filters, voices=voices)
+        if order.outputs is not None:
+            self._render_for(order.outputs)
+        self._warm_filters_up()
 
     def grant(self, order: Grant) -> None:
         """Notes which frames were sent and which may be rendered, and releases what no plan can need any more."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
-        if order.has_listeners and not self._has_listeners:
+        if order.outputs is not self._outputs:
+            self._render_for(order.outputs)
             self._warm_filters_up()
-        self._has_listeners = order.has_listeners
+        if self._is_encoded:
+            self._hand_in_sent_frames(self._timelines.get(order.epoch, self._timeline))
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
         for timeline in self._timelines.values():
             # No plan begins before the frames that were sent; new filters are warmed up on the PCM before them.
             timeline.forget_before(self._sent - HISTORY_FRAMES)
+            if self._is_encoded:
+                timeline.forget_pcm_before(self._sent)
         if self._stretched:
             for number in self._stretched.keys() - self._rendered_sources() - {self._position.source}:
                 del self._stretched[number]
@@ -151,6 +165,11 @@ class RenderSession:
     def flush(self) -> None:
         """The next source is no longer waited for: a last partial frame is filled up with silence."""
         self._must_flush = True
+
+    def take_mp3_jobs(self) -> list[Mp3Job]:
+        """What is to be encoded of the frames that were reported as sent, in order."""
+        jobs, self._mp3_jobs = self._mp3_jobs, []
+        return jobs
 
     @property
     def has_frames_to_render(self) -> bool:
@@ -169,8 +188,8 @@ class RenderSession:
 
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
-        start = Checkpoint(end.frame, self._position, end.filters, end.voices)
-        limits, frames = self._limited(start, frames) if self._has_listeners else (False, frames)
+        start = Checkpoint(end.frame, self._position, end.filters, end.voices, end.encoders, end.is_cold)
+        limits, frames = self._limited(start, frames) if self._outputs else (False, frames)
         ahead = LOOKAHEAD_SAMPLES if limits else 0
         gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
@@ -187,19 +206,29 @@ class RenderSession:
             marks = [mark for mark in marks if mark.frame < end_frame]
             block = block.cut_at(end_frame)
         pcm = b""
+        packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
         if frames:
-            if self._has_listeners:
+            if self._outputs:
                 pcm, filters = self._filtered(whole, gathered, limits=limits)
             else:
                 filters = (ChainState.steady(start.filters.filters),) * frames
-            self._timeline.append(Block(start, frames, block.segments, filters, block.voices))
+            if not pcm or not self._is_encoded:
+                kept = Block(start, frames, block.segments, filters, block.voices, is_cold=not pcm)
+            else:
+                encoded = self._encoders.encode(pcm, self._outputs, start.encoders, self._last_frames)
+                packets = encoded.packets
+                points = encoded.before, encoded.after
+                kept = Block(start, frames, block.segments, filters, block.voices, pcm, *points)
+            self._timeline.append(kept)
             marks = sorted([*self._cut_fades(start), *marks, *self._faded(block)], key=_frame_of)
             self._continues_audio = False
         elif not marks:
             return None
         first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
         source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
-        return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), pcm, self.position_rate)
+        sent_pcm = pcm if PCM in self._outputs else b""
+        rate = self.position_rate
+        return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), sent_pcm, rate, packets)
 
     def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
@@ -495,11 +524,40 @@ class RenderSession:
             return state
         return state.changed(filters, self._history())
 
+    def _render_for(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+        self._is_encoded = any(form.format != "pcm" for form in outputs)
+        self._encoders.forget_all_but(outputs)
+
     def _warm_filters_up(self) -> None:
-        """The first listener came: gives the filters the state they would have, had they run all the time."""
+        """When the first listener came: gives the filters the state they would have, had they run all the time."""
         end = self._timeline.end
-        warm = ChainState.steady(end.filters.filters, self._history())
-        self._timeline.end = Checkpoint(end.frame, end.position, warm, end.voices)
+        if end.is_cold and self._outputs:
+            warm = ChainState.steady(end.filters.filters, self._history())
+            self._timeline.end = replace(end, filters=warm, is_cold=False)
+
+    def _last_frames(self) -> bytes | None:
+        """Up to PRIMING_FRAMES frames before the next one, as listeners got them, or would have. None for the first."""
+        if not self._timeline.end.frame:
+            return None
+        history = self._history()
+        size = min(PRIMING_FRAMES, len(history) // FRAME_BYTES) * FRAME_BYTES
+        if not size:
+            return b""
+        return process(ChainState.steady(self._timeline.end.filters.filters, history[:-size]), history[-size:])[0]
+
+    def _hand_in_sent_frames(self, timeline: Timeline) -> None:
+        """Makes jobs of the frames that were sent since the last time, for each MP3 output."""
+        wanted = {form for form in self._outputs if form.format == "mp3"}
+        self._mp3_from = {form: frame for form, frame in self._mp3_from.items() if form in wanted}
+        for form in sorted(wanted):
+            first_frame = self._mp3_from.get(form)
+            is_first = first_frame is None
+            pcm = b"" if first_frame is None else timeline.pcm_between(first_frame, self._sent)
+            if pcm and not self._position.source and self._sent >= timeline.end.frame:
+                pcm += TAIL_PCM  # nothing follows that would bring the last samples out of the encoder
+            self._mp3_from[form] = self._sent
+            self._mp3_jobs.append(Mp3Job(self._id, form, self._sent, pcm, is_first))
 
     def _history(self) -> bytes:
         """The unfiltered PCM just before the next frame."""

@@ -9,8 +9,9 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
 from tonearm.decoding.worker.filters.chain import ChainState
+from tonearm.decoding.worker.packet_encoding import NO_POINTS, EncoderPoints
 from tonearm.decoding.worker.voices import ONE_VOICE, Voices
 
 
@@ -114,13 +115,15 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that is needed to render from `frame` on: the position in the source, the state of the filters, and the
-    other voices, which may be over."""
+    """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
+    voices, which may be over, and where the encoders stand. `is_cold`: the filters did not run in the frames before."""
 
     frame: int
     position: SourcePosition
     filters: ChainState
     voices: Voices = ONE_VOICE
+    encoders: EncoderPoints = NO_POINTS
+    is_cold: bool = False
 
     @property
     def time(self) -> int:
@@ -141,13 +144,21 @@ class Segment:
 @dataclass(frozen=True, slots=True)
 class Block:
     """Rendered frames: the segments and other voices that they were rendered from, and the state of the filters after
-    each frame."""
+    each frame.
+
+    `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
+    stand before and after the block. `is_cold`: rendered for nobody.
+    """
 
     start: Checkpoint
     frames: int
     segments: tuple[Segment, ...]
     filters: tuple[ChainState, ...]
     voices: Voices = ONE_VOICE
+    pcm: bytes = b""
+    encoders_before: EncoderPoints = NO_POINTS
+    encoders: EncoderPoints = NO_POINTS
+    is_cold: bool = False
 
     @property
     def end_frame(self) -> int:
@@ -172,7 +183,9 @@ class Block:
             return self.start
         time = frame * FRAME_SAMPLES
         voices = self.voices.begun_before(time).at(time)
-        return Checkpoint(frame, self.position_at(frame), self.filters[frames - 1], voices)
+        return Checkpoint(
+            frame, self.position_at(frame), self.filters[frames - 1], voices, self._encoders_at(frames), self.is_cold
+        )
 
     def cut_at(self, frame: int) -> "Block":
         """This block without the frames from `frame` on."""
@@ -184,7 +197,20 @@ class Block:
             if segment.offset < end
         )
         voices = self.voices.begun_before(frame * FRAME_SAMPLES)
-        return Block(self.start, frames, segments, self.filters[:frames], voices)
+        return replace(
+            self,
+            frames=frames,
+            segments=segments,
+            filters=self.filters[:frames],
+            voices=voices,
+            encoders=self._encoders_at(frames),
+        )
+
+    def _encoders_at(self, frames: int) -> EncoderPoints:
+        if frames == self.frames:
+            return self.encoders
+        pcm = self.pcm[: frames * FRAME_BYTES]
+        return tuple((output, point.after(pcm)) for output, point in self.encoders_before)
 
 
 class Timeline:
@@ -215,6 +241,29 @@ class Timeline:
         """Drops the blocks that lie wholly before `frame`."""
         while self._blocks and self._blocks[0].end_frame <= frame:
             del self._blocks[0]
+
+    def forget_pcm_before(self, frame: int) -> None:
+        """Frees what was rendered in the blocks that lie wholly before `frame`."""
+        for index, block in enumerate(self._blocks):
+            if block.end_frame > frame:
+                break
+            if block.pcm:
+                self._blocks[index] = replace(block, pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS)
+
+    def pcm_between(self, first_frame: int, end_frame: int) -> bytes:
+        """What was rendered in these frames; silence where that is not kept."""
+        pieces: list[bytes] = []
+        frame = first_frame
+        for block in self._blocks:
+            start = max(frame, block.start.frame)
+            end = min(end_frame, block.end_frame)
+            if start < end and block.pcm:
+                pieces.append(SILENT_FRAME * (start - frame))
+                offset = block.start.frame
+                pieces.append(block.pcm[(start - offset) * FRAME_BYTES : (end - offset) * FRAME_BYTES])
+                frame = end
+        pieces.append(SILENT_FRAME * (end_frame - frame))
+        return b"".join(pieces)
 
     def segments_backwards(self, samples: int) -> list[Segment]:
         """The segments of the last `samples` samples, newest first. Silence that filled up a frame is left out."""

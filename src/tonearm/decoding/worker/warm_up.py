@@ -18,10 +18,12 @@ import av
 
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
+from tonearm.core.outputs import Output
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.formats import libavutil
 from tonearm.decoding.worker.media import open_media
-from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing, OpusSettings
+from tonearm.decoding.worker.mp3 import Mp3Encoder
+from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing
 from tonearm.decoding.worker.reader import DescriptorReader
 
 __all__ = ["Exercise"]
@@ -48,7 +50,8 @@ class Exercise:
             codecs.lookup(encoding)
         libavutil()
         with suppress(OpusMissing):  # found by looking into folders
-            OpusEncoder(OpusSettings()).encode(SILENT_FRAME)
+            OpusEncoder(Output("opus")).encode(SILENT_FRAME)
+        Mp3Encoder(128_000).encode(SILENT_FRAME * 5)
 
     def __call__(self) -> None:
         reader = DescriptorReader(self._clip, self._clip_bytes, nullcontext)

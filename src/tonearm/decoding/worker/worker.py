@@ -22,6 +22,7 @@ from tonearm.decoding.messages import (
     DataFailed,
     Decoded,
     DropSource,
+    Encoded,
     Failed,
     Flush,
     Grant,
@@ -38,6 +39,7 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.decoding.worker.mp3 import Mp3Thread
 from tonearm.decoding.worker.reader import LOST, DescriptorQueue
 from tonearm.decoding.worker.render_session import RenderSession, SessionSource
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
@@ -102,6 +104,7 @@ class Worker:
         # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
+        self._mp3 = Mp3Thread(self._inbox.put)
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
@@ -177,7 +180,7 @@ class Worker:
                 self._close_session(item.session)
             case Ping():
                 self._send(Pong(item.number, max(self._decoding.busy_s(), self._opening.busy_s())))
-            case ReadRequest() | Opened() | SeekFailed() | Titled():
+            case ReadRequest() | Opened() | SeekFailed() | Titled() | Encoded():
                 self._send(item)
         return 0
 
@@ -195,6 +198,7 @@ class Worker:
     def _close_session(self, session_id: int) -> None:
         self._sessions.pop(session_id, None)
         self._dropped.pop(session_id, None)
+        self._mp3.forget(session_id)
         self._waiting_for_pcm.discard(session_id)
         self._sources.pop(session_id, None)
         for source in self._decoded.pop(session_id, {}).values():
@@ -259,6 +263,8 @@ class Worker:
         match order:
             case Grant():
                 session.grant(order)
+                for job in session.take_mp3_jobs():
+                    self._mp3.do(job)
             case Plan():
                 session.plan(order)
             case Flush():

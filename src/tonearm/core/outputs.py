@@ -1,0 +1,58 @@
+"""The forms in which a player's audio leaves the decoder. A frame is rendered once, and encoded once for each form that
+somebody listens to."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
+OpusSignal: TypeAlias = Literal["auto", "music", "voice"]
+
+LOWEST_OPUS_BPS: Final = 6_000
+HIGHEST_OPUS_BPS: Final = 510_000
+
+# What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
+MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
+MP3_FRAME_SAMPLES: Final = 1152
+
+# 20 ms of silence, and what a decoder takes as one: CELT, fullband, stereo, no data.
+SILENT_PACKET: Final = b"\xfc\xff\xfe"
+
+
+class Output(NamedTuple):
+    """One form. The settings after `format` are those of its encoder: a PCM output has none, an MP3 output only
+    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality.
+
+    A tuple of plain values, because it is a key that is looked up for each frame.
+    """
+
+    format: OutputFormat
+    bitrate_bps: int = 128_000
+    complexity: int = 5
+    has_fec: bool = False
+    signal: OpusSignal = "auto"
+    is_variable: bool = True
+
+
+PCM: Final = Output("pcm", bitrate_bps=0)
+
+Outputs: TypeAlias = frozenset[Output]
+NO_OUTPUTS: Final[Outputs] = frozenset()
+PCM_ONLY: Final[Outputs] = frozenset({PCM})
+
+# One frame in each form that it was rendered in: 3840 bytes of PCM, or one packet. Empty: rendered for nobody. There is
+# never any MP3 in it: that is made of frames that were sent.
+Payloads: TypeAlias = Mapping[Output, bytes]
+
+
+def mp3_output(bitrate_bps: int) -> Output:
+    return Output("mp3", bitrate_bps)
+
+
+def silent_mp3_frame(bitrate_bps: int) -> bytes:
+    """24 ms of silence at 48 kHz: a header, and side information by which no spectrum follows.
+
+    It can stand between any two frames that borrow no bits from others, as ours do.
+    """
+    header = 0xFFFB_0400 | (MP3_BITRATES_BPS.index(bitrate_bps) + 1) << 12
+    size = MP3_FRAME_SAMPLES // 8 * bitrate_bps // 48_000
+    return header.to_bytes(4, "big") + bytes(size - 4)

@@ -1,0 +1,188 @@
+"""A player's audio as endless HTTP answers: /stream.wav, /stream.ogg and /stream.mp3."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import HttpVersion11, web
+
+from tonearm.audio.framing import Framing
+from tonearm.audio.player import Player
+from tonearm.core.frame import FRAME_MS
+from tonearm.core.outputs import Output, OutputFormat
+from tonearm.node import Node
+from tonearm.server.audio_parameters import (
+    HIGHEST_BURST_MS,
+    AudioSettings,
+    max_latency_ms,
+    switch,
+    whole_number,
+)
+from tonearm.server.http_server import connection_lost
+from tonearm.server.routing import Call, Handler, Route
+from tonearm.server.stream_bodies import (
+    ICY_INTERVAL_BYTES,
+    WAV_HEADER,
+    IcyTitles,
+    OggBody,
+    PlainBody,
+    StreamBody,
+)
+from tonearm.server.streams import OpenStreams, RawOutput, kernel_buffer_bytes
+
+# VLC asks once and hangs up, only to see whether there are titles: that is no listener.
+COUNTS_AFTER_S: Final = 0.25
+
+_PACKETS_A_PAGE: Final = 5  # a third of the work of one for each, where a burst makes up for the delay
+_PAGE_BURST_MS: Final = 10 * _PACKETS_A_PAGE * FRAME_MS // 2
+
+_FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = MappingProxyType(
+    {"wav": ("pcm", "audio/wav"), "ogg": ("opus", "audio/ogg"), "mp3": ("mp3", "audio/mpeg")}
+)
+
+
+class AudioStreamRoutes:
+    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings) -> None:
+        self._node = node
+        self._streams = streams
+        self._settings = settings
+
+    def routes(self) -> Sequence[Route]:
+        return tuple(Route("GET", f"/v0/players/{{player_id}}/stream.{kind}", self._handler(kind)) for kind in _FORMATS)
+
+    def _handler(self, kind: str) -> Handler:
+        async def listen(call: Call) -> web.StreamResponse:
+            return await self._listen(call, kind)
+
+        return listen
+
+    async def _listen(self, call: Call, kind: str) -> web.StreamResponse:
+        output_format, content_type = _FORMATS[kind]
+        target = call.target
+        output = self._settings.output(target, output_format)
+        default_burst_ms = 0 if kind == "wav" else self._settings.burst_ms
+        burst_ms = whole_number(target, "burst", default_burst_ms, lowest=0, highest=HIGHEST_BURST_MS) or 0
+        latency_ms = max_latency_ms(target)
+        is_chained = kind == "ogg" and switch(target, "chained")
+        has_titles = call.request.headers.get("Icy-MetaData") == "1"
+        name = f"tonearm {call.player_id}"
+        headers = {
+            "Content-Type": content_type,
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "icy-name": name,  # VLC asks for titles only when it is there
+        }
+        if has_titles:
+            headers["icy-metaint"] = str(ICY_INTERVAL_BYTES)
+        response = web.StreamResponse(headers=headers)
+        response.force_close()
+        if call.request.method == "HEAD":
+            await response.prepare(call.request)
+            return response
+        player = self._node.player(call.player_id)
+        body: StreamBody
+        if kind == "ogg":
+            packets_a_page = _PACKETS_A_PAGE if burst_ms >= _PAGE_BURST_MS else 1
+            body = OggBody(name, player.title, is_chained=is_chained, packets_a_page=packets_a_page)
+        else:
+            body = PlainBody(WAV_HEADER if kind == "wav" else b"")
+        titles = IcyTitles(player.title, len(body.head)) if has_titles else None
+        sink = HttpAudioSink(call.request, output, body, titles, burst_ms=burst_ms, max_latency_ms=latency_ms)
+        return await self._serve(call.request, response, player, sink, body.head)
+
+    async def _serve(
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        player: Player,
+        sink: "HttpAudioSink",
+        head: bytes,
+    ) -> web.StreamResponse:
+        lost = connection_lost(request)
+        # Attached before the head is sent, so that a refusal is still an ordinary answer.
+        detach = player.attach(sink, is_counted=False)
+        counting = asyncio.get_running_loop().call_later(COUNTS_AFTER_S, player.count, sink)
+        try:
+            with self._streams.kept(sink):
+                await response.prepare(request)
+                await response.write(head)
+                sink.open()
+                await asyncio.wait((sink.closed, lost), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            counting.cancel()
+            detach()
+            sink.end()
+        return response
+
+
+class HttpAudioSink:
+    """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes.
+
+    What has to be wrapped for this connection alone is wrapped here, as it is written: so what a slow listener lost
+    leaves no hole in its pages.
+    """
+
+    wants_silence = True
+
+    def __init__(
+        self,
+        request: web.BaseRequest,
+        output: Output,
+        body: StreamBody,
+        titles: IcyTitles | None,
+        *,
+        burst_ms: int,
+        max_latency_ms: int,
+    ) -> None:
+        self.output = output
+        self.burst_ms = burst_ms
+        self.max_latency_ms = max_latency_ms
+        is_chunked = request.version >= HttpVersion11
+        wraps = titles is not None or not isinstance(body, PlainBody)
+        self.framing = Framing.CHUNKED if is_chunked and not wraps else Framing.RAW
+        self._is_chunked_here = is_chunked and wraps
+        self._body = body if wraps else None
+        self._titles = titles
+        self._raw = RawOutput(request, kernel_buffer_bytes(output))
+        self.closed = asyncio.get_running_loop().create_future()
+
+    def open(self) -> None:
+        """The head of the stream was sent."""
+        self._raw.open()
+
+    def end(self) -> None:
+        self._raw.end()
+
+    def write(self, message: bytes) -> None:
+        if self._body is not None:
+            message = self._wrapped(self._body.add(message))
+        if message:
+            self._raw.write(message)
+
+    def offer(self, message: bytes) -> bool:
+        if self._body is None:
+            return self._raw.offer(message)
+        if self._raw.pending_bytes():
+            return False
+        self.write(message)
+        return True
+
+    def pending_bytes(self) -> int:
+        return self._raw.pending_bytes()
+
+    def close(self, code: int, reason: str) -> None:
+        """Ends the body properly; HTTP has no place for the code and the reason."""
+        self._raw.end()
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def abort(self) -> None:
+        self._raw.abort()
+
+    def _wrapped(self, data: bytes) -> bytes:
+        if data and self._titles is not None:
+            data = self._titles.add(data)
+        if data and self._is_chunked_here:
+            return b"%X\r\n%b\r\n" % (len(data), data)
+        return data

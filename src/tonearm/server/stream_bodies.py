@@ -1,0 +1,143 @@
+"""The bodies of endless HTTP streams: how payloads become a WAV, an Ogg or an MP3 stream, with titles in between."""
+
+import itertools
+import secrets
+import struct
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
+from tonearm.interop.ogg_opus import OggOpusStream
+from tonearm.version import VERSION
+
+OPUS_PRE_SKIP_SAMPLES: Final = 312  # an encoder for audio is so late
+
+_PCM: Final = 1
+_UNKNOWN_SIZE: Final = 0xFFFFFFFF  # what streaming encoders write when a length cannot be known
+
+# RIFF header, "fmt " chunk of 16 bytes, and the head of the "data" chunk.
+WAV_HEADER: Final = struct.pack(
+    "<4sI4s4sIHHIIHH4sI",
+    b"RIFF",
+    _UNKNOWN_SIZE,
+    b"WAVE",
+    b"fmt ",
+    16,
+    _PCM,
+    CHANNELS,
+    SAMPLE_RATE_HZ,
+    SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES,
+    SAMPLE_BLOCK_BYTES,
+    SAMPLE_BYTES * 8,
+    b"data",
+    _UNKNOWN_SIZE,
+)
+
+
+class StreamBody(Protocol):
+    @property
+    def head(self) -> bytes:
+        """What the stream begins with."""
+        ...
+
+    def add(self, payload: bytes) -> bytes:
+        """The bytes to be sent with one more payload. May be none yet."""
+        ...
+
+
+class PlainBody:
+    """Payloads that are a stream by themselves: PCM after the head of a WAV file, MP3 frames."""
+
+    def __init__(self, head: bytes = b"") -> None:
+        self.head = head
+
+    def add(self, payload: bytes) -> bytes:
+        return payload
+
+
+class OggBody:
+    """Opus packets in Ogg pages. With `chained` each new title begins a new logical stream; else there is one for the
+    whole connection, since most players do not outlive a second one.
+
+    `title` gives artist and title of what is playing; `packets_a_page` are collected, at 20 ms each.
+    """
+
+    def __init__(
+        self, name: str, title: Callable[[], tuple[str, str]], *, is_chained: bool, packets_a_page: int
+    ) -> None:
+        self._title = title
+        self._is_chained = is_chained
+        self._packets_a_page = packets_a_page
+        self._packets: list[bytes] = []
+        self._serials = itertools.count(secrets.randbits(31))
+        self._sent_title = title()
+        self._stream, self.head = self._begin([("TITLE", name)])
+
+    def add(self, payload: bytes) -> bytes:
+        started = b""
+        if self._is_chained:
+            title = self._title()
+            if title != self._sent_title:
+                self._sent_title = title
+                ended = self._stream.page(self._packets, is_last=True) if self._packets else self._stream.end()
+                self._packets = []
+                self._stream, head = self._begin([])
+                started = ended + head
+        self._packets.append(payload)
+        if len(self._packets) < self._packets_a_page:
+            return started
+        packets, self._packets = self._packets, []
+        return started + self._stream.page(packets)
+
+    def _begin(self, tags: list[tuple[str, str]]) -> tuple[OggOpusStream, bytes]:
+        if self._is_chained:
+            artist, title = self._sent_title
+            tags = [("TITLE", title), *([("ARTIST", artist)] if artist else [])]
+        stream = OggOpusStream(next(self._serials) & 0xFFFF_FFFF, OPUS_PRE_SKIP_SAMPLES)
+        return stream, stream.head(f"tonearm {VERSION}", tags)
+
+
+ICY_INTERVAL_BYTES: Final = 16_000
+_ICY_UNIT_BYTES: Final = 16
+_ICY_MOST_UNITS: Final = 255
+
+
+class IcyTitles:
+    """Puts titles between the bytes of a stream, as SHOUTcast does: after each ICY_INTERVAL_BYTES a length byte, and
+    the title when it is another one."""
+
+    def __init__(self, title: Callable[[], tuple[str, str]], sent_bytes: int) -> None:
+        """`sent_bytes` of the stream were sent already, fewer than ICY_INTERVAL_BYTES."""
+        self._title = title
+        self._until_title = ICY_INTERVAL_BYTES - sent_bytes
+        self._sent_title: tuple[str, str] | None = None
+
+    def add(self, data: bytes) -> bytes:
+        if len(data) < self._until_title:
+            self._until_title -= len(data)
+            return data
+        pieces = []
+        while len(data) >= self._until_title:
+            pieces += [data[: self._until_title], self._block()]
+            data = data[self._until_title :]
+            self._until_title = ICY_INTERVAL_BYTES
+        pieces.append(data)
+        self._until_title -= len(data)
+        return b"".join(pieces)
+
+    def _block(self) -> bytes:
+        title = self._title()
+        if title == self._sent_title:
+            return b"\0"
+        self._sent_title = title
+        return icy_block(" - ".join(filter(None, title)))
+
+
+def icy_block(title: str) -> bytes:
+    """A length byte, in units of 16 bytes, and the title. What ends it must not stand in it, and it is cut at 4 KB."""
+    head, tail = b"StreamTitle='", b"';"
+    most_bytes = _ICY_MOST_UNITS * _ICY_UNIT_BYTES - len(head) - len(tail)
+    text = title.replace("';", "\u2019;").encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")
+    content = head + text.encode("utf-8") + tail
+    units = -(-len(content) // _ICY_UNIT_BYTES)
+    return bytes((units,)) + content.ljust(units * _ICY_UNIT_BYTES, b"\0")

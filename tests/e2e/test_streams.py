@@ -1,0 +1,261 @@
+"""Endless streams over HTTP and Opus on /ws, as programs and browsers take them, on a running node."""
+
+import asyncio
+import contextlib
+import io
+import os
+import shutil
+import signal
+import struct
+from pathlib import Path
+
+import aiohttp
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
+from tests.support.e2e_sockets import following, listening
+from tests.support.http_client import connected, websocket
+from tests.support.opus_listening import decoded, segmental_snr_db
+from tests.support.pcm import channels
+from tests.support.running_node import RunningNode
+from tonearm.core.frame import FRAME_SAMPLES
+
+needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+
+
+def song(node: RunningNode, name: str, seconds: float, seed: int = 0) -> bytes:
+    """Puts a file there, and returns what is in it."""
+    sound = music(seconds, seed=seed) * 0.5
+    (node.folder / name).write_bytes(wav(sound))
+    return pcm_of(sound)
+
+
+def stream(node: RunningNode, kind: str, query: str = "") -> str:
+    return f"{node.url}/v0/players/p/stream.{kind}{query}"
+
+
+async def run(*command: str) -> tuple[int, bytes, str]:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        output, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    return process.returncode or 0, output, errors.decode(errors="replace")
+
+
+def decoded_file(data: bytes, file_format: str) -> NDArray[np.float64]:
+    with av.open(io.BytesIO(data), "r", format=file_format) as container:
+        resampler = av.AudioResampler("s16", "stereo", 48_000)
+        blocks = [
+            block.to_ndarray().reshape(-1, 2)
+            for frame in container.decode(audio=0)
+            for block in resampler.resample(frame)
+        ]
+    return np.concatenate(blocks).astype(np.float64)
+
+
+def longest_hole_s(samples: NDArray[np.float64]) -> float:
+    """The longest silence between the first and the last sound."""
+    loud = np.flatnonzero(np.abs(samples).max(axis=1) > 30)
+    return float(np.diff(loud).max()) / 48_000
+
+
+async def recorded(url: str, seconds: float, headers: dict[str, str] | None = None) -> bytes:
+    """What comes within so many seconds."""
+    data = bytearray()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds), aiohttp.ClientSession(headers=headers) as session, session.get(url) as got:
+            async for chunk in got.content.iter_any():
+                data += chunk
+            raise AssertionError("the stream has ended")
+    return bytes(data)
+
+
+async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: RunningNode) -> None:
+    """Filters, a skip and a killed decoder, while PCM, Opus, Ogg and MP3 are heard."""
+    song(node, "one.wav", 30, seed=1)
+    song(node, "two.wav", 30, seed=2)
+    await create(node, "p", "one.wav")
+    await enqueue(node, "p", "two.wav")
+    packets: list[tuple[int, int, bytes]] = []
+
+    async def hear_opus(session: aiohttp.ClientSession) -> None:
+        async with session.ws_connect(f"{node.url}/v0/players/p/ws?format=opus&header=1") as socket:
+            async for message in socket:
+                _, flags, _, number, _ = struct.unpack(">BBHIQ", message.data[:16])
+                packets.append((number, flags, message.data[16:]))
+
+    async with aiohttp.ClientSession() as session:
+        opus = asyncio.create_task(hear_opus(session))
+        async with listening(node, "p") as ear:
+            streams = [asyncio.create_task(recorded(stream(node, kind), 6.5)) for kind in ("ogg", "mp3")]
+            await ear.frames_heard(60)
+            for volume in (0.7, 0.9, 1.0):
+                await patch(node, "p", "filters", {"volume": volume})
+                await ear.more_frames(10)
+            await order(node, "p", "skip")
+            await ear.more_frames(40)
+            os.kill((await state(node, "p"))["quality"]["decoderProcess"], signal.SIGKILL)
+            await ear.more_frames(60)
+            ogg, mp3 = await asyncio.gather(*streams)
+            now = await state(node, "p")
+            assert now["listenersByFormat"]["pcm"] == 1
+            await delete(node, "p")
+            await ear.closed()
+        await opus
+    numbers = [number for number, flags, _ in packets if not flags & 4]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert sum(flags & 1 for _, flags, _ in packets) in (1, 2)
+    skipped_at = [number for number, flags, _ in packets if flags & 2]
+    assert len(skipped_at) == 1
+    # The PCM listener may have come a frame later: its last frame is the last packet.
+    heard = decoded([packet for _, flags, packet in packets if not flags & 4])[312:]
+    pcm = channels(ear.pcm).astype(np.float64)
+    late = len(numbers) - len(ear.frames)
+    assert abs(late) <= 5
+    start = max(late, 0) * FRAME_SAMPLES
+    assert segmental_snr_db(pcm[max(-late, 0) * FRAME_SAMPLES :], heard[start:]) > 12
+    for data, file_format, hole_s in ((ogg, "ogg", 0.15), (mp3, "mp3", 0.3)):
+        samples = decoded_file(data, file_format)
+        assert len(samples) / 48_000 == pytest.approx(8.5, abs=1.0), "six seconds and the burst"
+        assert longest_hole_s(samples[48_000:]) < hole_s, file_format
+        assert now["quality"]["timesRunDry"] <= 1
+
+
+@needs_ffmpeg
+@pytest.mark.parametrize(("kind", "codec"), [("ogg", "opus"), ("mp3", "mp3"), ("wav", "pcm_s16le")])
+async def test_ffmpeg_plays_each_stream(node: RunningNode, tmp_path: Path, kind: str, codec: str) -> None:
+    song(node, "song.wav", 20)
+    await create(node, "p", "song.wav")
+    output = tmp_path / "heard.wav"
+    code, _, errors = await run(
+        *("ffmpeg", "-v", "info", "-nostdin", "-y", "-i", stream(node, kind), "-t", "4", str(output))
+    )
+    assert code == 0, errors
+    assert f"Audio: {codec}" in errors
+    assert "icy-name" in errors
+    samples = decoded_file(output.read_bytes(), "wav")
+    assert len(samples) == pytest.approx(4 * 48_000, abs=2000)
+    assert np.abs(samples[-48_000:]).max() > 1000
+
+
+@needs_curl
+async def test_titles_come_between_the_bytes(node: RunningNode, tmp_path: Path) -> None:
+    song(node, "first song.wav", 30)
+    await create(node, "p", "first song.wav")
+    heads = tmp_path / "heads"
+    code, body, errors = await run(
+        *("curl", "-s", "--http1.0", "-m", "4", "-D", str(heads), "-H", "Icy-MetaData: 1", stream(node, "mp3"))
+    )
+    assert code == 28, errors  # curl's own time limit
+    head = heads.read_text().lower()
+    for line in ("icy-name: tonearm p", "icy-metaint: 16000", "content-type: audio/mpeg", "cache-control: no-store"):
+        assert line in head
+    assert "x-content-type-options: nosniff" in head
+    assert "transfer-encoding" not in head
+    size = body[16_000] * 16
+    assert body[16_001 : 16_001 + size].rstrip(b"\0") == b"StreamTitle='first song';"
+    assert body[32_001 + size] == 0, "the title is the same"
+    sound = body[:16_000] + body[16_001 + size : 32_001 + size]
+    assert len(decoded_file(sound, "mp3")) > 1.9 * 48_000
+
+
+async def test_one_logical_stream_or_one_for_each_title(node: RunningNode) -> None:
+    song(node, "one.wav", 2.0, seed=1)
+    song(node, "two.wav", 20, seed=2)
+    await create(node, "p", "one.wav")
+    await enqueue(node, "p", "two.wav")
+    plain, chained = await asyncio.gather(
+        recorded(stream(node, "ogg"), 4), recorded(stream(node, "ogg", "?chained=1"), 4)
+    )
+    assert plain.count(b"OpusHead") == 1
+    assert chained.count(b"OpusHead") == 2
+    assert b"TITLE=one" in chained
+    assert b"TITLE=two" in chained
+    assert len(decoded_file(plain, "ogg")) > 5 * 48_000
+
+
+async def test_silence_comes_while_there_is_nothing(node: RunningNode) -> None:
+    song(node, "song.wav", 0.5)
+    await create(node, "p", "song.wav")
+    kinds = ("wav", "ogg", "mp3")
+    bodies = await asyncio.gather(*(recorded(stream(node, kind, "?burst=0"), 2.5) for kind in kinds))
+    for kind, body in zip(kinds, bodies, strict=True):
+        samples = decoded_file(body, kind)
+        assert len(samples) / 48_000 == pytest.approx(2.3, abs=0.35), kind
+        loud = np.flatnonzero(np.abs(samples).max(axis=1) > 30)
+        assert (loud[-1] - loud[0]) / 48_000 == pytest.approx(0.5, abs=0.06), kind
+
+
+async def test_a_first_look_at_a_stream_is_no_listener(node: RunningNode) -> None:
+    song(node, "song.wav", 20)
+    await create(node, "p", "song.wav")
+    async with following(node, "p", "?since=0") as tape:
+        for kind in ("mp3", "ogg", "wav"):
+            async with connected(node.port) as client:
+                client.send_request("GET", f"/v0/players/p/stream.{kind}")
+                assert (await state(node, "p"))["listeners"] == 0
+        assert [event["op"] for event in tape.events if event["op"] == "TrackStart"] == []
+        async with connected(node.port) as client:
+            client.send_request("GET", "/v0/players/p/stream.ogg")
+            await tape.until("TrackStart")
+            assert (await state(node, "p"))["listenersByFormat"] == {"pcm": 0, "opus": 1, "mp3": 0}
+    await until_state(node, "p", lambda now: now["listeners"] == 0)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "ws?format=mp3", "ws?format=", "ws?header=2", "ws?header=yes", "ws?bitrate=64000", "ws?format=opus&bitrate=0",
+        "ws?format=opus&bitrate=64k", "ws?format=opus&bitrate=600000", "ws?maxLatencyMs=0", "ws?maxLatencyMs=-5",
+        "ws?maxLatencyMs=1e3", "stream.ogg?bitrate=5000", "stream.mp3?bitrate=100000", "stream.wav?bitrate=128000",
+        "stream.ogg?burst=-1", "stream.mp3?burst=99999", "stream.ogg?chained=2", "stream.wav?maxLatencyMs=x",
+    ],
+)  # fmt: skip
+async def test_wrong_parameters_are_refused(node: RunningNode, target: str) -> None:
+    song(node, "song.wav", 1)
+    await create(node, "p", "song.wav")
+    answer = await node.request("GET", f"/v0/players/p/{target}")
+    assert refusal(answer) == (400, "bad_request")
+
+
+async def test_a_fourth_bitrate_is_too_many(node: RunningNode) -> None:
+    song(node, "song.wav", 20)
+    await create(node, "p", "song.wav")
+    async with aiohttp.ClientSession() as session:
+        path = f"{node.url}/v0/players/p/ws?format=opus"
+        sockets = [await session.ws_connect(f"{path}&bitrate={rate}") for rate in (16_000, 24_000, 32_000)]
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(path)
+        assert refused.value.status == 429
+        sizes = [sum([len((await socket.receive()).data) for _ in range(30)]) for socket in sockets]
+        assert sizes == sorted(sizes)
+        await sockets[0].close()
+        await until_state(node, "p", lambda now: now["listeners"] == 2)
+        await (await session.ws_connect(path)).close()
+
+
+@pytest.mark.parametrize("query", ["format=pcm", "format=opus"])
+async def test_a_listener_that_stood_still_is_late_by_no_more_than_it_asked_for(node: RunningNode, query: str) -> None:
+    """What its own kernel has taken comes first; then there is a gap, and the node's frames are of 200 ms at most."""
+    song(node, "song.wav", 30)
+    await create(node, "p", "song.wav")
+    target = f"/v0/players/p/ws?{query}&header=1&maxLatencyMs=200"
+    async with websocket(node.port, target, receive_buffer_bytes=4096) as still, listening(node, "p") as ear:
+        await ear.frames_heard(300)
+        numbers = [0]
+        while len(numbers) < 2 or numbers[-1] == numbers[-2] + 1:
+            numbers.append(struct.unpack(">BBHIQ", (await still.read_frame()).payload[:16])[3])
+            newest = (await state(node, "p"))["quality"]["framesSent"]
+        # What the client and the kernel had taken already: of PCM a few frames, of packets a second at most.
+        assert len(numbers) < 100
+        assert newest - numbers[-1] <= 10 + 5, "200 ms, and what this test took"

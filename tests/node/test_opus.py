@@ -1,0 +1,188 @@
+"""Opus listeners of a real node: what they hear is what PCM listeners hear, as libopus encodes it."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.audio_files import music, wav
+from tests.support.eventually import eventually
+from tests.support.node_in_process import Listening
+from tests.support.opus_listening import decoded, segmental_snr_db
+from tests.support.pcm import channels
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryListener
+from tonearm.core.errors import LimitReached
+from tonearm.core.filters import BAND_COUNT, FilterChange
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import SILENT_PACKET, Output, mp3_output
+from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
+from tonearm.node import Node
+
+OPUS = Output("opus")
+SMALL = Output("opus", 32_000)
+
+
+def songs(shelf: Shelf, *seconds: float) -> list[str]:
+    return [
+        shelf.put(f"song{number}.wav", wav(music(length, seed=number) * 0.5)) for number, length in enumerate(seconds)
+    ]
+
+
+def pcm_in(uri: str) -> bytes:
+    return Path(uri).read_bytes()[44:]
+
+
+class BothListening(Listening):
+    """A player with an Opus listener beside the PCM listener, both from the first sample on."""
+
+    def __init__(self, node: Node, player_id: str) -> None:
+        self.opus = MemoryListener(output=OPUS)
+        node.player(player_id).attach(self.opus)
+        super().__init__(node, player_id)
+
+
+async def both(node: Node, *uris: str) -> BothListening:
+    await node.create_player("p", uris[0], {})
+    player = BothListening(node, "p")
+    await player.enqueue(*uris[1:])
+    return player
+
+
+def plainly_encoded(pcm: bytes, output: Output = OPUS) -> list[bytes]:
+    encoder = OpusEncoder(output)
+    return [encoder.encode(pcm[start : start + FRAME_BYTES]) for start in range(0, len(pcm), FRAME_BYTES)]
+
+
+def heard_as(pcm: bytes) -> NDArray[np.float64]:
+    return channels(pcm).astype(np.float64)
+
+
+def worst_frame_db(wanted: NDArray[np.float64], got: NDArray[np.float64], plain: NDArray[np.float64]) -> float:
+    """By how much the worst 20 ms are worse than those of a plain encode."""
+    worst = 0.0
+    for start in range(0, len(got) - FRAME_SAMPLES, FRAME_SAMPLES):
+        part = slice(start, start + FRAME_SAMPLES)
+        noise, plain_noise = (float(np.mean((wanted[part] - other[part]) ** 2)) + 1.0 for other in (got, plain))
+        worst = max(worst, 10 * np.log10(noise / plain_noise))
+    return worst
+
+
+def require_same_sound(pcm: bytes, packets: Sequence[bytes], *, worst_db: float) -> None:
+    """The packets decode to the PCM, 312 samples later, as near as those of a plain encode of it come. By libopus and
+    by FFmpeg's own decoder."""
+    assert len(packets) == len(pcm) // FRAME_BYTES
+    wanted = heard_as(pcm)
+    for decoder in ("libopus", "opus"):
+        plain = decoded(plainly_encoded(pcm), decoder)[LOOKAHEAD_SAMPLES:]
+        got = decoded(packets, decoder)[LOOKAHEAD_SAMPLES:]
+        assert segmental_snr_db(wanted, got) >= segmental_snr_db(wanted, plain) - 0.5
+        assert worst_frame_db(wanted, got, plain) <= worst_db
+
+
+async def test_packets_are_those_of_the_pcm_over_joins_skips_pauses_and_filters(node: Node, shelf: Shelf) -> None:
+    player = await both(node, *songs(shelf, 0.713, 5.0, 0.55))
+    await player.events.wait_for("TrackStart", 2)
+    controls = node.player("p")
+    await player.more_frames(7)
+    controls.change_filters(FilterChange(volume=0.5))
+    await player.more_frames(9)
+    controls.change_filters(FilterChange(gains=((2, 9.0), (9, -9.0))))
+    await player.more_frames(8)
+    controls.pause()
+    await asyncio.sleep(0.1)
+    controls.play()
+    await player.more_frames(11)
+    controls.change_filters(FilterChange(volume=1.0, gains=tuple((band, 0.0) for band in range(BAND_COUNT))))
+    await player.more_frames(3)
+    controls.skip()
+    await player.wait_state("idle")
+    pcm = player.listener.pcm
+    assert len(player.opus) == len(player.listener)
+    late_plans = player.quality["latePlans"]
+    if not late_plans:  # a plan that came late changed frames of which some had been sent: then it is no plain encode
+        assert player.opus.messages == plainly_encoded(pcm)
+    require_same_sound(pcm, player.opus.messages, worst_db=0.1 if not late_plans else 6.0)
+
+
+async def test_a_killed_decoder_is_not_heard_in_the_packets(node: Node, shelf: Shelf) -> None:
+    player = await both(node, *songs(shelf, 2.5))
+    for frames in (30, 75):
+        await player.listener.wait_frames(frames)
+        killed = player.kill_decoder()
+        await player.moved(killed)
+    await player.wait_state("idle")
+    require_same_sound(player.listener.pcm, player.opus.messages, worst_db=6.0)
+
+
+async def test_an_opus_listener_alone_hears_the_first_sample(node: Node, shelf: Shelf) -> None:
+    (uri,) = songs(shelf, 0.5)
+    await node.create_player("p", uri, {})
+    await asyncio.sleep(0.2)  # the first frames are rendered, as PCM
+    listener = MemoryListener(output=OPUS)
+    node.player("p").attach(listener)
+    await listener.wait_frames(25)
+    packets = plainly_encoded(pcm_in(uri))
+    assert listener.messages[:24] == packets[:24]
+
+
+async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node, shelf: Shelf) -> None:
+    player = await both(node, *songs(shelf, 1.5))
+    await player.listener.wait_frames(20)
+    late = MemoryListener(output=OPUS)
+    smaller = MemoryListener(output=SMALL)
+    for listener in (late, smaller):
+        node.player("p").attach(listener)
+    await player.wait_state("idle")
+    assert late.messages[0] == smaller.messages[0] == SILENT_PACKET
+    assert late.messages[1:] == player.opus.messages[-len(late) + 1 :]
+    assert len(b"".join(smaller.messages)) < 0.5 * len(b"".join(late.messages))
+    begins_at = len(player.listener) - len(smaller) + 1
+    wanted = heard_as(player.listener.pcm)[begins_at * FRAME_SAMPLES :]
+    plain = decoded(plainly_encoded(player.listener.pcm, SMALL))[begins_at * FRAME_SAMPLES + LOOKAHEAD_SAMPLES :]
+    got = decoded(smaller.messages)[FRAME_SAMPLES + LOOKAHEAD_SAMPLES :]
+    assert segmental_snr_db(wanted, got) >= segmental_snr_db(wanted, plain) - 0.5
+
+
+async def test_pcm_is_the_same_whether_anybody_listens_to_opus_or_not(node: Node, shelf: Shelf) -> None:
+    (uri,) = songs(shelf, 1.2)
+    await node.create_player("p", uri, {})
+    player = Listening(node, "p")
+    await player.listener.wait_frames(10)
+    opus = MemoryListener(output=OPUS)
+    detach = node.player("p").attach(opus)
+    await opus.wait_frames(10)
+    detach()
+    await player.wait_state("idle")
+    assert player.listener.pcm == pcm_in(uri)
+    assert player.quality["timesRunDry"] == 0
+
+
+async def test_a_player_is_encoded_at_three_bitrates_at_most(node: Node, shelf: Shelf) -> None:
+    await node.create_player("p", songs(shelf, 0.3)[0], {})
+    player = node.player("p")
+    for bitrate_bps in (24_000, 32_000, 64_000, 32_000):
+        player.attach(MemoryListener(output=OPUS._replace(bitrate_bps=bitrate_bps)))
+    with pytest.raises(LimitReached, match="24000, 32000, 64000"):
+        player.attach(MemoryListener(output=OPUS))
+    player.attach(MemoryListener(output=mp3_output(128_000)))
+    assert player.status().listeners_by_format == {"opus": 4, "mp3": 1}
+
+
+async def test_mp3_listeners_get_what_was_sent_and_silence_after_it(node: Node, shelf: Shelf) -> None:
+    (uri,) = songs(shelf, 1.0)
+    mp3 = MemoryListener(output=mp3_output(128_000), wants_silence=True)
+    await node.create_player("p", uri, {})
+    node.player("p").attach(mp3)
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    heard = len(mp3)
+    await eventually(lambda: len(mp3) > heard + 20, "silence goes on")
+    sizes = {len(message) for message in mp3.messages}
+    assert sizes == {384}
+    sounding = [number for number, message in enumerate(mp3.messages) if any(message[40:])]
+    assert sounding[-1] - sounding[0] + 1 == len(sounding), "no silence within the sound"
+    assert 1.0 <= len(sounding) * 0.024 <= 1.12
