@@ -258,4 +258,4 @@ async def test_a_listener_that_stood_still_is_late_by_no_more_than_it_asked_for(
             newest = (await state(node, "p"))["quality"]["framesSent"]
         # What the client and the kernel had taken already: of PCM a few frames, of packets a second at most.
         assert len(numbers) < 100
-        assert newest - numbers[-1] <= 10 + 5, "200 ms, and what this test took"
+        assert newest - numbers[-1] <= 10 + 10, "200 ms, and what this test took"

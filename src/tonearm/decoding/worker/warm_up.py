@@ -22,7 +22,6 @@ from tonearm.core.outputs import Output
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.formats import libavutil
 from tonearm.decoding.worker.media import open_media
-from tonearm.decoding.worker.mp3 import Mp3Encoder
 from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing
 from tonearm.decoding.worker.reader import DescriptorReader
 
@@ -51,7 +50,6 @@ class Exercise:
         libavutil()
         with suppress(OpusMissing):  # found by looking into folders
             OpusEncoder(Output("opus")).encode(SILENT_FRAME)
-        Mp3Encoder(128_000).encode(SILENT_FRAME * 5)
 
     def __call__(self) -> None:
         reader = DescriptorReader(self._clip, self._clip_bytes, nullcontext)
