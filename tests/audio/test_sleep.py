@@ -7,15 +7,14 @@ import pytest
 
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import SleepBench, seconds
-from tests.support.tracks import make_track
+from tests.support.sleep_bench import SleepBench, new_track, seconds
 from tonearm.audio.sleep import Circumstances, FrameTimes
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
 
-KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
+KNOWN = new_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 UNHEARD = Circumstances(
     source=1,
     info=KNOWN,

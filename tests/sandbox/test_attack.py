@@ -106,7 +106,12 @@ async def test_all_processes_of_a_node_that_plays_on(tmp_path: Path) -> None:
         # That of loadtracks.
         answer = await node.request("GET", "/v0/loadtracks?identifier=attack.wav")
         assert answer.json()["loadType"] == "empty"
-        (line,) = [line for line in node.log if "got through: " in line and "cannot be loaded" in line]
+
+        def lines() -> list[str]:
+            return [line for line in node.log if "got through: " in line and "cannot be loaded" in line]
+
+        await eventually(lines, "the log says what came of it")
+        (line,) = lines()
         assert got_through(line.strip()) == {"a thread"}
 
         # A resolver's.

@@ -19,6 +19,15 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
 
 
+def open_below(folder: Path) -> list[str]:
+    """What is open of the files and folders below `folder`: others may be opened by this process at any time."""
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing itself
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [link for link in links if link.startswith(str(folder))]
+
+
 @pytest.fixture
 def music(tmp_path: Path) -> Iterator[Path]:
     """A permitted folder with one file, beside a secret. No descriptor may be left over at the end."""
@@ -28,9 +37,8 @@ def music(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "secret.mp3").write_bytes(b"secret")
     (tmp_path / "music-of-others").mkdir()
     (tmp_path / "music-of-others" / "b.mp3").write_bytes(b"theirs")
-    before = len(os.listdir("/proc/self/fd"))
     yield folder
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == []
 
 
 async def content(uri: str, files: bool | tuple[str, ...] = True) -> bytes:
@@ -226,7 +234,6 @@ async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_n
     failures: list[PlayFailure] = []
     async with opener() as source_opener:
         for left in range(5):
-            before = os.listdir("/proc/self/fd")
             with descriptors_left(left):
                 try:
                     opened = await source_opener.open(parse_source_uri(f"{music}/{name}"))
@@ -234,7 +241,7 @@ async def test_without_free_descriptors_opening_fails_in_clear_words_and_keeps_n
                         await opened.close()
                 except PlayError as error:
                     failures.append(error.failure)
-            assert len(os.listdir("/proc/self/fd")) == len(before), left
+            assert open_below(music) == [], left
     assert 1 <= len(failures) < 5
     for failure in failures:
         assert failure.code is FailureCode.FILE_UNREADABLE

@@ -3,7 +3,9 @@
 import asyncio
 import itertools
 import os
+import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from tests.support.hand_time import HandTime, Timer
@@ -17,6 +19,7 @@ from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     Audio,
@@ -40,6 +43,11 @@ from tonearm.sources.local_file import FileReader
 
 STEP_S = 0.02
 AHEAD_SAMPLES = 2 * SAMPLE_RATE_HZ
+
+
+def new_track(name: str) -> Track:
+    """A track of its own, also where another one has the same source."""
+    return replace(make_track(name), id=str(uuid.uuid4()))
 
 
 class Shelf:
@@ -162,11 +170,11 @@ class SleepBench:
             max_waiting_tracks=1000,
             max_listeners=10,
         )
-        self.player = Player("p", make_track(names[0]), {}, services)
+        self.player = Player("p", new_track(names[0]), {}, services)
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
         for name in names[1:]:
-            self.player.enqueue(make_track(name))
+            self.player.enqueue(new_track(name))
 
     @property
     def is_asleep(self) -> bool:
