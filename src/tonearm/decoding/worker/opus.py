@@ -108,15 +108,6 @@ def can_pass_on(packet: bytes | memoryview) -> bool:
     return len(packet) > 0 and packet[0] & 3 == 0 and packet[0] >> 3 in _CELT_20_MS
 
 
-def has_post_filter(packet: bytes | memoryview) -> bool:
-    """Whether a CELT packet uses the pitch post-filter, whose memory makes joints behind it audible.
-
-    The flag is the second bit of the range coder's data while the first, silence, is off: in practice the top bit of
-    the second byte.
-    """
-    return len(packet) > 1 and bool(packet[1] & 0x80)
-
-
 def library_path() -> Path | None:
     """Where the libopus of the `av` wheel is, or None."""
     folder = Path(av.__file__).resolve().parent.parent / "av.libs"
