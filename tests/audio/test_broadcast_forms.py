@@ -66,7 +66,7 @@ def test_each_listener_gets_its_own_form(player: Player) -> None:
     assert listeners[PCM].messages == [b"\1" * FRAME_BYTES]
     assert listeners[OPUS].messages == [packet(1)]
     assert listeners[SMALL].messages == [packet(1, b"small")]
-    player.broadcast.send_mp3(MP3, [b"one", b"two"])
+    player.broadcast.send_mp3(MP3, 0, 3, [b"one", b"two"])
     assert listeners[MP3].messages == [], "only streams get MP3"
 
 
@@ -139,10 +139,26 @@ def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: 
     for _ in range(5):
         player.broadcast.send_silence(is_mp3_awaited=True)
     assert stream.messages == []
-    player.broadcast.send_mp3(MP3, [b"the", b"rest"])
+    encoded = [b"%d" % number for number in range(8)]
+    player.broadcast.send_mp3(MP3, 100, 110, encoded)
     for _ in range(60):
         player.broadcast.send_silence()
-    assert stream.messages == [b"the", b"rest"] + [silent_mp3_frame(128_000)] * 50
+    silence = [silent_mp3_frame(128_000)] * (len(stream.messages) - 8)
+    assert stream.messages == encoded + silence
+    passed_ms = (5 + 10 + 60) * 20
+    assert passed_ms - 72 < len(stream.messages) * 24 <= passed_ms, "less what an encoder keeps to itself"
+
+
+def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Player) -> None:
+    stream = MemoryListener(output=MP3, wants_silence=True)
+    player.broadcast.attach(stream)
+    before, after = [b"before"] * 5, [b"after"] * 5
+    player.broadcast.send_mp3(MP3, 0, 6, before)
+    player.broadcast.send_mp3(MP3, 36, 42, after)
+    silence = stream.messages[5:-5]
+    assert stream.messages == before + silence + after
+    assert set(silence) == {silent_mp3_frame(128_000)}
+    assert 30 * 20 - 72 < len(silence) * 24 <= 30 * 20
 
 
 def test_listeners_count_when_they_have_stayed(player: Player) -> None:

@@ -313,6 +313,27 @@ def test_another_session_goes_on_after_the_buffered_frames() -> None:
     assert isinstance(grant, Grant)
 
 
+@pytest.mark.parametrize(
+    ("mp3_to", "first_frame", "mp3_from"),
+    [
+        pytest.param(None, 10, None, id="nobody-wants-mp3"),
+        pytest.param(0, 0, 0, id="nothing-was-encoded"),
+        pytest.param(3, 3, 3, id="some-was"),
+        pytest.param(10, 10, 10, id="all-was"),
+    ],
+)
+def test_what_was_sent_and_not_encoded_to_mp3_is_rendered_once_more(
+    mp3_to: int | None, first_frame: int, mp3_from: int | None
+) -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.lose()
+    opened, opening, *_ = bench.plan.session_opened(2, mp3_to)
+    assert isinstance(opened, OpenSession)
+    assert (opened.first_frame, opened.mp3_from) == (first_frame, mp3_from)
+    assert opening == OpenSourceAt(1, first_frame * FRAME_SAMPLES, resumes=True)
+
+
 def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session() -> None:
     bench = Bench(frames=5)
     bench.plan.add(3)

@@ -95,8 +95,8 @@ EVERY_KIND: tuple[Message, ...] = (
     Audio(1, 2, 3, 5, 4, 5, (Mark(MarkKind.INTERRUPTED, 4, 5),), bytes(range(240)) * (5 * FRAME_BYTES // 240)),
     Audio(1, 2, 3, 2, 4, 5, (), b"", 1.5, ((OPUS, (b"\xfc\xff\xfe", b"")), (VOICE, (bytes(1275), b"1")))),
     Audio(1, 2, 3, 1, 4, 5, (Mark(MarkKind.END, 3, 1),), bytes(FRAME_BYTES), 1.0, ((OPUS, (b"one",)),)),
-    Encoded(1, FAR, mp3_output(64_000), ()),
-    Encoded(1, 3, mp3_output(128_000), (bytes(384), b"\xff\xfb")),
+    Encoded(1, 0, FAR, mp3_output(64_000), ()),
+    Encoded(1, 3, 13, mp3_output(128_000), (bytes(384), b"\xff\xfb")),
     Pong(FAR, 12.5),
 )
 

@@ -6,7 +6,7 @@ The broadcast never waits: a listener that is slow loses its own oldest frames, 
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tonearm.audio.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, with_discontinuity
@@ -29,6 +29,7 @@ CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has ta
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
 CLOSE_TOO_SLOW: Final = 1013
 
+_MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES  # what the encoder keeps to itself at most
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
@@ -75,6 +76,20 @@ class _Group:
         self.is_special = self.has_headers or self.must_prime
 
 
+class _Mp3Time:
+    """How far an MP3 output is: it is encoded after the frames were sent, in frames of another length.
+
+    `owed_samples`: how much time has passed for which nothing was sent yet. `end_frame`: frames before it were encoded;
+    None until any was.
+    """
+
+    __slots__ = ("end_frame", "owed_samples")
+
+    def __init__(self) -> None:
+        self.end_frame: int | None = None
+        self.owed_samples = 0
+
+
 class Broadcast:
     """The listeners of one player.
 
@@ -87,7 +102,7 @@ class Broadcast:
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
         self._recent: dict[Output, deque[bytes]] = {}  # what streams that begin with a burst have got lately
-        self._mp3_owed_samples: dict[Output, int] = {}  # silence that is due, less than a frame
+        self._mp3: dict[Output, _Mp3Time] = {}
         self._count_lost = count_lost
         self._position_us = position_us
         self.outputs: Outputs = frozenset()
@@ -139,8 +154,19 @@ class Broadcast:
         if self._recent:
             self._remember(payloads)
 
-    def send_mp3(self, output: Output, mp3_frames: Iterable[bytes]) -> None:
-        """Gives frames to the listeners of an MP3 output."""
+    def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
+        """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
+
+        Frames before `first_frame` that were never encoded, because a decoder process died, are replaced by silence: a
+        stream that were shorter than the time it took would run its listeners dry.
+        """
+        time = self._mp3.setdefault(output, _Mp3Time())
+        if time.end_frame is not None and first_frame > time.end_frame:
+            time.owed_samples += (first_frame - time.end_frame) * FRAME_SAMPLES
+            self._send_mp3_silence(output, time)
+        time.owed_samples += (end_frame - first_frame) * FRAME_SAMPLES
+        time.end_frame = end_frame
+        time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
         for mp3_frame in mp3_frames:
             self._send_to_streams(output, mp3_frame)
 
@@ -152,12 +178,11 @@ class Broadcast:
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
                 self._send_to_streams(output, _silent_payload(output))
-            elif not is_mp3_awaited:
-                owed = self._mp3_owed_samples.get(output, 0) + FRAME_SAMPLES
-                if owed >= MP3_FRAME_SAMPLES:
-                    owed -= MP3_FRAME_SAMPLES
-                    self._send_to_streams(output, _silent_payload(output))
-                self._mp3_owed_samples[output] = owed
+                continue
+            time = self._mp3.setdefault(output, _Mp3Time())
+            time.owed_samples += FRAME_SAMPLES
+            if not is_mp3_awaited:
+                self._send_mp3_silence(output, time)
 
     def close(self, code: int, reason: str) -> None:
         """Removes all listeners and closes their connections."""
@@ -186,9 +211,7 @@ class Broadcast:
         self._groups = tuple(_Group(*kind, tuple(members)) for kind, members in kinds.items())
         self.outputs = frozenset(group.output for group in self._groups)
         self.wants_silence = any(group.wants_silence for group in self._groups)
-        self._mp3_owed_samples = {
-            output: owed for output, owed in self._mp3_owed_samples.items() if output in self.outputs
-        }
+        self._mp3 = {output: time for output, time in self._mp3.items() if output in self.outputs}
         self._keep_recent()
 
     # The start of a connection
@@ -239,6 +262,11 @@ class Broadcast:
                 recent.append(payload)
 
     # Sending
+
+    def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
+        while time.owed_samples >= MP3_FRAME_SAMPLES + _MP3_DELAY_SAMPLES:
+            time.owed_samples -= MP3_FRAME_SAMPLES
+            self._send_to_streams(output, _silent_payload(output))
 
     def _send_to_streams(self, output: Output, payload: bytes) -> None:
         for group in self._groups:

@@ -110,6 +110,7 @@ class DecoderSession:
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
+        self._mp3_to: int | None = None  # frames before it were encoded, in some session
         self.buffer: Final = self._state.buffer  # for the player to take frames from
         self._open_session()
 
@@ -177,10 +178,13 @@ class DecoderSession:
 
     def listen(self, outputs: Outputs) -> None:
         """The forms in which the frames are wanted."""
+        if all(output.format != "mp3" for output in outputs):
+            self._mp3_to = None
         self._carry_out(self._state.listen(outputs))
 
     def rest(self) -> None:
         """Gives everything up, also the buffered frames, until `wake`."""
+        self._mp3_to = None
         self._pool.forget(self)
         self._openings.drop_all()
         self._close_link()
@@ -241,6 +245,7 @@ class DecoderSession:
                     self._report_faded()
                     self._observer.frames_arrived()
                 case Encoded():
+                    self._mp3_to = message.end_frame
                     self._observer.mp3_arrived(message)
                 case ReadRequest():
                     self._openings.request_read(message)
@@ -298,7 +303,7 @@ class DecoderSession:
         """Without a process now, `process_lost` is called when there is one."""
         self._link = self._pool.open(self)
         if self._link is not None:
-            self._carry_out(self._state.session_opened(self._link.id))
+            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to))
 
     def _close_link(self) -> None:
         if self._link is not None:

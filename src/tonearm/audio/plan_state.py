@@ -33,6 +33,7 @@ from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Flush, Gra
 
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
+MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
 PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
 
@@ -359,8 +360,11 @@ class PlanState:
 
     # The session
 
-    def session_opened(self, session: int) -> tuple[Order, ...]:
-        """The sources are opened in it, the current one from where the buffered frames end."""
+    def session_opened(self, session: int, mp3_to: int | None = None) -> tuple[Order, ...]:
+        """The sources are opened in it, the current one from where the buffered frames end.
+
+        `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any.
+        """
         current, next_source, filters, _ = self._wanted
         buffer = self.buffer
         buffered_source, buffered_to = buffer.end_position()
@@ -376,13 +380,15 @@ class PlanState:
         self._has_flushed = False
         self._planned = self._played = _Epoch(self._planned.number + 1, filters)
         self._granted_at = first_frame = buffer.end_frame
-        if goes_on and current == buffered_source and any(output.format == "opus" for output in self._outputs):
+        to_encode = self._frames_to_encode_again(mp3_to)
+        if goes_on and current == buffered_source and to_encode:
             # The last frames are rendered once more, and not sent, so that the encoders begin with them.
             frame_samples = FRAME_SAMPLES * filters.effects.position_rate  # of the source
-            again = min(buffer.whole_frames_before_end(PRIMING_FRAMES), int(buffered_to / frame_samples))
+            again = min(buffer.whole_frames_before_end(to_encode), int(buffered_to / frame_samples))
             first_frame -= again
             buffered_to -= round(again * frame_samples)
-        orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters)]
+        mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
+        orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters, mp3_from)]
         for source, progress in self._sources.items():
             if source not in finished:
                 resumes = source == current == buffered_source
@@ -392,6 +398,12 @@ class PlanState:
             self._resumed, self._resumed_at = current, first_frame
             orders += self._plan_from(first_frame)
         return tuple(orders)
+
+    def _frames_to_encode_again(self, mp3_to: int | None) -> int:
+        frames = PRIMING_FRAMES if any(output.format == "opus" for output in self._outputs) else 0
+        if mp3_to is not None:
+            frames = max(frames, min(self.buffer.end_frame - mp3_to, MAX_FRAMES_AGAIN))
+        return frames
 
     def lose(self) -> None:
         """The decoder process died, or the session was closed: `session_opened` follows."""

@@ -645,7 +645,7 @@ class Player:
     def mp3_arrived(self, encoded: Encoded) -> None:
         self._mp3_end_frame = encoded.end_frame
         self._mp3_waits = 0
-        self._broadcast.send_mp3(encoded.output, encoded.mp3_frames)
+        self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:

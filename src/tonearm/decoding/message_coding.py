@@ -59,7 +59,7 @@ Message: TypeAlias = FromNode | FromDecoder
 _HEADER: Final = struct.Struct("<IBI")
 _GRANT: Final = struct.Struct("<IQQ")
 _AUDIO: Final = struct.Struct("<IQIQdHHB?")
-_ENCODED: Final = struct.Struct("<QH")
+_ENCODED: Final = struct.Struct("<QQH")
 _OUTPUT: Final = struct.Struct("<BBBIB")
 _MARK: Final = struct.Struct("<BQIH")
 _DATA: Final = struct.Struct("<IQ")
@@ -265,15 +265,15 @@ def _read_packets(body: memoryview, start: int, count: int) -> tuple[tuple[bytes
 
 
 def _pack_encoded(encoded: Encoded) -> bytes:
-    head = _ENCODED.pack(encoded.end_frame, len(encoded.mp3_frames))
+    head = _ENCODED.pack(encoded.first_frame, encoded.end_frame, len(encoded.mp3_frames))
     return _in_parts(_Kind.ENCODED, encoded.session, head, _packed_packets(encoded.output, encoded.mp3_frames))
 
 
 def _read_encoded(session: int, body: memoryview) -> Encoded:
-    end_frame, count = _ENCODED.unpack_from(body)
+    first_frame, end_frame, count = _ENCODED.unpack_from(body)
     start = _ENCODED.size + _OUTPUT.size
     mp3_frames, _ = _read_packets(body, start, count)
-    return Encoded(session, end_frame, _read_output(bytes(body[_ENCODED.size : start])), mp3_frames)
+    return Encoded(session, first_frame, end_frame, _read_output(bytes(body[_ENCODED.size : start])), mp3_frames)
 
 
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")

@@ -32,12 +32,17 @@ EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why
 
 @dataclass(frozen=True, slots=True)
 class OpenSession:
-    """Node: begin a player's session with frame `first_frame` of `epoch`."""
+    """Node: begin a player's session with frame `first_frame` of `epoch`.
+
+    `mp3_from`: MP3 is made of the frames from this one on, whether they were sent already or not: the process that had
+    rendered them died before it had encoded them. None where there was none; then it begins with what is sent next.
+    """
 
     session: int
     epoch: int
     first_frame: int
     filters: Filters
+    mp3_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,12 +332,14 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Decoder: what the frames that were sent, all before `end_frame`, were encoded to: whole MP3 frames, none or more.
+    """Decoder: what the frames that were sent, `first_frame` to before `end_frame`, were encoded to: whole MP3 frames,
+    none or more.
 
     It is made only once, since the encoder's state cannot be copied, so it is made when nothing can void it any more.
     """
 
     session: int
+    first_frame: int
     end_frame: int
     output: Output
     mp3_frames: tuple[bytes, ...]

@@ -56,10 +56,11 @@ class Mp3Encoder:
 
 
 class Mp3Job(NamedTuple):
-    """Frames of a session that were sent, those before `end_frame`."""
+    """Frames of a session that were sent, `first_frame` to before `end_frame`."""
 
     session: int
     output: Output
+    first_frame: int
     end_frame: int
     pcm: bytes
     is_first: bool  # nothing of the session was encoded for this output, or not lately
@@ -98,7 +99,7 @@ class Mp3Thread:
             except (av.FFmpegError, ValueError):  # such as a library without this encoder
                 traceback.print_exc(file=sys.stderr)
                 self._encoders.pop(job.session, None)
-            self._deliver(Encoded(job.session, job.end_frame, job.output, tuple(mp3_frames)))
+            self._deliver(Encoded(job.session, job.first_frame, job.end_frame, job.output, tuple(mp3_frames)))
 
     def _encoded(self, job: Mp3Job) -> list[bytes]:
         encoders = self._encoders.setdefault(job.session, {})

@@ -77,6 +77,7 @@ class RenderSession:
         self._is_encoded = False  # somebody listens to something else than PCM
         self._encoders = PacketEncoders()
         self._mp3_from: dict[Output, int] = {}  # by MP3 output: the first frame that was not encoded yet
+        self._mp3_begins = order.mp3_from
         self._mp3_jobs: list[Mp3Job] = []
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
@@ -549,15 +550,20 @@ class RenderSession:
     def _hand_in_sent_frames(self, timeline: Timeline) -> None:
         """Makes jobs of the frames that were sent since the last time, for each MP3 output."""
         wanted = {form for form in self._outputs if form.format == "mp3"}
+        # What an earlier process rendered and did not encode was sent before it is rendered once more.
+        end_frame = self._sent if self._mp3_begins is None else min(self._sent, timeline.end.frame)
         self._mp3_from = {form: frame for form, frame in self._mp3_from.items() if form in wanted}
         for form in sorted(wanted):
-            first_frame = self._mp3_from.get(form)
-            is_first = first_frame is None
-            pcm = b"" if first_frame is None else timeline.pcm_between(first_frame, self._sent)
+            is_first = form not in self._mp3_from
+            first_frame = self._mp3_from.get(form, end_frame if self._mp3_begins is None else self._mp3_begins)
+            end_frame = max(first_frame, end_frame)
+            pcm = timeline.pcm_between(first_frame, end_frame)
             if pcm and not self._position.source and self._sent >= timeline.end.frame:
                 pcm += TAIL_PCM  # nothing follows that would bring the last samples out of the encoder
-            self._mp3_from[form] = self._sent
-            self._mp3_jobs.append(Mp3Job(self._id, form, self._sent, pcm, is_first))
+            self._mp3_from[form] = end_frame
+            self._mp3_jobs.append(Mp3Job(self._id, form, first_frame, end_frame, pcm, is_first))
+        if self._sent <= timeline.end.frame:
+            self._mp3_begins = None
 
     def _history(self) -> bytes:
         """The unfiltered PCM just before the next frame."""
