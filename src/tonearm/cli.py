@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
         "listen",
         help="listen to a player in the terminal",
         description="Listens to a player: its state, position, the level of each channel, true peak (dBTP) and the "
-        "loudness of the last 400 ms (LUFS, EBU R128), measured from the sound; where the limiter holds peaks while the "
-        "filters have it on; frames that came late; events. At the end, loudness and true peak of all that was heard.",
+        "loudness of the last 400 ms (LUFS, EBU R128), measured from the sound; where the limiter holds peaks, while "
+        "the filters have it on; frames that came late; events. At the end, loudness and true peak of all of it.",
     )
     listen.add_argument("player", metavar="PLAYER", help="the player's id")
     listen.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
