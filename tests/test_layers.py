@@ -17,6 +17,8 @@ import tonearm
 SOURCE: Final = Path(tonearm.__file__).parent
 
 MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
+# Mathematics of sound, and nothing of a decoder process: the listener measures with it, too.
+METERS: Final = tuple(f"decoding.worker.filters.{name}" for name in ("blocks", "loudness", "true_peak"))
 SUPERVISION: Final = ("sandbox.report", "sandbox.environment", "sandbox.supervision")
 
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
@@ -45,7 +47,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("server", "node", "audio.player", "audio.sinks", "audio.framing"),
         *("protocol", "interop", "core", "version"),
     ),
-    "listen": ("listen", "core"),
+    "listen": ("listen", *METERS, "core"),
     "config": ("config", "core.source_uri", "core.errors", "version"),
     "version": (),
     "serve": ("config", "server", "node", "sources", "core", "version", *SUPERVISION),

@@ -54,7 +54,13 @@ def _parser() -> argparse.ArgumentParser:
     check_config = commands.add_parser("check-config", help="check the configuration and show what it comes to")
     _add_config_option(check_config)
 
-    listen = commands.add_parser("listen", help="listen to a player in the terminal")
+    listen = commands.add_parser(
+        "listen",
+        help="listen to a player in the terminal",
+        description="Listens to a player: its state, position, the level of each channel, true peak (dBTP) and the "
+        "loudness of the last 400 ms (LUFS, EBU R128), measured from the sound; where the limiter holds peaks, while "
+        "the filters have it on; frames that came late; events. At the end, loudness and true peak of all of it.",
+    )
     listen.add_argument("player", metavar="PLAYER", help="the player's id")
     listen.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
     listen.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")

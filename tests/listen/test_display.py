@@ -5,6 +5,7 @@ import os
 import pty
 
 from tonearm.listen.display import Display, PlayerView, printable
+from tonearm.listen.meters import Levels
 
 
 def view(title: str, length_ms: int = 25_000, is_stream: bool = False) -> PlayerView:
@@ -18,16 +19,34 @@ def test_elsewhere_there_are_plain_lines_and_no_repetition() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     display = Display(stream)
     for _ in range(2):
-        display.show(view("Song"), (-6.0, -60.0), 3)
+        display.show(view("Song"), Levels((-6.0, -60.0), -5.8, -14.24), 3)
     stream.seek(0)
-    assert stream.read() == "playing 1:02:05 / 0:25  ██████████████░░ ░░░░░░░░░░░░░░░░   -6.0 dB  late 3  Song\n"
+    assert stream.read() == (
+        "playing 1:02:05 / 0:25  ██████████████░░ ░░░░░░░░░░░░░░░░   -5.8 dBTP  -14.2 LUFS  late 3  Song\n"
+    )
+
+
+def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks() -> None:
+    stream = io.StringIO()
+    limited = view("Song")
+    limited.ceiling_db = -1.0
+    Display(stream).show(limited, Levels((-6.0, -6.0), -5.8, -14.24), 0)
+    assert "-5.8 dBTP  -14.2 LUFS  limit -1.0 dB  late 0" in stream.getvalue()
+
+
+def test_silence_has_dashes() -> None:
+    stream = io.StringIO()
+    Display(stream).show(view("Song"), Levels(), 0)
+    assert "   --  dBTP    --  LUFS  late 0" in stream.getvalue()
 
 
 def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii")
-    Display(stream).show(view("Łódź", is_stream=True), (-30.0, -30.0), 0)
-    assert content.getvalue() == b"playing 1:02:05 (live)  ########........ ########........  -30.0 dB  late 0  ??d?\n"
+    Display(stream).show(view("Łódź", is_stream=True), Levels((-30.0, -30.0), -30.0, -31.0), 0)
+    assert content.getvalue() == (
+        b"playing 1:02:05 (live)  ########........ ########........  -30.0 dBTP  -31.0 LUFS  late 0  ??d?\n"
+    )
 
 
 def test_a_terminal_gets_one_line_drawn_again_that_fits() -> None:
@@ -35,7 +54,7 @@ def test_a_terminal_gets_one_line_drawn_again_that_fits() -> None:
     with os.fdopen(theirs, "w", encoding="utf-8") as stream:
         os.set_blocking(ours, False)
         display = Display(stream)
-        display.show(view("日本" * 100), (0.0, 0.0), 0)
+        display.show(view("日本" * 100), Levels((0.0, 0.0), 0.0, 0.0), 0)
         drawn = os.read(ours, 4096).decode()
     os.close(ours)
     assert drawn.startswith("\rplaying")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import WSCloseCode, web
 
+from tests.support.audio_files import s16, tone
 from tests.support.command import environment
 from tests.support.listened_node import ListenedNode, Talk, event, say_nothing, track
 from tonearm.core.frame import FRAME_BYTES
@@ -125,6 +126,36 @@ async def test_the_status_shows_title_position_and_level(commands: Commands) -> 
     assert lines[2].startswith("playing 0:0")
     assert "late" in lines[2]
     assert "\x1b" not in "".join(lines)
+
+
+async def test_the_status_shows_loudness_limiter_seeks_and_the_queue(commands: Commands) -> None:
+    """Of 997 Hz at -23 dBFS in both channels: -23 LUFS (EBU Tech 3341, case 1)."""
+    sound = s16(tone(997, 20.0, level=10 ** (-23 / 20))).astype("<i2").tobytes()
+
+    async def a_tone(socket: web.WebSocketResponse) -> None:
+        for start in range(0, len(sound), FRAME_BYTES):
+            await socket.send_bytes(sound[start : start + FRAME_BYTES])
+            await asyncio.sleep(0.02)
+
+    async def changes(socket: web.WebSocketResponse) -> None:
+        limiter = {"ceilingDb": -1.5, "enabled": True}
+        await socket.send_str(event("PlayerState", state="playing", position=0, track=track("Song"), limiter=limiter))
+        await socket.send_str(event("Seek", position=12_500, **{"from": 0}))
+        await socket.send_str(event("QueueUpdate", length=3, version=2))
+        await say_nothing(socket)
+
+    async with ListenedNode(audio=a_tone, events=changes).running() as node:
+        listener = await commands.listen(node)
+        assert listener.process.stdout is not None
+        lines = ""
+        while lines.count(" LUFS") < 2:
+            lines += (await listener.process.stdout.readline()).decode()
+        listener.process.send_signal(signal.SIGINT)
+        _, rest, _ = await listener.end()
+    assert "sought to 12.5 s\n3 in the queue\n" in lines
+    assert lines.splitlines()[-1].startswith("playing 0:1")
+    assert " -23.0 dBTP  -23.0 LUFS  limit -1.5 dB  late " in lines.splitlines()[-1]
+    assert rest.decode().splitlines()[-1].endswith("; -23.0 LUFS, true peak -23.0 dBTP.")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

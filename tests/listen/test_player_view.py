@@ -1,5 +1,7 @@
 """What is shown of a player's events."""
 
+import pytest
+
 from tests.support.listened_node import event, track
 from tonearm.listen.display import PlayerView
 
@@ -62,3 +64,34 @@ def test_a_seek_moves_the_position_and_breaks_the_flow() -> None:
     assert view.take(event("SeekFailed", code="not_seekable", position=0))[1] is not None
     assert view.position_ms == 0
     assert view.take(event("QueueUpdate", length=3, version=7)) == (False, "3 in the queue")
+
+
+COMPRESSOR = {"thresholdDb": -20}
+
+
+@pytest.mark.parametrize(
+    ("filters", "ceiling_db"),
+    [
+        ({"limiter": {"ceilingDb": -1, "enabled": "auto"}}, None),
+        ({"limiter": {"ceilingDb": -1, "enabled": "auto"}, "compressor": COMPRESSOR}, -1.0),
+        ({"limiter": {"ceilingDb": -1, "enabled": False}, "compressor": COMPRESSOR}, None),
+        ({"limiter": {"ceilingDb": -2.5, "enabled": True}, "compressor": None}, -2.5),
+        ({"limiter": {"ceilingDb": -2.5, "enabled": "auto"}, "normalization": {"mode": "track"}}, -2.5),
+        ({"limiter": {"ceilingDb": -2.5, "enabled": "auto"}, "normalization": {"mode": "off"}}, None),
+        ({"limiter": None, "compressor": COMPRESSOR}, None),
+        ({"limiter": 7}, None),
+        ({}, None),
+    ],
+)
+def test_the_limiter_is_shown_while_the_filters_have_it_on(
+    filters: dict[str, object], ceiling_db: float | None
+) -> None:
+    view = PlayerView()
+    view.take(event("PlayerState", state="playing", position=0, track=track("a"), **filters))
+    assert view.ceiling_db == ceiling_db
+    view.take(event("FiltersChange", filters={}))
+    assert view.ceiling_db is None
+    view.take(event("FiltersChange", filters=filters))
+    assert view.ceiling_db == ceiling_db
+    view.take(event("FiltersChange", filters=None))
+    assert view.ceiling_db is None

@@ -201,7 +201,7 @@ class TestNode:
 class TestResolver:
     async def test_without_landlock_it_reads_files_and_gets_no_further(self) -> None:
         command = (*without("landlock=ENOSYS"), *FAKE_SITES)
-        async with MediaServer() as server, resolving(fake_sites(command=command)) as it:
+        async with MediaServer() as server, resolving(fake_sites(command=command, sandbox=SandboxMode.AUTO)) as it:
             through = got_through((await it.failure(server.url("/fake/attack"))).message)
             assert it.pages.sandboxes == [SandboxReport(seccomp=True, problem="landlock: ENOSYS")]
         assert through == attack.RESOLVERS_MAY_WITHOUT_LANDLOCK | {"a thread"}

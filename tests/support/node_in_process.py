@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from tests.support.eventually import eventually
@@ -16,6 +17,7 @@ from tests.support.wire_check import check_player
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
+from tonearm.sandbox.report import SandboxMode
 from tonearm.sources.fetch_settings import FetchSettings
 
 BUFFER_S = 0.2  # of audio that a decoder process renders ahead
@@ -23,10 +25,16 @@ BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 
 @contextlib.asynccontextmanager
 async def running_node(settings: NodeSettings | None = None, fetching: FetchSettings = QUICK) -> AsyncIterator[Node]:
-    """Stopped at the end; then no process, task or descriptor of it may be left."""
+    """Stopped at the end; then no process, task or descriptor of it may be left.
+
+    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves.
+    """
+    settings = settings or NodeSettings(decoder_processes=1)
+    if settings.decoder_sandbox is SandboxMode.AUTO:
+        settings = replace(settings, decoder_sandbox=SANDBOX)
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
     async with opener(settings=fetching) as source_opener:
-        node = Node(source_opener, settings or NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX))
+        node = Node(source_opener, settings)
         await node.start()
         try:
             yield node

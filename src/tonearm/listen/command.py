@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import signal
 import sys
 import time
@@ -14,7 +15,8 @@ from urllib.parse import quote
 import aiohttp
 
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.listen.display import Display, Pacing, PeakMeter, PlayerView
+from tonearm.listen.display import Display, Pacing, PlayerView
+from tonearm.listen.meters import Meters
 from tonearm.listen.outputs import Output, OutputEndedError, WavOutput, open_raw_output
 
 _CONNECT_PATIENCE_S: Final = 10.0
@@ -52,7 +54,7 @@ class Session:
         self._outputs = outputs
         self._view = PlayerView()
         self._pacing = Pacing()
-        self._meter = PeakMeter()
+        self._meters = Meters()
         self._frames = 0
 
     async def run(self) -> Ending:
@@ -73,9 +75,12 @@ class Session:
 
     @property
     def summary(self) -> str:
-        return (
-            f"{self._frames / FRAMES_PER_SECOND:.1f} s heard, {self._pacing.late_frames} of {self._frames} frames late"
-        )
+        heard = f"{self._frames / FRAMES_PER_SECOND:.1f} s heard"
+        late = f"{self._pacing.late_frames} of {self._frames} frames late"
+        lufs, peak_db = self._meters.integrated_lufs, self._meters.highest_true_peak_db
+        if lufs == -math.inf:  # silence, or less than 400 ms
+            return f"{heard}, {late}"
+        return f"{heard}, {late}; {lufs:.1f} LUFS, true peak {peak_db:.1f} dBTP"
 
     async def _connect(self, client: aiohttp.ClientSession, url: str) -> aiohttp.ClientWebSocketResponse:
         try:
@@ -108,7 +113,7 @@ class Session:
             self._pacing.arrived(time.monotonic())
             self._frames += 1
             self._view.frame_heard()
-            self._meter.add(message.data)
+            self._meters.add(message.data)
             for output in self._outputs:
                 output.write(message.data)
         code = audio.close_code
@@ -127,7 +132,7 @@ class Session:
     async def _draw(self) -> None:
         while True:
             await asyncio.sleep(self._display.interval_s)
-            self._display.show(self._view, self._meter.take_db(), self._pacing.late_frames)
+            self._display.show(self._view, self._meters.take(), self._pacing.late_frames)
 
 
 EXIT_OK: Final = 0

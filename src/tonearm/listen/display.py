@@ -1,50 +1,23 @@
 """The listener's status: one line that is drawn again on a terminal, or plain lines elsewhere.
 
-It shows peak levels as bars, how evenly frames arrive, and what the player's events reported last.
+It shows peak levels as bars, true peak and loudness, how evenly frames arrive, and what the player's events reported
+last.
 """
 
 import json
 import math
 import os
 import unicodedata
-from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
-import numpy as np
-
-from tonearm.core.frame import CHANNELS, FRAME_MS
-
-SILENCE_DB: Final = -60.0
-_FULL_SCALE: Final = 32768
-
-
-class PeakMeter:
-    """Keeps the highest sample of each channel until it is taken."""
-
-    def __init__(self) -> None:
-        self._peaks = [0] * CHANNELS
-
-    def add(self, pcm: bytes) -> None:
-        """`pcm`: interleaved s16le, whole sample blocks."""
-        # 16 bits cannot hold the absolute value of -32768.
-        samples = np.abs(np.frombuffer(pcm, dtype="<i2").astype(np.int32)).reshape(-1, CHANNELS)
-        if samples.size:
-            self._peaks = [max(old, int(new)) for old, new in zip(self._peaks, samples.max(axis=0), strict=True)]
-
-    def take_db(self) -> tuple[float, ...]:
-        """Each channel's peak since the last call, in dB of full scale, at least `SILENCE_DB`."""
-        peaks, self._peaks = self._peaks, [0] * CHANNELS
-        return tuple(_db(peak) for peak in peaks)
+from tonearm.core.frame import FRAME_MS
+from tonearm.listen.meters import SILENCE_DB, Levels
 
 
 def bar(level_db: float, width: int, full: str, empty: str) -> str:
     """A bar of `width` characters: empty at `SILENCE_DB`, full at 0 dB."""
     filled = round(width * (1 - min(max(level_db / SILENCE_DB, 0.0), 1.0)))
     return full * filled + empty * (width - filled)
-
-
-def _db(peak: int) -> float:
-    return max(20 * math.log10(peak / _FULL_SCALE), SILENCE_DB) if peak else SILENCE_DB
 
 
 _FRAME_S: Final = FRAME_MS / 1000
@@ -89,6 +62,7 @@ class PlayerView:
         self.position_ms = 0
         self.length_ms = 0
         self.is_stream = False
+        self.ceiling_db: float | None = None  # of the limiter, while the filters have it on
 
     def take(self, text: str) -> tuple[bool, str | None]:
         """One event. Returns whether the flow of frames may have a break here, and a sentence worth showing."""
@@ -103,6 +77,8 @@ class PlayerView:
             self._update(event)
         if op in ("PlayerState", "TrackStart"):
             self._track(event.get("track"))
+        if op in ("PlayerState", "FiltersChange"):
+            self.ceiling_db = _ceiling_db(event if op == "PlayerState" else event.get("filters"))
         if op == "TrackStart":
             self.state, self.position_ms = "playing", _whole(event.get("position"), 0)
         elif op in ("Seek", "SeekFailed"):
@@ -134,6 +110,21 @@ class PlayerView:
 
 def _whole(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
+
+
+def _ceiling_db(filters: object) -> float | None:
+    """Where the limiter holds true peaks, when these filters have it on for all that plays. Left to itself (`auto`) it
+    is on with a compressor or normalization, and in crossfades, which are not looked at here."""
+    limiter = filters.get("limiter") if isinstance(filters, dict) else None
+    if not isinstance(filters, dict) or not isinstance(limiter, dict):
+        return None
+    is_on = limiter.get("enabled")
+    if is_on == "auto":
+        normalization = filters.get("normalization")
+        normalizes = isinstance(normalization, dict) and normalization.get("mode") != "off"
+        is_on = normalizes or filters.get("compressor") is not None
+    ceiling_db = limiter.get("ceilingDb")
+    return float(ceiling_db) if is_on is True and isinstance(ceiling_db, (int, float)) else None
 
 
 def _sentence(event: dict[str, Any]) -> str | None:
@@ -174,12 +165,12 @@ class Display:
         """How often a status is worth drawing."""
         return TERMINAL_INTERVAL_S if self._is_terminal else PLAIN_INTERVAL_S
 
-    def show(self, view: PlayerView, levels_db: Sequence[float], late_frames: int) -> None:
-        bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels_db)
+    def show(self, view: PlayerView, levels: Levels, late_frames: int) -> None:
+        bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels.peaks_db)
+        measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         state = "paused" if view.paused else view.state or "waiting"
-        line = (
-            f"{state:<7} {_times(view)}  {bars} {max(levels_db):6.1f} dB  late {late_frames}  {printable(view.title)}"
-        )
+        limit = "" if view.ceiling_db is None else f"limit {view.ceiling_db:.1f} dB  "
+        line = f"{state:<7} {_times(view)}  {bars} {measured}  {limit}late {late_frames}  {printable(view.title)}"
         if self._is_terminal:
             self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
         elif line != self._last:
@@ -215,6 +206,11 @@ def _times(view: PlayerView) -> str:
     if view.is_stream:
         return f"{_clock(view.position_ms)} (live)"
     return f"{_clock(view.position_ms)} / {_clock(view.length_ms)}" if view.length_ms else _clock(view.position_ms)
+
+
+def _decibels(value: float) -> str:
+    """Six characters; dashes for silence, and for what is not known yet."""
+    return "   -- " if value == -math.inf else f"{value:6.1f}"
 
 
 def _clock(duration_ms: int) -> str:

@@ -1,8 +1,7 @@
 """The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
 
 It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
-reaches the ceiling. True peaks are looked for between the samples, at eight times the rate (ITU-R BS.1770-4, annex 2,
-asks for four; eight errs by 0.04 dB at a quarter of the sample rate instead of 0.17).
+reaches the ceiling. Peaks are looked for between the samples, too: see true_peak.py.
 
 The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
 average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
+from tonearm.decoding.worker.filters.true_peak import HALF_TAPS, INTERPOLATION, TAPS
 
 STEP_SAMPLES: Final = 16
 LOOKAHEAD_STEPS: Final = 10  # 3.3 ms
@@ -28,31 +28,16 @@ _RELEASE_MS: Final = 80.0
 _RELEASE: Final = 1.0 - float(np.exp(-1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
 _RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB is let go
 
-_OVERSAMPLING: Final = 8
-_TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
-_HALF: Final = _TAPS // 2
 # Between samples a sound may be 3 dB louder than at them (a quarter of the rate, sampled at its 45 degrees), rarely
 # more: below this share of the ceiling nothing is looked for.
 _MAY_PEAK: Final = 0.6
 _STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
 
 
-def _interpolation() -> NDArray[np.float32]:
-    """_TAPS by _OVERSAMPLING - 1: a windowed sinc for each point between two samples (Kaiser, beta 9)."""
-    points = np.arange(1, _OVERSAMPLING) / _OVERSAMPLING
-    distance = np.arange(-_HALF + 1, _HALF + 1)[:, np.newaxis] - points
-    window = np.i0(9.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / _HALF) ** 2))) / np.i0(9.0)
-    taps = np.sinc(distance) * window
-    return np.asarray(taps / taps.sum(axis=0), dtype=np.float32)
-
-
-_INTERPOLATION: Final = _interpolation()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LimiterState:
     """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
-    it does nothing. `before`: the last samples, _HALF of each channel."""
+    it does nothing. `before`: the last samples, HALF_TAPS of each channel."""
 
     held: tuple[float, ...]
     before: Planes
@@ -64,8 +49,8 @@ class LimiterState:
 
 _AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
 # Before a sound that begins after silence; and where nothing is known of the sound before.
-BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
-QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, _HALF), dtype=np.float32))
+BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
+QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
 
 
 def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState) -> tuple[Planes, list[LimiterState]]:
@@ -76,14 +61,16 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
     """
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
-    sound = np.zeros((CHANNELS, _HALF + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
+    sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
     # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
-    sound[:, :_HALF] = planes[:, _HALF:0:-1] if state is QUIET else state.before
-    sound[:, _HALF : _HALF + planes.shape[1]] = planes
-    sound[:, _HALF + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
+    sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state is QUIET else state.before
+    sound[:, HALF_TAPS : HALF_TAPS + planes.shape[1]] = planes
+    sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
-    befores = [sound[:, end : end + _HALF].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)]
+    befores = [
+        sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
+    ]
     if needed is None and state.is_at_rest:
         return planes, [LimiterState(_AT_REST, before) for before in befores]
     if needed is None:
@@ -111,19 +98,19 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
     """For each of `steps` steps the gain, up to 1, that its highest true peak needs. None when all may stay."""
-    in_steps = sound[:, _HALF : _HALF + steps * STEP_SAMPLES].reshape(CHANNELS, steps, STEP_SAMPLES)
+    in_steps = sound[:, HALF_TAPS : HALF_TAPS + steps * STEP_SAMPLES].reshape(CHANNELS, steps, STEP_SAMPLES)
     peaks = np.abs(in_steps).max(axis=(0, 2)).astype(np.float64)
     loud = np.flatnonzero(peaks > _MAY_PEAK * ceiling)
     if not len(loud):
         return None
     # Around each loud step the points before its first sample count, too.
-    width = STEP_SAMPLES + _TAPS
+    width = STEP_SAMPLES + TAPS
     windows = np.lib.stride_tricks.sliding_window_view(sound, width, axis=1)
     starts = loud * STEP_SAMPLES
     starts = starts[starts < windows.shape[1]]
     around = windows[:, starts]
-    taps = np.lib.stride_tricks.sliding_window_view(around, _TAPS, axis=2)
-    between = np.abs(np.ascontiguousarray(taps) @ _INTERPOLATION).max(axis=(0, 2, 3))
+    taps = np.lib.stride_tricks.sliding_window_view(around, TAPS, axis=2)
+    between = np.abs(np.ascontiguousarray(taps) @ INTERPOLATION).max(axis=(0, 2, 3))
     peaks[loud[: len(starts)]] = np.maximum(peaks[loud[: len(starts)]], between)
     if peaks.max() <= ceiling:
         return None

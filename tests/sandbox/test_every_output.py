@@ -1,0 +1,228 @@
+"""All that is done to decoded sound, under a filter that ends the process at a call that nothing foresees.
+
+Effects, time and loudness, and every encoder, changed while they are heard; beside a process without a sandbox, which
+has to send the same bytes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, opus
+from tests.support.decoder_driver import DecoderDriver, open_order
+from tonearm.core.effects import (
+    ChannelMix,
+    Compressor,
+    Distortion,
+    Echo,
+    Effects,
+    HighPass,
+    Karaoke,
+    Limiter,
+    LowPass,
+    Normalization,
+    Rotation,
+    Timescale,
+    Tremolo,
+    Vibrato,
+)
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
+from tonearm.decoding.messages import Audio as AudioMessage
+from tonearm.decoding.messages import (
+    CloseSession,
+    Crossfade,
+    Encoded,
+    Failed,
+    Grant,
+    Mark,
+    Opened,
+    Plan,
+    SeekSource,
+)
+from tonearm.sandbox.report import SandboxMode
+
+FRAMES_A_SETTING = 12
+ALL_AT_ONCE = Effects(
+    karaoke=Karaoke(0.5),
+    low_pass=LowPass(frequency_hz=9_000.0),
+    high_pass=HighPass(40.0),
+    channel_mix=ChannelMix(0.8, 0.2, 0.2, 0.8),
+    tremolo=Tremolo(),
+    vibrato=Vibrato(),
+    rotation=Rotation(0.5),
+    distortion=Distortion(),
+    echo=Echo(50.0),
+    compressor=Compressor(),
+    normalization=Normalization(),
+    limiter=Limiter(-3.0, enabled=True),
+)
+EFFECTS: Sequence[Effects] = (
+    *(
+        replace(Effects(), **{name: getattr(ALL_AT_ONCE, name)})
+        for name in Effects.__dataclass_fields__
+        if name != "timescale"
+    ),
+    Effects(low_pass=LowPass(smoothing=20.0)),
+    Effects(echo=Echo(2000.0, 0.9, 1.0)),
+    *(
+        Effects(timescale=Timescale(speed, pitch, rate))
+        for speed, pitch, rate in ((1.5, 1.0, 1.0), (0.25, 1.0, 1.0), (4.0, 1.0, 1.0), (1.0, 2.0, 1.0), (1.0, 0.5, 1.3))
+    ),
+    ALL_AT_ONCE,
+    replace(ALL_AT_ONCE, timescale=Timescale(1.1, 0.9, 1.0)),
+    Effects(limiter=None),
+)
+SETTINGS: Sequence[Filters] = (
+    Filters(),
+    Filters(5.0, (6.0,) * BAND_COUNT),
+    *(Filters(0.9, effects=effects) for effects in EFFECTS),
+)
+# At most four are asked for at once, as by the listeners of a player.
+OUTPUTS: Sequence[Outputs] = (
+    frozenset({PCM, *(Output("opus", 96_000, complexity) for complexity in (0, 5, 10))}),
+    frozenset({Output("opus", 6_000, has_fec=True, signal="voice"), Output("opus", 510_000, is_variable=False)}),
+    frozenset({PCM, Output("opus", 64_000, 10, has_fec=True, signal="music"), mp3_output(128_000)}),
+    frozenset(map(mp3_output, MP3_BITRATES_BPS[:7])),
+    frozenset(map(mp3_output, MP3_BITRATES_BPS[7:])),
+)
+
+
+@dataclass
+class Heard:
+    """What came of one session. How it is cut into messages depends on how fast decoding goes, so only what they add
+    up to is compared."""
+
+    marks: list[Mark] = field(default_factory=list)
+    pcm: bytes = b""
+    packets: dict[Output, list[bytes]] = field(default_factory=dict)
+    mp3: dict[Output, bytes] = field(default_factory=dict)
+
+
+class Listener:
+    """Grants frames of one session under changing settings."""
+
+    def __init__(self, driver: DecoderDriver, session: int, outputs: Outputs) -> None:
+        self.heard = Heard()
+        self._driver = driver
+        self._session = session
+        self._outputs = outputs
+        self._epoch = 1
+        self._at_frame = 0
+        driver.open_session(session)
+
+    def plan(self, filters: Filters, *, cut_to: int | None, after: int, then: Crossfade | None = None) -> None:
+        self._epoch += 1
+        plan = Plan(
+            self._session,
+            self._epoch,
+            self._epoch - 1,
+            self._at_frame,
+            cut_to,
+            after,
+            after + 1 if then is not None else None,
+            filters,
+            crossfade=then,
+            outputs=self._outputs,
+        )
+        self._driver.send(plan)
+
+    def play(self, frames: int) -> None:
+        end = self._at_frame + frames
+        while self._at_frame < end:
+            self._driver.send(Grant(self._session, self._epoch, self._at_frame, end, self._outputs))
+            audio = self._driver.wait_for(AudioMessage, self._session)
+            if audio.epoch == self._epoch:
+                assert audio.first_frame == self._at_frame
+                self._take(audio, min(audio.frames, end - self._at_frame))
+
+    def _take(self, audio: AudioMessage, frames: int) -> None:
+        """What comes after them is void: the next plan begins there."""
+        self._at_frame += frames
+        self.heard.marks += [mark for mark in audio.marks if mark.frame < self._at_frame]
+        self.heard.pcm += bytes(audio.pcm[: frames * FRAME_BYTES])
+        for output, packets in audio.packets:
+            self.heard.packets.setdefault(output, []).extend(packets[:frames])
+
+    def end(self) -> Heard:
+        """What was heard, once the MP3 of all frames is there."""
+        self._driver.send(Grant(self._session, self._epoch, self._at_frame, self._at_frame, self._outputs))
+        awaited = {output for output in self._outputs if output.format == "mp3"}
+        while awaited:
+            encoded = self._driver.wait_for(Encoded, self._session)
+            frames = b"".join(encoded.mp3_frames)
+            self.heard.mp3[encoded.output] = self.heard.mp3.get(encoded.output, b"") + frames
+            if encoded.end_frame == self._at_frame:
+                awaited.discard(encoded.output)
+        self._driver.send(CloseSession(self._session))
+        assert not [message for message in self._driver.received if isinstance(message, Failed)]
+        self._driver.received.clear()
+        return self.heard
+
+
+def every_setting(driver: DecoderDriver, session: int, outputs: Outputs, song: Path) -> Heard:
+    listener = Listener(driver, session, outputs)
+    driver.open_file(song, session)
+    for number, filters in enumerate(SETTINGS):
+        listener.plan(filters, cut_to=None if number else 1, after=1)
+        listener.play(FRAMES_A_SETTING)
+    return listener.end()
+
+
+def seeks_and_a_crossfade(driver: DecoderDriver, session: int, outputs: Outputs, song: Path) -> Heard:
+    """Within what is decoded already, and beyond it; then into a song that comes in answer to requests. Everything is
+    on. What is heard depends on how much is decoded in time."""
+    listener = Listener(driver, session, outputs)
+    filters = Filters(0.9, effects=ALL_AT_ONCE)
+    driver.open_file(song, session)
+    listener.plan(filters, cut_to=1, after=1)
+    listener.play(FRAMES_A_SETTING)
+    for source, at_sample in ((2, 30_000), (3, 300_000), (4, 0)):
+        driver.send(SeekSource(session, source - 1, source, at_sample))
+        listener.plan(filters, cut_to=source, after=source)
+        listener.play(FRAMES_A_SETTING)
+    driver.open_bytes(song.read_bytes(), session, 5)
+    driver.wait_for(Opened, session, 5)
+    listener.plan(filters, cut_to=None, after=4, then=Crossfade(24_000, 12_000, "equalPower"))
+    listener.play(60)
+    return listener.end()
+
+
+def nobody(driver: DecoderDriver, session: int, _: Outputs, song: Path) -> Heard:
+    """Frames that are only counted, and a look at the file as `loadtracks` takes it."""
+    listener = Listener(driver, session, frozenset())
+    driver.open_file(song, session)
+    order = open_order(session, 2, song.stat().st_size, has_descriptor=True)
+    driver.send_with_descriptor_of(replace(order, is_probe=True), song)
+    for source in (1, 2):
+        driver.wait_for(Opened, session, source)
+    listener.plan(Filters(), cut_to=1, after=1)
+    listener.play(60)
+    return listener.end()
+
+
+@pytest.mark.parametrize("outputs", OUTPUTS)
+def test_no_output_and_no_effect_asks_for_more(outputs: Outputs, tmp_path: Path) -> None:
+    song = tmp_path / "song"
+    song.write_bytes(opus(music(8.0)))
+    confined, free = DecoderDriver(sandbox=SandboxMode.TRAP), DecoderDriver(sandbox=SandboxMode.OFF)
+    try:
+        assert confined.ready().seccomp
+        assert not free.ready().seccomp
+        inside = every_setting(confined, 1, outputs, song)
+        assert inside == every_setting(free, 1, outputs, song)
+        assert any(inside.pcm) == (PCM in outputs)
+        assert inside.packets.keys() == {output for output in outputs if output.format == "opus"}
+        assert all(map(any, inside.packets.values()))
+        assert all(inside.mp3.values())
+        assert nobody(confined, 2, outputs, song) == nobody(free, 2, outputs, song)
+        assert seeks_and_a_crossfade(confined, 3, outputs, song).pcm or PCM not in outputs
+        status, stderr = confined.end()
+        assert status == 0, stderr
+        assert not stderr
+    finally:
+        confined.close()
+        free.close()
