@@ -159,6 +159,19 @@ def test_a_cut_begins_with_the_next_frame_and_empties_the_buffer() -> None:
     assert bench.plan.buffer.frames_ahead == 0
 
 
+def test_what_a_late_block_reports_of_a_source_is_void_once_another_one_is_cut_to() -> None:
+    bench = Bench()
+    bench.send(10)
+    bench.audio(7, 3, marks=(Mark(MarkKind.BEGIN, 7, 1), Mark(MarkKind.END, 9, 1)))
+    bench.plan.add(3)
+    bench.play(3)
+    assert not bench.plan.buffer.holds_end
+    bench.plan.lose()
+    assert OpenSourceAt(3, 0, resumes=False) in bench.plan.session_opened(2)
+    bench.audio(10, 10, marks=(Mark(MarkKind.BEGIN, 10, 3),), epoch=bench.plan._planned.number)
+    assert bench.plan.take_event() == SourceBegan(3)
+
+
 def test_the_same_again_is_no_new_plan() -> None:
     assert Bench().plan.play(1, None, FLAT) == ()
 

@@ -171,6 +171,8 @@ class SimulatedDecoder:
         assert plan.at_frame >= self._sent, "a plan for frames that are gone"
         base = self._timelines[plan.base_epoch]
         timeline = base.cut_at(plan.at_frame)
+        if plan.switch_to is not None and timeline.end_frame < plan.at_frame:
+            timeline = Timeline(plan.at_frame, timeline.place, timeline.filters)
         self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
         self._epoch = plan.epoch
         if plan.switch_to is not None:

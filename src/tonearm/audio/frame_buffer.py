@@ -144,6 +144,11 @@ class FrameBuffer:
             mark for mark in self._marks if mark.frame < frame or (mark.kind is MarkKind.FADED and mark.frame == frame)
         )
 
+    def void(self) -> None:
+        """Removes all frames, and what is due but was not taken: a source that is replaced neither begins nor ends."""
+        self.void_from(self.next_frame)
+        self._marks = deque(mark for mark in self._marks if mark.kind is MarkKind.FADED)
+
     def end_fades(self) -> None:
         """The sources that fade in the buffered frames end where the next ones begin: nobody renders the rest."""
         self._marks = deque(

@@ -451,7 +451,7 @@ class PlanState:
     def _cut(self, wanted: "_Program") -> tuple[Order, ...]:
         self._move(Move.CUT)
         self._wanted = wanted
-        self.buffer.void_from(self.buffer.next_frame)
+        self.buffer.void()
         return self._plan_from(self.buffer.next_frame)
 
     def _change(self, wanted: "_Program") -> tuple[Order, ...]:

@@ -472,6 +472,15 @@ def test_a_plan_ahead_of_what_is_rendered_begins_at_once() -> None:
     assert (audio.first_frame, audio.frames) == (3, 1)
 
 
+def test_a_cut_while_frames_pass_unrendered_begins_with_the_first_sample() -> None:
+    bench = bench_of(SECOND, SECOND, first_frame=500)
+    bench.plan(500, switch_to=1)
+    bench.plan(503, switch_to=2)
+    bench.first_frame = bench.sent = 503
+    assert bench.run() == whole(bench, 2)
+    assert bench.marks == [begin(503, 2), end(553, 2)]
+
+
 def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
     """Both are based on the same epoch; the first was rendered further than the second begins."""
     source = MemorySource(1, 3 * FRAME_SAMPLES)
