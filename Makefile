@@ -1,6 +1,7 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    damaged media files by the thousand
+## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## Another Python:  make run PYTHON=python3.12
 
 PYTHON ?=
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test check fuzz bench format clip clean
+.PHONY: help run install dev test check fuzz bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -33,6 +34,11 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+# Plays clips with all that a player can do, and examines what listeners of all kinds heard; the last clip is short.
+# CLIPS="song.ogg song.flac bell.oga"
+soundcheck: $(VENV)/.dev
+	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
 # Two thousand damaged media files instead of the two hundred of `make test`.
 fuzz: $(VENV)/.dev

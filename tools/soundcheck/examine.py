@@ -18,6 +18,9 @@ FRAME_SAMPLES = 960
 OPUS_DELAY_SAMPLES = 312
 """How much later libopus gives back what it was given (RFC 7845, 5.1: the encoder's look-ahead at 48 kHz)."""
 
+BURST_S = 2.0
+"""How much of what was before an Ogg or MP3 stream begins with, silence where there was nothing."""
+
 LOW_RATE_HZ = 12_000
 PIECE = LOW_RATE_HZ * 4 // 10
 """What is looked for in a stream at a time: 0.4 s."""
@@ -239,8 +242,8 @@ def carried(
             continue
         at_s = pcm[start // 240].at_s
         # A stream goes on by the clock, through silence too: where a piece has to be follows from when it was sent.
-        usual_s = float(np.median(lags[-40:])) if lags else 0.0
-        reach_s = 0.6 if len(lags) > 5 else 8.0
+        usual_s = float(np.median(lags[-40:])) if len(lags) > 5 else BURST_S
+        reach_s = 0.6 if len(lags) > 5 else 1.5
         first = max(0, int((at_s - pcm[0].at_s + usual_s - reach_s) * LOW_RATE_HZ))
         window = sound[first : first + int(2 * reach_s * LOW_RATE_HZ) + PIECE]
         likeness = _likeness(window, piece)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp import web
 
 from tools.soundcheck.recording import HeardEvent, until
 
@@ -207,4 +208,35 @@ async def bad_tracks(player: Player, clips: list[str]) -> None:
     await asyncio.sleep(0.5)
 
 
-PARTS = [effects, seeks, queue, cut_tracks, crossfade, overlays, killed_decoder, bad_tracks]
+async def broken_source(player: Player, clips: list[str]) -> None:
+    """A server that stops in the middle of a track: it ends with an event that explains, and the next one plays."""
+    whole = Path(clips[0]).read_bytes()
+
+    async def half(request: web.BaseRequest) -> web.StreamResponse:
+        reply = web.StreamResponse(headers={"Content-Length": str(len(whole))})
+        await reply.prepare(request)
+        await reply.write(whole[: len(whole) // 10])
+        await asyncio.sleep(1.0)
+        server.close()
+        assert request.transport is not None
+        request.transport.abort()
+        return reply
+
+    server = await asyncio.get_running_loop().create_server(web.Server(half), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    failures = len(player.seen("TrackException"))
+    await player.call("PUT", "/track", {"uri": f"http://127.0.0.1:{port}/{Path(clips[0]).name}"})
+    await player.call("POST", "/queue", {"uri": clips[1]})
+    await player.wait_for("TrackException", failures + 1, 60.0)
+    if (told := player.seen("TrackException")[failures:]) and told[0]["error"]["code"] not in SOURCE_IS_GONE:
+        player.wrong.append(f"a server that stopped was told as {told[0]['error']}")
+    starts = len(player.seen("TrackStart"))
+    await until(lambda: len(player.seen("TrackStart")) > starts, 2.0)
+    await asyncio.sleep(0.5)
+    if (await player.state())["track"]["info"]["uri"] != clips[1]:
+        player.wrong.append("the track after a broken one does not play")
+
+
+SOURCE_IS_GONE = ("connect_failed", "connection_lost")
+
+PARTS = [effects, seeks, queue, cut_tracks, crossfade, overlays, killed_decoder, bad_tracks, broken_source]
