@@ -171,6 +171,8 @@ class SimulatedDecoder:
         assert plan.at_frame >= self._sent, "a plan for frames that are gone"
         base = self._timelines[plan.base_epoch]
         timeline = base.cut_at(plan.at_frame)
+        if plan.switch_to is not None and plan.at_frame > base.end_frame:
+            timeline = Timeline(plan.at_frame, base.place, base.filters)
         self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
         self._epoch = plan.epoch
         if plan.switch_to is not None:

@@ -106,10 +106,13 @@ class RenderSession:
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
 
-        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps.
+        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps; but a cut
+        begins where it was ordered: frames have passed unheard, while the source before was opened again.
         """
         base = self._timelines.get(order.base_epoch, self._timeline)
         self._timeline = base.cut_at(order.at_frame)
+        if order.switch_to is not None and order.at_frame > base.end.frame:
+            self._timeline = Timeline(replace(base.end, frame=order.at_frame))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
         before = self._timeline.end
