@@ -7,14 +7,15 @@ import pytest
 
 from tests.support.simulated_decoder import Track
 from tests.support.sinks import MemoryListener
-from tests.support.sleep_bench import SleepBench, new_track, seconds
+from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.tracks import make_track
 from tonearm.audio.sleep import Circumstances, FrameTimes
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
 
-KNOWN = new_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
+KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 UNHEARD = Circumstances(
     source=1,
     info=KNOWN,
@@ -316,6 +317,22 @@ async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_
     assert len(samples) >= 8
     assert samples == [samples[0] + 960 * n for n in range(len(samples))]
     assert samples[-1] + 960 == bench.player.status().position_ms * 48
+    await bench.close()
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.04])
+async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_track(after_s: float) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.pool.opening_s = 0.1
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(after_s)
+    bench.player.skip()
+    await bench.run(2)
+    pieces = [content.pieces[0] for content in bench.heard(listener)]
+    assert [piece.sample for piece in pieces] == [960 * n for n in range(len(pieces))]
+    assert bench.player.status().position_ms == 20 * len(pieces)
     await bench.close()
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import os
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -33,6 +32,7 @@ from tonearm.decoding.messages import (
     OpenSession,
     OpenSource,
     Plan,
+    SeekSource,
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 from tonearm.decoding.pool.process import SessionOwner
@@ -42,12 +42,8 @@ from tonearm.sources.detached_threads import DetachedThreads
 from tonearm.sources.local_file import FileReader
 
 STEP_S = 0.02
+BETWEEN_TICKS_S = 0.0025  # all that is asked and done falls between two ticks, whichever of the clock's phases they are
 AHEAD_SAMPLES = 2 * SAMPLE_RATE_HZ
-
-
-def new_track(name: str) -> Track:
-    """A track of its own, also where another one has the same source."""
-    return replace(make_track(name), id=str(uuid.uuid4()))
 
 
 class Shelf:
@@ -83,6 +79,7 @@ class SimulatedSession(PoolSession):
         self._owner = owner
         self._tracks: dict[int, TrueTrack] = {}
         self._decoder = SimulatedDecoder(self._tracks, pool.contents)
+        self._opened: dict[int, OpenSource] = {}
         self._orders: list[FromNode] = []
         self._opening: list[tuple[float, OpenSource]] = []
 
@@ -107,12 +104,15 @@ class SimulatedSession(PoolSession):
             elif isinstance(order, DropSource):
                 self._opening = [opening for opening in self._opening if opening[1].source != order.source]
                 self._decoder.drop(order.source)
+            elif isinstance(order, SeekSource):
+                self._seek(order)
             else:
                 assert isinstance(order, OpenSession | Plan | Grant | Flush)
                 self._decoder.receive(order)
         for due_s, order in tuple(self._opening):
             if due_s <= self._pool.time.now_s():
                 self._opening.remove((due_s, order))
+                self._opened[order.source] = order
                 self._tracks[order.source] = self._pool.shelf.tracks[order.name]
                 self._decoder.open(order.source, order.start_sample)
                 self._report(Opened(self.id, order.source, self._pool.shelf.facts(order.name)))
@@ -120,6 +120,19 @@ class SimulatedSession(PoolSession):
             self._report(report)
         for audio in self._decoder.render():
             self._report(audio)
+
+    def _seek(self, order: SeekSource) -> None:
+        """The source goes on under another number. That takes as long as to open it, so that it makes no difference
+        whether a player has it open."""
+        due_s = self._pool.time.now_s() + self._pool.opening_s
+        before = self._opened.get(order.source)
+        for opening in tuple(self._opening):
+            if opening[1].source == order.source:
+                self._opening.remove(opening)
+                due_s, before = opening
+        assert before is not None
+        self._opening.append((due_s, replace(before, source=order.new_source, start_sample=order.start_sample)))
+        self._decoder.drop(order.source)
 
     def _report(self, message: Opened | Decoded | Failed | Audio) -> None:
         if self in self._pool.sessions:
@@ -156,7 +169,9 @@ class SleepBench:
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         self.pool = SimulatedPool(self.time, self.shelf)
         self.timers_set = 0
+        self._track_numbers = itertools.count(1)
         self.clock = Clock(self.time.now_s, self._call_later)
+        self.time.forward(BETWEEN_TICKS_S)
         services = PlayerServices(
             pool=self.pool,
             opener=self.shelf,
@@ -170,11 +185,16 @@ class SleepBench:
             max_waiting_tracks=1000,
             max_listeners=10,
         )
-        self.player = Player("p", new_track(names[0]), {}, services)
+        self.player = Player("p", self.new_track(names[0]), {}, services)
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
         for name in names[1:]:
-            self.player.enqueue(new_track(name))
+            self.player.enqueue(self.new_track(name))
+
+    def new_track(self, name: str) -> Track:
+        """A track of its own, also where another one has the same source. They are numbered, for two benches that do
+        the same to compare."""
+        return replace(make_track(name), id=f"track {next(self._track_numbers)}")
 
     @property
     def is_asleep(self) -> bool:

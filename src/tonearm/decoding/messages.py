@@ -149,10 +149,11 @@ class Plan:
     """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
-    silence; None: the current source continues). The source `following` joins at the end of the source `after`, or by
-    `crossfade`. With `cut_fade` the sound before fades out under the source cut to, if that one has samples already:
-    its mark FADING says so. (Of this crossfade `at_sample` has no meaning.) `outputs` is set in a plan that is there
-    for the sake of a new output: its frames are rendered for these.
+    silence; None: the current source continues), even where the frames just before it were never rendered. The source
+    `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the sound before fades out
+    under the source cut to, if that one has samples already: its mark FADING says so. (Of this crossfade `at_sample`
+    has no meaning.) `outputs` is set in a plan that is there for the sake of a new output: its frames are rendered for
+    these.
     """
 
     session: int

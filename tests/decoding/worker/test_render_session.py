@@ -459,6 +459,18 @@ def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:
     assert bench.marks == [begin(0, 1), begin(5, 2), end(55, 2)]  # a tail alone was rendered for the cut, not sent
 
 
+def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered() -> None:
+    """Of a player that slept: while its source was opened again, some frames passed, and then it was skipped."""
+    bench = SessionBench({2: MemorySource(2, SECOND, ends=True)}, first_frame=100)
+    bench.plan(100, switch_to=1)
+    bench.render()
+    bench.first_frame = bench.sent = 103
+    bench.plan(103, switch_to=2)
+    bench.grant()
+    assert bench.run() == bench.sources[2].pcm(0, SECOND)
+    assert bench.marks == [begin(103, 2), end(153, 2)]
+
+
 def test_a_plan_ahead_of_what_is_rendered_begins_at_once() -> None:
     source = MemorySource(1, 3 * FRAME_SAMPLES)
     bench = SessionBench({1: source, 2: MemorySource(2, SECOND, ends=True)})
