@@ -106,8 +106,8 @@ class RenderSession:
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
 
-        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps. Only a cut begins
-        where it should: what the frames before it would have held has passed, and nobody wants it any more.
+        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps. Only a cut
+        begins where it should: the frames before it have passed, and nobody wants them any more.
         """
         base = self._timelines.get(order.base_epoch, self._timeline)
         self._timeline = base.cut_at(order.at_frame)
