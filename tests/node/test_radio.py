@@ -29,7 +29,7 @@ SOUND: Final = radio_mp3(tone(440, 3.0, 44_100))
 OTHER_SOUND: Final = radio_mp3(tone(880, 3.0, 44_100))
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def server() -> AsyncIterator[MediaServer]:
     async with MediaServer() as server:
         yield server
