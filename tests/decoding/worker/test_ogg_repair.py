@@ -9,7 +9,7 @@ from tests.support.audio_files import music, opus, tone
 from tests.support.media_files import UnseekableReader, decode_bytes, decode_rest, loudest_hz, open_bytes
 from tonearm.decoding.worker.ogg_repair import OggRepairer
 
-FILE = opus(music(5.0))
+FILE = opus(music(2.0))
 
 
 def read_all(reader: OggRepairer, chunk_bytes: int = 1000) -> bytes:
