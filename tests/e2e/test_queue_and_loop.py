@@ -21,7 +21,7 @@ from tests.support.e2e_players import (
     waiting_uris,
 )
 from tests.support.e2e_sockets import Tape, following, listening
-from tests.support.media_server import MediaServer, stall
+from tests.support.media_server import MediaServer, media, stall
 from tests.support.running_node import RunningNode, running_node
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (96_000, 2))
@@ -126,16 +126,18 @@ async def test_a_looped_queue_keeps_ids_and_metadata(node: RunningNode) -> None:
 
 async def test_an_idle_player_plays_a_new_track_at_once_and_its_last_one_again(tmp_path: Path) -> None:
     write_tracks(tmp_path)
-    async with running_node(tmp_path, IMPATIENT) as node:
+    async with MediaServer() as server, running_node(tmp_path, IMPATIENT) as node:
+        track_b = server.serve("/b.wav", media((tmp_path / "b.wav").read_bytes()))
         await create(node, "p", "a.wav")
         async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
             await at_rest(tape)
             await order(node, "p", "play")
             await at_rest(tape)
-            await enqueue(node, "p", "b.wav")
+            await enqueue(node, "p", track_b)
             await at_rest(tape)
             resting = await state(node, "p")
             assert (resting["state"], resting["track"]["info"]["title"]) == ("idle", "b")
+            server.serve("/b.wav", stall())  # so that no frame comes before the pause
             await order(node, "p", "pause", "play", "pause")
             assert (await state(node, "p"))["paused"]
             await delete(node, "p")

@@ -1,4 +1,4 @@
-"""A real node, a web server and a shelf of songs for each test."""
+"""A real node that the tests of a module share, and for each test a web server and a shelf of songs."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -7,19 +7,37 @@ import pytest
 import pytest_asyncio
 
 from tests.support.media_server import MediaServer
-from tests.support.node_in_process import running_node
+from tests.support.node_in_process import running_node, spare_ready
+from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.node import Node, NodeSettings
 
 
-@pytest_asyncio.fixture
-async def node() -> AsyncIterator[Node]:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is shared has to live in one event loop."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_node() -> AsyncIterator[Node]:
     # A player waits for its listener as long as a slow machine needs to connect it.
-    async with running_node(NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)) as node:
+    settings = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000, decoder_sandbox=SANDBOX)
+    async with running_node(settings) as node:
         yield node
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="module")
+async def node(shared_node: Node) -> AsyncIterator[Node]:
+    """A node without players, as if it were new."""
+    yield shared_node
+    for player in shared_node.players():
+        await shared_node.delete_player(player.status().player_id)
+    await spare_ready(shared_node)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def server() -> AsyncIterator[MediaServer]:
     async with MediaServer() as server:
         yield server

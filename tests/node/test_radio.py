@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 from typing import Final
 
 import pytest
@@ -25,11 +26,17 @@ def radio_mp3(signal: Signal) -> bytes:
     return mp3(signal, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
 
 
-SOUND: Final = radio_mp3(tone(440, 3.0, 44_100))
-OTHER_SOUND: Final = radio_mp3(tone(880, 3.0, 44_100))
+@cache
+def sound() -> bytes:
+    return radio_mp3(tone(440, 3.0, 44_100))
 
 
-@pytest_asyncio.fixture
+@cache
+def other_sound() -> bytes:
+    return radio_mp3(tone(880, 3.0, 44_100))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def server() -> AsyncIterator[MediaServer]:
     async with MediaServer() as server:
         yield server
@@ -56,12 +63,12 @@ def note_frames(player: Listening) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "station",
+    "make",
     [
-        radio(SOUND, interval=4096, titles={1: "Band - Öne", 2: "Band - Öne", 4: "It's Two"}.get),
-        radio(SOUND, interval=4096, titles={1: "Band - Öne", 4: "It's Two"}.get, status_line="ICY 200 OK"),
-        radio(
-            SOUND,
+        lambda: radio(sound(), interval=4096, titles={1: "Band - Öne", 2: "Band - Öne", 4: "It's Two"}.get),
+        lambda: radio(sound(), interval=4096, titles={1: "Band - Öne", 4: "It's Two"}.get, status_line="ICY 200 OK"),
+        lambda: radio(
+            sound(),
             interval=4096,
             titles={1: "Band - Öne", 4: "It's Two"}.get,
             chunked=True,
@@ -71,10 +78,10 @@ def note_frames(player: Listening) -> dict[str, int]:
     ids=["Icecast", "SHOUTcast", "chunked"],
 )
 async def test_a_station_plays_and_its_titles_are_reported_with_their_sound(
-    server: MediaServer, station: Answer
+    server: MediaServer, make: Callable[[], Answer]
 ) -> None:
     async with running_node() as node:
-        player = await listening(node, "p", server.serve("/live", station))
+        player = await listening(node, "p", server.serve("/live", make()))
         sent = note_frames(player)
         pcm = await player.listener.wait_frames(80)
         assert 430 < loudest_hz(samples_of(pcm)) < 450
@@ -109,7 +116,7 @@ async def test_chained_ogg_tells_its_titles(server: MediaServer) -> None:
 async def test_the_first_sound_needs_no_more_than_it_is_made_of(server: MediaServer, kind: str) -> None:
     """A station at real pace and without a burst has sent so much after 0.4 s; nothing more comes here."""
     aac = encoded("adts", "aac", tone(440, 3.0, 44_100), 44_100, bit_rate=128_000)
-    station = radio(SOUND if kind == "mp3" else aac, stop_after=BYTES_PER_S * 4 // 10, ends_by=fall_silent)
+    station = radio(sound() if kind == "mp3" else aac, stop_after=BYTES_PER_S * 4 // 10, ends_by=fall_silent)
     async with running_node() as node:
         player = await listening(node, "p", server.serve("/live", station))
         await player.listener.wait_frames(10)
@@ -118,7 +125,7 @@ async def test_the_first_sound_needs_no_more_than_it_is_made_of(server: MediaSer
 
 @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
 async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, ends_by: Callable[[Reply], None]) -> None:
-    stations = in_turn(radio(SOUND, stop_after=12_000, ends_by=ends_by), radio(OTHER_SOUND))
+    stations = in_turn(radio(sound(), stop_after=12_000, ends_by=ends_by), radio(other_sound()))
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=(1.2,))
     async with running_node(fetching=fetching) as node:
         player = await listening(node, "p", server.serve("/live", stations))
@@ -134,8 +141,8 @@ async def test_a_broken_stream_goes_on_as_the_same_track(server: MediaServer, en
 async def test_a_station_that_stays_away_fails_and_the_next_track_plays(server: MediaServer) -> None:
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=(0.0, 0.0))
     async with running_node(fetching=fetching) as node:
-        station = server.serve("/live", radio(SOUND, stop_after=8000))
-        player = await listening(node, "p", station, server.serve("/song.mp3", media(OTHER_SOUND)))
+        station = server.serve("/live", radio(sound(), stop_after=8000))
+        player = await listening(node, "p", station, server.serve("/song.mp3", media(other_sound())))
         await player.events.wait_for("TrackStart", 2)
         assert player.ends == [("Test FM", "loadFailed")]
         (failure,) = player.events.named("TrackException")
@@ -145,7 +152,7 @@ async def test_a_station_that_stays_away_fails_and_the_next_track_plays(server: 
 
 
 async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: MediaServer) -> None:
-    stations = in_turn(radio(SOUND), radio(OTHER_SOUND))
+    stations = in_turn(radio(sound()), radio(other_sound()))
     async with running_node(NodeSettings(decoder_processes=1, live_pause_s=0.2)) as node:
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(20)
@@ -162,9 +169,9 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
 
 
 async def test_a_short_pause_keeps_the_station(server: MediaServer) -> None:
-    stations = in_turn(radio(SOUND), radio(OTHER_SOUND))
+    stations = in_turn(radio(sound()), radio(other_sound()))
     async with running_node() as node:
-        witness = await listening(node, "witness", server.serve("/song.mp3", media(OTHER_SOUND)))
+        witness = await listening(node, "witness", server.serve("/song.mp3", media(other_sound())))
         player = await listening(node, "p", server.serve("/live", stations))
         await player.listener.wait_frames(10)
         connections = server.connections
@@ -182,8 +189,8 @@ async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
     monkeypatch.setattr(timers, "GIVE_UP_AFTER_S", 0.2)
     fetching = dataclasses.replace(QUICK, stall_timeout_s=60.0)
     async with running_node(fetching=fetching) as node:
-        station = server.serve("/live", radio(SOUND, stop_after=8000, ends_by=fall_silent))
-        player = await listening(node, "p", station, server.serve("/song.mp3", media(OTHER_SOUND)))
+        station = server.serve("/live", radio(sound(), stop_after=8000, ends_by=fall_silent))
+        player = await listening(node, "p", station, server.serve("/song.mp3", media(other_sound())))
         await player.events.wait_for("TrackStart", 2)
         (stuck,) = player.events.named("TrackStuck")
         assert stuck["cause"] == "the source sends nothing"
@@ -197,13 +204,13 @@ async def test_a_station_that_is_being_connected_again_says_so(
     monkeypatch.setattr(timers, "STUCK_AFTER_S", 0.2)
     fetching = dataclasses.replace(QUICK, live_resume_delays_s=(60.0,))
     async with running_node(fetching=fetching) as node:
-        player = await listening(node, "p", server.serve("/live", radio(SOUND, stop_after=8000)))
+        player = await listening(node, "p", server.serve("/live", radio(sound(), stop_after=8000)))
         await player.events.wait_for("TrackStuck")
         assert player.events.named("TrackStuck")[0]["cause"] == "the connection is being made again"
 
 
 async def test_a_body_without_length_that_is_no_radio_ends(server: MediaServer) -> None:
-    song = server.serve("/song.mp3", media(SOUND[:12_000], ranges=False, chunked=True))
+    song = server.serve("/song.mp3", media(sound()[:12_000], ranges=False, chunked=True))
     async with running_node() as node:
         player = await listening(node, "p", song)
         await player.events.wait_for("TrackEnd")
@@ -213,7 +220,7 @@ async def test_a_body_without_length_that_is_no_radio_ends(server: MediaServer) 
 
 async def test_a_station_can_be_looked_up(server: MediaServer) -> None:
     async with running_node() as node:
-        info = await node.load_track(server.serve("/live", radio(SOUND, name="Radio Zürich")))
+        info = await node.load_track(server.serve("/live", radio(sound(), name="Radio Zürich")))
         assert info is not None
         assert (info.author, info.title, info.is_stream, info.length_ms) == (
             "Radio Zürich",

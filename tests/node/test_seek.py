@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,18 +51,19 @@ def largest_bend(pcm: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
+    ("name", "make"),
     [
-        ("a.wav", wav(music(20.0))),
-        ("a.flac", flac(music(20.0, rate_hz=44_100), 44_100)),
-        ("a.mp3", mp3(music(20.0, rate_hz=44_100))),
-        ("a.opus", opus(music(20.0))),
+        ("a.wav", lambda: wav(music(20.0))),
+        ("a.flac", lambda: flac(music(20.0, rate_hz=44_100), 44_100)),
+        ("a.mp3", lambda: mp3(music(20.0, rate_hz=44_100))),
+        ("a.opus", lambda: opus(music(20.0))),
     ],
 )
 @pytest.mark.parametrize("remote", [False, True], ids=["file", "http"])
 async def test_what_is_heard_after_a_seek(
-    node: Node, shelf: Shelf, server: MediaServer, name: str, file: bytes, remote: bool
+    node: Node, shelf: Shelf, server: MediaServer, name: str, make: Callable[[], bytes], remote: bool
 ) -> None:
+    file = make()
     whole = decode_bytes(file)
     uri = server.serve(f"/{name}", media(file)) if remote else shelf.put(name, file)
     player = await listening(node, "p", uri)

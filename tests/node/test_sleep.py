@@ -23,7 +23,7 @@ SECONDS = 18.0
 HEARD_WITHIN_S = 0.15
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def node() -> AsyncIterator[Node]:
     async with running_node(NodeSettings(decoder_processes=2, first_listener_wait_ms=0)) as node:
         yield node
