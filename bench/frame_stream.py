@@ -4,6 +4,9 @@ from typing import Final
 
 HEAD: Final = b"\x82\x7e\x0f\x00"  # a whole binary message, unmasked, of 3840 bytes
 MESSAGE_BYTES: Final = len(HEAD) + 3840
+MOST_PACKET_BYTES: Final = 1275  # of 20 ms of Opus (RFC 6716, 3.4)
+_WHOLE_BINARY: Final = 0x82
+_PACKET_HEAD: Final = bytes([_WHOLE_BINARY, 126])
 
 
 class FrameStream:
@@ -65,5 +68,37 @@ class FrameStream:
             case 10:
                 pass
             case _:
-                self.strays += 1
+                self._take_other(data[at], data[begin : begin + length])
         return begin + length
+
+    def _take_other(self, first_byte: int, payload: bytes) -> None:
+        self.strays += 1
+
+
+class PacketStream(FrameStream):
+    """The same where each frame is an Opus packet: a whole binary message of any length up to `MOST_PACKET_BYTES`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._packets = 0
+
+    def feed(self, data: bytes) -> int:
+        # Nearly always a read is one packet, of 126 bytes or more.
+        if len(data) > 4 and data[:2] == _PACKET_HEAD and not self._begun:
+            length = data[2] << 8 | data[3]
+            if length + 4 == len(data) and length <= MOST_PACKET_BYTES:
+                return 1
+        data, self._begun, self._packets, at = self._begun + data, b"", 0, 0
+        while at < len(data):
+            end = self._notice(data, at)
+            if end is None:
+                self._begun = data[at:]
+                break
+            at = end
+        return self._packets
+
+    def _take_other(self, first_byte: int, payload: bytes) -> None:
+        if first_byte == _WHOLE_BINARY and 0 < len(payload) <= MOST_PACKET_BYTES:
+            self._packets += 1
+        else:
+            self.strays += 1

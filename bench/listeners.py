@@ -1,7 +1,7 @@
 """The listeners' side, in a process of its own: connects, notes when frames come, reports how evenly they did.
 
 `python -m bench.listeners` reads one JSON order a line from stdin and answers each with one JSON line:
-{"do": "listen", "host": …, "port": …, "paths": […]}, {"do": "hear_all", "limit_s": …},
+{"do": "listen", "host": …, "port": …, "paths": […], "is_opus": …}, {"do": "hear_all", "limit_s": …},
 {"do": "begin"}, {"do": "end"}.
 
 A client library would cost more than the node does: the handshake is a real one, but frames are only counted.
@@ -18,7 +18,7 @@ import time
 from typing import Final, cast
 
 from bench.evenness import evenness
-from bench.frame_stream import FrameStream
+from bench.frame_stream import FrameStream, PacketStream
 
 _CONNECT_LIMIT_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.05
@@ -28,9 +28,9 @@ _ACCEPT_KEY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 class Listener(asyncio.Protocol):
     """One connection. `arrivals_s` grows by the time of each frame."""
 
-    def __init__(self, address: str, path: str) -> None:
+    def __init__(self, address: str, path: str, *, is_opus: bool) -> None:
         self.arrivals_s: list[float] = []
-        self.stream = FrameStream()
+        self.stream = PacketStream() if is_opus else FrameStream()
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_lost = False
         self._key = base64.b64encode(os.urandom(16))
@@ -88,10 +88,10 @@ class Side:
         self._listeners: list[Listener] = []
         self._begun_s = 0.0
 
-    async def listen(self, host: str, port: int, paths: list[str]) -> dict[str, object]:
+    async def listen(self, host: str, port: int, paths: list[str], is_opus: bool) -> dict[str, object]:
         loop = asyncio.get_running_loop()
         for path in paths:
-            listener = Listener(f"{host}:{port}", path)
+            listener = Listener(f"{host}:{port}", path, is_opus=is_opus)
             await asyncio.wait_for(self._connect(loop, listener, host, port), _CONNECT_LIMIT_S)
             self._listeners.append(listener)
         return {"listening": len(self._listeners)}

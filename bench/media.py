@@ -78,6 +78,32 @@ def make_tone(folder: Path) -> Path:
     return path
 
 
+_STEP_S: Final = 10
+STEPS: Final = LENGTH_S // _STEP_S
+
+
+def make_steps(folder: Path) -> Path:
+    """An MP3 in which each ten seconds have a tone of their own, for hearing where in it a player is: see `step_hz`."""
+    path = folder / "steps.mp3"
+    if not path.exists():
+        t = np.arange(_STEP_S * RATE_HZ) / RATE_HZ
+        tones = [np.sin(2 * np.pi * step_hz(number) * t) for number in range(STEPS)]
+        samples = np.asarray(np.repeat(np.concatenate(tones), 2) * 16_000, dtype=np.int16)
+        reading = ["-f", "s16le", "-ar", str(RATE_HZ), "-ac", "2", "-i", "-"]
+        writing = ["-c:a", "libmp3lame", "-b:a", "192k", str(path)]
+        subprocess.run(["ffmpeg", "-v", "error", *reading, *writing], input=samples.tobytes(), check=True)
+    return path
+
+
+def step_hz(number: int) -> int:
+    """The tone of step `number`: a whole number of waves in 20 ms, two steps never as near as 100 Hz."""
+    return 500 + 100 * number
+
+
+def step_middle_ms(number: int) -> int:
+    return (number * _STEP_S + _STEP_S // 2) * 1000
+
+
 @asynccontextmanager
 async def http_server(folder: Path) -> AsyncIterator[str]:
     """Serves `folder` with ranges on loopback; gives its address."""

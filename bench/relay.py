@@ -1,33 +1,40 @@
 """The plain relay that people write first: one `ffmpeg` program a player, Python reads its pipe and sends.
 
-`python -m bench.relay PORT` serves GET /play/{id}/ws?uri=…&volume=…
+`python -m bench.relay PORT` serves GET /play/{id}/ws?uri=…&volume=…&format=pcm|opus&complexity=…: PCM with the volume
+applied, or the packets of an Opus encoder in the same `ffmpeg` program, taken out of its Ogg pages.
 """
 
 import asyncio
 import sys
 import time
+from collections.abc import AsyncIterator
 
 import numpy as np
 from aiohttp import web
 
 FRAME_BYTES = 3840
+PAGE_HEAD_BYTES = 27  # RFC 3533, 6
+LAST_LACING = 255
+HEADERS = (b"OpusHead", b"OpusTags")
 
 
 async def play(request: web.Request) -> web.WebSocketResponse:
     socket = web.WebSocketResponse(compress=False)
     await socket.prepare(request)
-    volume = float(request.query.get("volume", "1"))
-    arguments = ["-v", "error", "-stream_loop", "-1", "-i", request.query["uri"], "-map", "0:a"]
-    ffmpeg = await asyncio.create_subprocess_exec(
-        "ffmpeg", *arguments, "-f", "s16le", "-ar", "48000", "-ac", "2", "-", stdout=asyncio.subprocess.PIPE
-    )
+    is_opus = request.query.get("format") == "opus"
+    arguments = ["-v", "error", "-stream_loop", "-1", "-i", request.query["uri"], "-map", "0:a", "-ar", "48000"]
+    arguments += ["-ac", "2"]
+    if is_opus:
+        complexity = request.query.get("complexity", "5")
+        arguments += ["-c:a", "libopus", "-b:a", "128k", "-compression_level", complexity, "-page_duration", "20000"]
+    arguments += ["-f", "opus" if is_opus else "s16le", "-"]
+    ffmpeg = await asyncio.create_subprocess_exec("ffmpeg", *arguments, stdout=asyncio.subprocess.PIPE)
     assert ffmpeg.stdout is not None
+    volume = float(request.query.get("volume", "1"))
+    frames = opus_packets(ffmpeg.stdout) if is_opus else pcm_frames(ffmpeg.stdout, volume)
     deadline = time.monotonic()
     try:
-        while True:
-            frame = await ffmpeg.stdout.readexactly(FRAME_BYTES)
-            samples = np.frombuffer(frame, np.int16) * volume
-            frame = np.clip(samples, -32768, 32767).astype(np.int16).tobytes()
+        async for frame in frames:
             deadline += 0.020
             await asyncio.sleep(max(0.0, deadline - time.monotonic()))
             await socket.send_bytes(frame)
@@ -37,6 +44,26 @@ async def play(request: web.Request) -> web.WebSocketResponse:
         ffmpeg.kill()
         await ffmpeg.wait()
     return socket
+
+
+async def pcm_frames(pipe: asyncio.StreamReader, volume: float) -> AsyncIterator[bytes]:
+    while True:
+        frame = await pipe.readexactly(FRAME_BYTES)
+        samples = np.frombuffer(frame, np.int16) * volume
+        yield np.clip(samples, -32768, 32767).astype(np.int16).tobytes()
+
+
+async def opus_packets(pipe: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The packets of an Ogg stream without those of its head."""
+    packet = b""
+    while True:
+        head = await pipe.readexactly(PAGE_HEAD_BYTES)
+        for length in await pipe.readexactly(head[26]):
+            packet += await pipe.readexactly(length)
+            if length < LAST_LACING:
+                if not packet.startswith(HEADERS):
+                    yield packet
+                packet = b""
 
 
 if __name__ == "__main__":

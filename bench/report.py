@@ -7,6 +7,8 @@ from bench.goals import Verdict, verdicts
 from bench.parts.capacity import KINDS, capacity_name
 from bench.parts.filters import SETTINGS
 from bench.parts.growth import FLAT_PLAYERS
+from bench.parts.opus import COMPLEXITIES
+from bench.parts.passthrough import FEW, MANY
 from bench.parts.steps import ROLES
 from bench.plan import Plan
 from bench.text_table import shown, text_table
@@ -15,6 +17,7 @@ _FLAT_FILTERS: Final = "filters/flat/us_a_frame"
 _SUBJECTS: Final = {"flat": "node, flat", "bands": "node, 5 bands", "relay": "relay"}
 # Of one window one figure is named as noisy, not each that was read from it.
 _SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "p50_ms", "p95_ms")
+_NOT_MEASURED: Final = "-"
 _SAID: Final[dict[bool | None, str]] = {True: "reached", False: "missed", None: "not measured"}
 
 
@@ -23,7 +26,8 @@ def as_text(figures: Figures, plan: Plan) -> str:
         _goals(figures),
         *(_formats(figures, plan) if "cost" in plan.parts or "capacity" in plan.parts else []),
         *([_growth(figures)] if "growth" in plan.parts else []),
-        *([_reactions(figures)] if "control" in plan.parts else []),
+        *([_reactions(figures)] if {"control", "seek", "opus"} & set(plan.parts) else []),
+        *([_opus(figures)] if {"opus", "passthrough"} & set(plan.parts) else []),
         *([_rest(figures)] if {"growth", "fanout", "no_listeners", "startup"} & set(plan.parts) else []),
         *([_steps(figures)] if "steps" in plan.parts else []),
         *([_filters(figures)] if "filters" in plan.parts else []),
@@ -123,10 +127,36 @@ def _reactions(figures: Figures) -> str:
             ("first frame, HTTP", "first_frame/http", "ms"),
             ("filter heard, 1 player", "filter_heard/1", "ms"),
             ("filter heard, 100 players", "filter_heard/100", "ms"),
+            ("seek heard, file", "seek_heard/file", "ms"),
+            ("seek heard, HTTP", "seek_heard/http", "ms"),
+            ("seek heard, file, 100 players", "seek_heard/100", "ms"),
+            ("first Opus packet, file", "opus/first_packet", "ms"),
+            ("filter heard, Opus, 1 player", "opus/filter_heard/1", "ms"),
+            ("filter heard, Opus, 25 players", "opus/filter_heard/25", "ms"),
             ("control request, 100 players", "control/100", "p50_ms"),
         )
     ]
-    return text_table("Reactions, ms", ["", "median", "p95", "p99", "bare ticker p99"], rows)
+    measured = [row for row in rows if any(cell != _NOT_MEASURED for cell in row[1:])]
+    return text_table("Reactions, ms", ["", "median", "p95", "p99", "bare ticker p99"], measured)
+
+
+def _opus(figures: Figures) -> str:
+    titles = {
+        f"opus/{complexity}/{name}": f"{title}, complexity {complexity}"
+        for complexity in COMPLEXITIES
+        for name, title in (
+            ("libopus", "libopus alone"),
+            ("pcm", "MP3 to PCM"),
+            ("node", "MP3 to Opus"),
+            ("relay", "relay, MP3 to Opus"),
+        )
+    }
+    titles["opus/second_format"] = "Opus for others, beside PCM"
+    titles["opus/libopus_and_bare_write"] = "libopus alone and a bare write"
+    titles |= {f"passthrough/{players}": f"Opus passed through, {players} players" for players in (FEW, MANY)}
+    found = [(title, figures.summary(f"{name}/us_a_frame")) for name, title in titles.items()]
+    rows = [[title, shown(values)] for title, values in found if values is not None]
+    return text_table("Opus", ["", "µs a frame"], rows) if rows else ""
 
 
 def _rest(figures: Figures) -> str:

@@ -5,27 +5,33 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from bench.parts.capacity import KINDS, capacity
+from bench.parts.capacity import capacity, kinds_of
 from bench.parts.cost import cost
 from bench.parts.fanout import fanout
 from bench.parts.filters import filters
 from bench.parts.growth import BANDS_PLAYERS, FLAT_PLAYERS, growth
 from bench.parts.no_listeners import no_listeners
+from bench.parts.opus import opus
+from bench.parts.passthrough import passthrough
 from bench.parts.reaction import reaction
+from bench.parts.seek import seek
 from bench.parts.startup import startup
 from bench.parts.steps import steps
 from bench.plan import Plan, Run
 
-PARTS: Final = ("cost", "growth", "capacity", "control", "fanout", "no_listeners", "startup", "steps", "filters")
 _SINGLE: Final = {
     "growth": growth,
     "control": reaction,
+    "seek": seek,
+    "opus": opus,
+    "passthrough": passthrough,
     "fanout": fanout,
     "no_listeners": no_listeners,
     "startup": startup,
     "steps": steps,
     "filters": filters,
 }
+PARTS: Final = ("cost", "growth", "capacity", *(part for part in _SINGLE if part != "growth"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ def steps_of_round(plan: Plan, number: int) -> list[Step]:
                     partial(capacity, name=name, kind=kind),
                 )
                 for name in plan.capacity_formats
-                for kind in KINDS
+                for kind in kinds_of(name)
             ]
         else:
             found.append(Step(part, _expected_s(part, plan.seconds), _SINGLE[part]))
@@ -68,6 +74,12 @@ def _expected_s(part: str, seconds: float) -> float:
             return 33 + 3.5 * (len(FLAT_PLAYERS) + len(BANDS_PLAYERS)) + seconds * 8
         case "control":
             return 22
+        case "seek":
+            return 30
+        case "opus":
+            return 80 + 8 * seconds
+        case "passthrough":
+            return 20 + 2 * seconds
         case "filters":
             return 20
         case "startup":

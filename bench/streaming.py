@@ -10,7 +10,7 @@ import aiohttp
 
 from bench.evenness import Evenness
 from bench.order_pipe import OrderPipe, order_pipe
-from bench.subjects import HOST, Subject
+from bench.subjects import HOST, Audio, Subject
 
 SETTLE_S: Final = 2.0
 _BEGIN_LIMIT_S: Final = 20.0
@@ -45,7 +45,7 @@ class Streaming:
     """A subject, its players p0, p1, … and their listeners."""
 
     def __init__(
-        self, subject: Subject, session: aiohttp.ClientSession, side: OrderPipe, uri: str, bands: bool
+        self, subject: Subject, session: aiohttp.ClientSession, side: OrderPipe, uri: str, *, bands: bool, audio: Audio
     ) -> None:
         self.subject = subject
         self.session = session
@@ -53,6 +53,7 @@ class Streaming:
         self._side = side
         self._uri = uri
         self._bands = bands
+        self._audio = audio
 
     async def grow_to(self, players: int, *, has_listeners: bool = True) -> None:
         """Adds players until there are so many, with one listener each, and lets all begin and settle."""
@@ -68,10 +69,10 @@ class Streaming:
             await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
         await asyncio.sleep(SETTLE_S)
 
-    async def add_listeners(self, count: int) -> None:
-        """`count` more to each player."""
+    async def add_listeners(self, count: int, audio: Audio | None = None) -> None:
+        """`count` more to each player, of the same kind as its first unless `audio` names another."""
         for number in range(self.players):
-            await self._listen([f"p{number}"] * count)
+            await self._listen([f"p{number}"] * count, audio)
         await asyncio.sleep(SETTLE_S)
 
     async def window(self, seconds: float) -> Streamed:
@@ -87,20 +88,22 @@ class Streaming:
         strays, lost = report.pop("strays"), report.pop("lost")
         return Streamed(cpu_after_s - cpu_before_s, Evenness(**report), strays, lost), before, after
 
-    async def _listen(self, ids: list[str]) -> None:
-        paths = [self.subject.path(player_id) for player_id in ids]
-        await self._side.order(do="listen", host=HOST, port=self.subject.port, paths=paths)
+    async def _listen(self, ids: list[str], audio: Audio | None = None) -> None:
+        audio = audio or self._audio
+        paths = [self.subject.path(player_id, audio) for player_id in ids]
+        order = {"host": HOST, "port": self.subject.port, "paths": paths, "is_opus": audio == "opus"}
+        await self._side.order(do="listen", **order)
 
 
 @asynccontextmanager
 async def streaming(
-    starting: AbstractAsyncContextManager[Subject], uri: str, *, bands: bool = False
+    starting: AbstractAsyncContextManager[Subject], uri: str, *, bands: bool = False, audio: Audio = "pcm"
 ) -> AsyncIterator[Streaming]:
-    """Starts the subject and the process of its listeners."""
+    """Starts the subject and the process of its listeners, who listen to `audio`."""
     timeout = aiohttp.ClientTimeout(total=60)
     async with (
         starting as subject,
         order_pipe("bench.listeners") as side,
         aiohttp.ClientSession(timeout=timeout) as session,
     ):
-        yield Streaming(subject, session, side, uri, bands)
+        yield Streaming(subject, session, side, uri, bands=bands, audio=audio)

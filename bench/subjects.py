@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
 import aiohttp
@@ -19,6 +19,8 @@ import aiohttp
 from bench import processes
 
 HOST: Final = "127.0.0.1"
+Audio: TypeAlias = Literal["pcm", "opus"]
+DEFAULT_COMPLEXITY: Final = 5
 FIVE_BANDS: Final = {
     "eq": [{"band": band, "gain_db": gain} for band, gain in ((1, 6), (4, -4), (7, 3), (10, -5), (13, 4))]
 }
@@ -40,7 +42,7 @@ class Subject:
     def pss_mb(self) -> float:
         return processes.pss_mb(self.pid)
 
-    def path(self, player_id: str) -> str:
+    def path(self, player_id: str, audio: Audio = "pcm") -> str:
         """Where the listeners of a player connect."""
         raise NotImplementedError
 
@@ -49,8 +51,8 @@ class Subject:
 
 
 class TonearmNode(Subject):
-    def path(self, player_id: str) -> str:
-        return f"/v0/players/{player_id}/ws"
+    def path(self, player_id: str, audio: Audio = "pcm") -> str:
+        return f"/v0/players/{player_id}/ws?format={audio}"
 
     async def add(self, session: aiohttp.ClientSession, player_id: str, uri: str, *, bands: bool) -> None:
         player = f"/v0/players/{player_id}"
@@ -70,29 +72,35 @@ class TonearmNode(Subject):
 class Relay(Subject):
     """Plays one file to each of its listeners; it has players no longer than they have listeners."""
 
-    def __init__(self, pid: int, port: int, uri: str) -> None:
+    def __init__(self, pid: int, port: int, uri: str, complexity: int) -> None:
         super().__init__(pid, port)
         self._uri = uri
+        self._complexity = complexity
 
-    def path(self, player_id: str) -> str:
-        return f"/play/{player_id}/ws?uri={quote(self._uri, safe='/')}"
+    def path(self, player_id: str, audio: Audio = "pcm") -> str:
+        query = f"uri={quote(self._uri, safe='/')}&format={audio}&complexity={self._complexity}"
+        return f"/play/{player_id}/ws?{query}"
 
 
 @asynccontextmanager
-async def tonearm_node(folder: Path, decoder_processes: int = 0) -> AsyncIterator[TonearmNode]:
-    """`decoder_processes` as in its configuration: 0 is one for each core."""
+async def tonearm_node(
+    folder: Path, decoder_processes: int = 0, *, complexity: int = DEFAULT_COMPLEXITY
+) -> AsyncIterator[TonearmNode]:
+    """`decoder_processes` as in its configuration: 0 is one for each core. `complexity` is that of Opus."""
     config = folder / "bench.toml"
-    config.write_text(f'[logging]\nlevel = "error"\n[decoder]\nprocesses = {decoder_processes}\n')
+    sections = {"logging": 'level = "error"', "decoder": f"processes = {decoder_processes}"}
+    sections["opus"] = f"complexity = {complexity}"
+    config.write_text("".join(f"[{name}]\n{line}\n" for name, line in sections.items()))
     port = _free_port()
     async with _server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port) as pid:
         yield TonearmNode(pid, port)
 
 
 @asynccontextmanager
-async def relay(uri: str) -> AsyncIterator[Relay]:
+async def relay(uri: str, *, complexity: int = DEFAULT_COMPLEXITY) -> AsyncIterator[Relay]:
     port = _free_port()
     async with _server(["bench.relay", str(port)], port) as pid:
-        yield Relay(pid, port, uri)
+        yield Relay(pid, port, uri, complexity)
 
 
 @asynccontextmanager

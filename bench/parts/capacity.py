@@ -6,25 +6,33 @@ from typing import Final
 import aiohttp
 
 from bench.edge import find_edge
+from bench.parts.passthrough import SOURCE, passes_through
 from bench.plan import Run
 from bench.progress import progress_note
 from bench.quiet import MOST_TRIES, NOISY_MS
 from bench.streaming import Streamed, Streaming, streaming
-from bench.subjects import relay, tonearm_node
+from bench.subjects import Audio, relay, tonearm_node
 
 STEP: Final = 25
 KINDS: Final = ("flat", "bands", "relay")
+PASSTHROUGH: Final = "passthrough"  # of Opus, to Opus listeners
 CLEARLY_UNEVEN: Final = 0.99  # a listener that gets less of its frames ends the trial
 _GLANCE_S: Final = 1.0
 # Where nothing is known yet: where the search begins, and with what stride.
-_START: Final = {"flat": (200, 200), "bands": (150, 150), "relay": (50, 25)}
+_START: Final = {"flat": (200, 200), "bands": (150, 150), "relay": (50, 25), PASSTHROUGH: (600, 200)}
 
 
 def capacity_name(name: str, kind: str) -> str:
     return f"capacity/{name}/{kind}/players"
 
 
+def kinds_of(name: str) -> tuple[str, ...]:
+    return (*KINDS, PASSTHROUGH) if name == SOURCE else KINDS
+
+
 async def capacity(run: Run, name: str, kind: str) -> None:
+    if kind == PASSTHROUGH and not await passes_through(run):
+        return
     async with _Trials(run, name, kind) as trials:
         edge = await find_edge(trials.is_even, *_beginning(run, name, kind), STEP)
         run.figures.add(capacity_name(name, kind), edge, trials.ticker_p99_ms.get(edge))
@@ -86,8 +94,9 @@ class _Trials:
             await self._end()
         if self._streaming is None:
             starting = relay(self._uri) if self._kind == "relay" else tonearm_node(self._run.folder)
+            audio: Audio = "opus" if self._kind == PASSTHROUGH else "pcm"
             self._streaming = await self._stack.enter_async_context(
-                streaming(starting, self._uri, bands=self._kind == "bands")
+                streaming(starting, self._uri, bands=self._kind == "bands", audio=audio)
             )
         await self._streaming.grow_to(players)
         return self._streaming
