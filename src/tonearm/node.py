@@ -38,6 +38,7 @@ from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES, require_metadata_bytes
 from tonearm.core.opened_source import OpenedSource, ReportWait
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
 from tonearm.core.playback import MAX_POSITION_MS, MAX_WAITING_BYTES
 from tonearm.core.quarantine import Quarantine
@@ -359,6 +360,19 @@ class Node:
         tracks, left_out = await self._tracks(self._maker(wanted, came_through_proxy))
         self._still(player_id, player).replace(*tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
+
+    def add_overlay(
+        self, player_id: str, wanted: WantedTrack, settings: OverlaySettings, *, came_through_proxy: bool = False
+    ) -> str:
+        """Has a sound sound over whatever a player plays. Returns its id.
+
+        Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        player = self.player(player_id)
+        track = self._maker(wanted, came_through_proxy)(self._opener.admit)
+        player.add_overlay(track, settings)
+        log.info("player %s: overlay: %s", player_id, text_for_logs(track.info.identifier))
+        return track.id
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         """Sends the events of all players to `sink` from now on. Returns how to stop."""

@@ -17,6 +17,7 @@ from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.history import PlayedTrack
+from tonearm.core.overlays import OverlaySettings, OverlayState, OverlayStatus
 from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, QueuedTrack
 from tonearm.core.player_status import Snapshot
 from tonearm.core.track_info import SourceFacts, TrackInfo
@@ -109,6 +110,9 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
         events.CrossfadeChange(CrossfadeSettings(500, CrossfadeCurve.LINEAR, on_skip=True)),
         {"crossfade": {"durationMs": 500, "curve": "linear", "onSkip": True}},
     ),
+    (events.OverlayStart("o"), {"overlayId": "o"}),
+    (events.OverlayEnd("o", events.OverlayEndReason.LOAD_FAILED), {"reason": "loadFailed", "overlayId": "o"}),
+    (events.OverlayException("o", FILE_MISSING), {"error": FAILURE_OUT, "overlayId": "o"}),
     (events.MetadataChange([None, 1.0]), {"metadata": [None, 1.0]}),
     (events.ListenersChange(2), {"listeners": 2}),
     (events.PlayerDelete(), {}),
@@ -131,6 +135,20 @@ def test_there_is_a_model_for_every_event_and_no_other() -> None:
     others = {"PlayerState", "PlayerCreate", "EventsLost"}
     assert described == {type(event).__name__ for event, _ in EVERY_EVENT} | others
     assert {type(event) for event, _ in EVERY_EVENT} == set(Event.__args__)
+
+
+def test_a_player_shows_its_overlays() -> None:
+    whole = OverlayStatus("a", TRACK, OverlaySettings(2.0, -6.5, 0), OverlayState.LOADING, 0)
+    part = OverlayStatus("a", KNOWN_PART, OverlaySettings(), OverlayState.PLAYING, 1_500)
+    state = rendering.player_out(replace(make_status("p"), overlays=(whole, part)))
+    check_player(state)
+    settings = {"volume": 2.0, "duckDb": -6.5, "fadeMs": 0, "startMs": 0}
+    place = {"overlayId": "a", "uri": "http://radio.example/a.mp3", "state": "loading", "position": 0, "length": 0}
+    others = {"volume": 1.0, "duckDb": -12.0, "fadeMs": 150, "startMs": 1000, "endMs": 2000}
+    assert state["overlays"] == [
+        place | settings,
+        place | {"state": "playing", "position": 1_500, "length": 5000} | others,
+    ]
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

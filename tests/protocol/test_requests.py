@@ -7,8 +7,17 @@ from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.effects import Echo, Limiter, LowPass
 from tonearm.core.errors import BadRequest
 from tonearm.core.filters import BAND_COUNT, FilterChange
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
-from tonearm.protocol.requests import CrossfadePatch, FiltersPatch, LoopPatch, MetadataPatch, NewPlayer, NewTrack
+from tonearm.protocol.requests import (
+    CrossfadePatch,
+    FiltersPatch,
+    LoopPatch,
+    MetadataPatch,
+    NewOverlay,
+    NewPlayer,
+    NewTrack,
+)
 
 
 def test_absent_fields_take_their_defaults_and_unknown_ones_are_ignored() -> None:
@@ -37,6 +46,24 @@ def test_only_what_is_there_of_a_crossfade_changes() -> None:
 def test_no_crossfade_is_guessed(body: object) -> None:
     with pytest.raises(ValidationError):
         CrossfadePatch.model_validate(body)
+
+
+def test_an_overlay_has_the_defaults_of_what_is_absent() -> None:
+    assert NewOverlay.model_validate({"uri": "a"}).as_settings() == OverlaySettings(1.0, -12.0, 150)
+    body = {"encoded": "x", "volume": 5, "duckDb": -60, "fadeMs": 2000, "startMs": 1, "endMs": 2}
+    assert NewOverlay.model_validate(body).as_settings() == OverlaySettings(5.0, -60.0, 2_000)
+
+
+@pytest.mark.parametrize("body", [{"volume": 5.01}, {"duckDb": 0.1}, {"duckDb": -61}, {"fadeMs": 2001}, {"fadeMs": -1}])
+def test_an_overlay_out_of_its_ranges_is_refused(body: object) -> None:
+    with pytest.raises(BadRequest, match="must lie between"):
+        NewOverlay.model_validate(body).as_settings()
+
+
+@pytest.mark.parametrize("body", [{"volume": "1"}, {"duckDb": None}, {"fadeMs": 1.5}, {"uri": 1}, {"volume": True}])
+def test_nothing_of_an_overlay_is_guessed(body: object) -> None:
+    with pytest.raises(ValidationError):
+        NewOverlay.model_validate(body)
 
 
 @pytest.mark.parametrize("body", [{"volume": True}, {"volume": "1"}, {"eq": [{"band": 1.5, "gain_db": 1}]}])

@@ -9,7 +9,7 @@ PASSWORD = "pa55 wörd"
 SETTINGS = EdgeSettings(password=PASSWORD)
 RIGHT: Headers = (("Authorization", PASSWORD.encode()),)
 ALL_ROUTES = [
-    (route.method, route.path.format(player_id="p", track_id="t"))
+    (route.method, route.path.format(player_id="p", track_id="t", overlay_id="o"))
     for route in build_app(FakeNode().as_node(), SETTINGS).routes
 ]
 UNKNOWN = [("GET", "/"), ("GET", "/v0/nothing"), ("PUT", "/v0/players"), ("PROPFIND", "/info"), ("OPTIONS", "*")]

@@ -5,7 +5,7 @@ import numpy as np
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Overlay, Plan
 from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.timeline import PcmStore
@@ -52,6 +52,9 @@ class SessionBench:
         self.granted = first_frame + GRANT_FRAMES
         self.epoch = 1
         self.sent_epoch = 1
+        self.overlays: tuple[Overlay, ...] = ()
+        self.holds = False
+        self.due_before = 0
 
     @property
     def end_frame(self) -> int:
@@ -81,7 +84,20 @@ class SessionBench:
         base_epoch = self.sent_epoch if base_epoch is None else base_epoch
         after = switch_to or after
         fades = crossfade, cut_fade
-        plan = Plan(1, self.epoch, base_epoch, at_frame, switch_to, after, following, self.filters, *fades, outputs)
+        plan = Plan(
+            1,
+            self.epoch,
+            base_epoch,
+            at_frame,
+            switch_to,
+            after,
+            following,
+            self.filters,
+            *fades,
+            outputs=outputs,
+            overlays=self.overlays,
+            holds=self.holds,
+        )
         self.session.plan(plan)
 
     def play(self, source: int, following: int | None = None) -> None:
@@ -135,7 +151,7 @@ class SessionBench:
         self.grant()
 
     def grant(self) -> None:
-        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs))
+        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted, self.outputs, self.due_before))
 
     def run(self, frames: int | None = None) -> bytes:
         """Renders and sends until nothing more comes, or `frames` were sent. All PCM so far."""

@@ -38,6 +38,7 @@ def make_status(
         position_ms=0,
         filters=Filters(),
         crossfade=CrossfadeSettings(),
+        overlays=(),
         loop_mode=LoopMode.NONE,
         queue_length=0,
         metadata={} if metadata is None else metadata,

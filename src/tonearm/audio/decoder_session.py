@@ -36,9 +36,11 @@ from tonearm.decoding.messages import (
     Decoded,
     Encoded,
     Failed,
+    FirstAudio,
     FromDecoder,
     Measured,
     Opened,
+    Overlay,
     ReadRequest,
     SeekFailed,
     Titled,
@@ -73,6 +75,14 @@ class SourceObserver(Protocol):
 
     def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         """As loud it is so far. Reported from time to time while it is being measured."""
+        ...
+
+    def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source gave audio and gives no more. A `SourceEnded` follows for one that is not an overlay."""
+        ...
+
+    def overlay_got_audio(self, source: SourceId) -> None:
+        """The first samples of an overlay are decoded, in this session."""
         ...
 
     def source_decoded(self, source: SourceId) -> None:
@@ -168,12 +178,17 @@ class DecoderSession:
         filters: Filters,
         crossfade: Crossfade | None = None,
         cut_fade: Crossfade | None = None,
+        overlays: tuple[Overlay, ...] = (),
+        *,
+        holds: bool = False,
     ) -> None:
         """Plays `current`, and `next` after it without a gap, or by `crossfade`. Costs nothing when that is the plan.
 
+        `overlays` sound over it; as long as they do and it `holds`, the music stands still.
+
         With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
         """
-        self._carry_out(self._state.play(current, next, filters, crossfade, cut_fade))
+        self._carry_out(self._state.play(current, next, filters, crossfade, cut_fade, overlays, holds=holds))
         self._report_faded()
 
     def listen(self, outputs: Outputs) -> None:
@@ -225,6 +240,14 @@ class DecoderSession:
         if grant is not None and self._link is not None:
             self._link.send(grant)
 
+    def hurry(self) -> None:
+        """To be called with each frame that is looked at while there are overlays."""
+        self._carry_out(self._state.hurry())
+
+    def overlay_ended(self, source: SourceId) -> None:
+        """The last frame with this overlay was sent."""
+        self._state.overlay_ended(source)
+
     def underrun(self) -> None:
         """There was no frame to send."""
         self._carry_out(self._state.underrun())
@@ -249,7 +272,7 @@ class DecoderSession:
                     self._observer.mp3_arrived(message)
                 case ReadRequest():
                     self._openings.request_read(message)
-                case Opened() | SeekFailed() | Failed() | Decoded() | Titled() | Measured():
+                case Opened() | SeekFailed() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
         except Exception:
@@ -265,7 +288,7 @@ class DecoderSession:
         self._report_faded()
         self._open_session()
 
-    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | Titled | Measured) -> None:
+    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled | Measured) -> None:
         source = report.source
         match report:
             case Opened():
@@ -275,12 +298,15 @@ class DecoderSession:
                 self._observer.seek_failed(source, report.failure)
             case Failed(gave_audio=True):
                 self._state.interrupted(source, report.failure)
+                self._observer.source_interrupted(source, report.failure)
                 self._observer.frames_arrived()
             case Failed():
                 self._observer.source_failed(source, report.failure)
             case Decoded():
                 self._state.decoded(source)
                 self._observer.source_decoded(source)
+            case FirstAudio():
+                self._observer.overlay_got_audio(source)
             case Measured():
                 measured = MeasuredLoudness(report.lufs, report.measured_ms)
                 self._loudness[source] = replace(self._loudness[source], measured=measured)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from tonearm.audio.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, Payloads
 from tonearm.core.play_queue import SourceId
@@ -20,6 +21,9 @@ from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 # Two seconds are decoded ahead; nobody could read as many titles in them.
 MAX_WAITING_TITLES: Final = 200
+
+# With overlays, the last frames before the buffer is empty are looked at: what is missing must not be waited for.
+LOW_FRAMES: Final = 2
 
 _NOTHING: Final[Payloads] = {}
 
@@ -62,6 +66,7 @@ class FrameBuffer:
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
         self._cut_at: int | None = None  # the frame that does not continue the one before it
         self._plain_until = 0  # frames before this one are plain
+        self.overlays = OverlayPositions()
 
     @property
     def frames_ahead(self) -> int:
@@ -76,9 +81,18 @@ class FrameBuffer:
     @property
     def begins_with_tail(self) -> bool:
         """Whether the next frame is the end of a sound that was cut off, alone: it cannot wait without a click."""
+        return bool(self.frames_ahead) and self._next_run.source == 0
+
+    @property
+    def begins_with_overlays_alone(self) -> bool:
+        """Whether there is no music in the next frame, which is sent in whatever state for its overlays' sake."""
+        return bool(self.frames_ahead) and self._next_run.position_rate == 0.0
+
+    @property
+    def _next_run(self) -> "_Run":
+        """That of the next frame."""
         runs = self._runs
-        run = runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
-        return bool(self.frames_ahead) and run.source == 0
+        return runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
 
     @property
     def begins_now(self) -> SourceId | None:
@@ -93,8 +107,10 @@ class FrameBuffer:
         return self._runs[-1].position(self.end_frame)
 
     def whole_frames_before_end(self, most: int) -> int:
-        """How many of the last frames, up to `most`, hold nothing but the source that they end in."""
+        """How many of the last frames, up to `most`, hold no other music than the source that they end in."""
         run = self._runs[-1]
+        if run.position_rate == 0.0:
+            return 0
         frames = min(most, self.end_frame - run.first_frame)
         while frames and run.position(self.end_frame - frames)[1] < 0:
             frames -= 1
@@ -113,6 +129,9 @@ class FrameBuffer:
         if not self.frames_ahead:
             self.end_plain_run()
             self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
+        if audio.overlays:
+            self.end_plain_run()
+            self.overlays.append(audio)
         self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
         for run in _runs(audio):
             self._continue_with(run)
@@ -135,6 +154,7 @@ class FrameBuffer:
         """Removes the frames from `frame` on, and their marks."""
         self.end_plain_run()
         self.end_frame = max(self.next_frame, min(self.end_frame, frame))
+        self.overlays.void_from(self.end_frame)
         while len(self._payloads) > self.frames_ahead:
             self._payloads.pop()
         while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
@@ -224,6 +244,9 @@ class FrameBuffer:
             plain_until = min(plain_until, self._marks[0].frame - 1)
         if len(self._runs) > 1:
             plain_until = min(plain_until, self._runs[1].first_frame)
+        if self.overlays:
+            change = self.overlays.next_change(self.next_frame)
+            plain_until = min(plain_until, self.end_frame - LOW_FRAMES, plain_until if change is None else change)
         self._plain_until = plain_until
 
     def end_plain_run(self) -> None:

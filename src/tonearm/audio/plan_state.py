@@ -19,7 +19,7 @@ frames of the plan before it, the played one, are sent where they still fit. The
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -29,12 +29,24 @@ from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
 from tonearm.core.outputs import PCM_ONLY, Outputs
 from tonearm.core.play_queue import SourceId
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.messages import (
+    GRANT_FRAMES,
+    Audio,
+    Crossfade,
+    Flush,
+    Grant,
+    Mark,
+    MarkKind,
+    OpenSession,
+    Overlay,
+    Plan,
+)
 
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
 MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
 PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream
+DUE_FRAMES: Final = 2  # with overlays, the next frames that must not wait for anything
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
 
 
@@ -172,6 +184,10 @@ class PlanState:
         self._outputs = PCM_ONLY
         self._has_flushed = False
         self._granted_at = 0  # the frame that was next at the last grant
+        self._due_before = 0  # at the last grant
+        # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
+        self._begun_before: frozenset[SourceId] = frozenset()
+        self._over_before: frozenset[SourceId] = frozenset()
 
     # What the player wants to know
 
@@ -185,6 +201,8 @@ class PlanState:
         frames_ahead = self.buffer.frames_ahead
         if frames_ahead >= ENOUGH_FRAMES:
             return True
+        if frames_ahead and self._wanted.overlays:
+            return True  # the decoder had overlays go on alone until it had enough
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
 
     def is_known(self, source: SourceId) -> bool:
@@ -217,15 +235,19 @@ class PlanState:
         filters: Filters,
         crossfade: Crossfade | None = None,
         cut_fade: Crossfade | None = None,
+        overlays: tuple[Overlay, ...] = (),
+        *,
+        holds: bool = False,
     ) -> tuple[Order, ...]:
         """Makes these the plan, from the earliest frame on that is possible.
 
+        `overlays` sound over all of it; while they do and it `holds`, the music stands still.
         `next` joins `current` without a gap, or by `crossfade`; one that is not known (any more) is not waited for.
         With `cut_fade` the source that is replaced by `current` fades out under it, until it is in `take_faded`.
         """
         self.buffer.end_plain_run()
         next = next if next in self._sources else None
-        wanted = _Program(current, next, filters, None if next is None else crossfade)
+        wanted = _Program(current, next, filters, None if next is None else crossfade, overlays, holds)
         if wanted == self._wanted:
             return ()
         self._postponed = 0
@@ -285,7 +307,16 @@ class PlanState:
         sent = granted_from = self._granted_at = self.buffer.next_frame
         if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
             sent = min(sent, self._resumed_at)
-        return Grant(self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs)
+        if self._wanted.overlays and self.buffer.frames_ahead < DUE_FRAMES:
+            self._due_before = sent + DUE_FRAMES
+        return Grant(
+            self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs, self._due_before
+        )
+
+    def hurry(self) -> tuple[Order, ...]:
+        """To be called after each frame that is looked at while there are overlays. When hardly any are left, the
+        decoder makes the next ones without what it waits for."""
+        return self._granted() if self._wanted.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
 
     def underrun(self) -> tuple[Order, ...]:
         """There was no frame to send.
@@ -329,7 +360,7 @@ class PlanState:
         if is_cut:
             self.buffer.cut()
         self.buffer.append(audio)
-        if self._planned[1:] == (self._wanted.filters, self._wanted.crossfade):
+        if self._planned[1:] == self._wanted[2:]:
             return ()
         self._move(Move.CHANGE)
         self._postponed = 0
@@ -358,6 +389,12 @@ class PlanState:
         if source in self._sources:
             self.buffer.add_title(source, sample, title)
 
+    def overlay_ended(self, source: SourceId) -> None:
+        """The last frame with this overlay was sent. That is no change of the plan."""
+        self._wanted = self._wanted.without_overlay(source)
+        self._planned = self._planned.without_overlay(source)
+        self._played = self._played.without_overlay(source)
+
     # The session
 
     def session_opened(self, session: int, mp3_to: int | None = None) -> tuple[Order, ...]:
@@ -365,7 +402,7 @@ class PlanState:
 
         `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any.
         """
-        current, next_source, filters, _ = self._wanted
+        current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.filters
         buffer = self.buffer
         buffered_source, buffered_to = buffer.end_position()
         finished: set[SourceId | None] = set()
@@ -385,17 +422,28 @@ class PlanState:
             # The last frames are rendered once more, and not sent, so that the encoders begin with them.
             frame_samples = FRAME_SAMPLES * filters.effects.position_rate  # of the source
             again = min(buffer.whole_frames_before_end(to_encode), int(buffered_to / frame_samples))
+            overlays = buffer.overlays.samples_at(first_frame).keys()
+            while again and buffer.overlays.samples_at(first_frame - again).keys() != overlays:
+                again -= 1
             first_frame -= again
             buffered_to -= round(again * frame_samples)
+        overlays_at = buffer.overlays.samples_at(first_frame)
+        self._begun_before, self._over_before = frozenset(overlays_at), buffer.overlays.ending
+        finished |= self._over_before
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters, mp3_from)]
         for source, progress in self._sources.items():
-            if source not in finished:
+            if source in overlays_at and source not in finished:
+                orders.append(OpenSourceAt(source, overlays_at[source], resumes=True))
+            elif source not in finished:
                 resumes = source == current == buffered_source
                 start_sample = buffered_to if resumes else progress.start_sample
                 orders.append(OpenSourceAt(source, start_sample, resumes))
         if current is not None and goes_on:
             self._resumed, self._resumed_at = current, first_frame
+            orders += self._plan_from(first_frame)
+        elif self._wanted.overlays:
+            self._move(Move.CHANGE)
             orders += self._plan_from(first_frame)
         return tuple(orders)
 
@@ -486,7 +534,7 @@ class PlanState:
             switch_to = self._resumed
             if switch_to != after:  # the source that joins has begun in the buffer already
                 after, next_source, crossfade = switch_to, None, None
-        self._planned = _Epoch(self._planned.number + 1, wanted.filters, crossfade)
+        self._planned = _Epoch(self._planned.number + 1, wanted.filters, crossfade, wanted.overlays, wanted.holds)
         epochs = self._planned.number, self._played.number
         order = Plan(
             self._session,
@@ -499,6 +547,12 @@ class PlanState:
             crossfade=crossfade,
             cut_fade=cut_fade,
             outputs=outputs,
+            overlays=tuple(
+                replace(overlay, has_begun=True) if overlay.source in self._begun_before else overlay
+                for overlay in wanted.overlays
+                if overlay.source not in self._over_before
+            ),
+            holds=wanted.holds,
         )
         return order, *self._granted()
 
@@ -508,13 +562,13 @@ class PlanState:
 
     @property
     def _glides(self) -> bool:
-        """Whether the sound glides from the played plan's filters to the newest plan's."""
-        return self._planned.filters != self._played.filters
+        """Whether the first frame of the newest plan differs from the played plan's: something glides or begins."""
+        return self._planned.differs_at_once(self._played)
 
     def _earliest_frame(self) -> int:
-        """Where a change may begin. Filters glide from their first frame on, so that one must not come too late."""
+        """Where a change may begin. What glides or begins in its first frame must not come too late for it."""
         buffer = self.buffer
-        if self._wanted.filters != self._played.filters and self._until_tick_s() < PLAN_LEAD_S:
+        if self._wanted.differs_at_once(self._played) and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 
@@ -536,7 +590,7 @@ class PlanState:
         """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
         if mark.source != self._wanted.current:
             return None  # a plan that begins where a source had ended reports its end again
-        self._wanted = _Program(self.buffer.begins_now, None, self._wanted.filters)
+        self._wanted = self._wanted._replace(current=self.buffer.begins_now, next=None, crossfade=None)
         self._has_flushed = False
         progress = self._sources.get(mark.source)
         is_interrupted = progress is not None and mark.kind is MarkKind.INTERRUPTED
@@ -554,20 +608,42 @@ class PlanState:
 
 
 class _Program(NamedTuple):
-    """What shall be played. `current` is None for silence."""
+    """What shall be played. `current` is None for silence. From `filters` on as in `_Epoch`."""
 
     current: SourceId | None
     next: SourceId | None
     filters: Filters
     crossfade: Crossfade | None = None
+    overlays: tuple[Overlay, ...] = ()
+    holds: bool = False
+
+    def differs_at_once(self, played: "_Epoch") -> bool:
+        """Whether it differs in more than what joins later."""
+        return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
+
+    def without_overlay(self, source: SourceId) -> "_Program":
+        return self._replace(overlays=_without(self.overlays, source))
 
 
 class _Epoch(NamedTuple):
-    """A plan's number, its filters and its crossfade."""
+    """A plan's number, its filters, its crossfade, and its overlays."""
 
     number: int
     filters: Filters
     crossfade: Crossfade | None = None
+    overlays: tuple[Overlay, ...] = ()
+    holds: bool = False
+
+    def differs_at_once(self, played: "_Epoch") -> bool:
+        """Whether it differs in more than what joins later."""
+        return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
+
+    def without_overlay(self, source: SourceId) -> "_Epoch":
+        return self._replace(overlays=_without(self.overlays, source))
+
+
+def _without(overlays: tuple[Overlay, ...], source: SourceId) -> tuple[Overlay, ...]:
+    return tuple(overlay for overlay in overlays if overlay.source != source)
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from tonearm.audio.framing import FrameFlag
 from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.source_input import Opener, SourcePart
@@ -35,7 +36,16 @@ from tonearm.audio.timers import (
 )
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
-from tonearm.core.events import DeleteReason, Event, ListenersChange, PlayerState, TrackEnd, TrackException, TrackStart
+from tonearm.core.events import (
+    DeleteReason,
+    Event,
+    ListenersChange,
+    OverlayException,
+    PlayerState,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+)
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage, never_started
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, ms_of_samples, samples_of_ms
@@ -43,6 +53,7 @@ from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES, apply_metadata, require_metadata_bytes
 from tonearm.core.outputs import PCM_ONLY, Payloads
+from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import Action, Drop, LoopMode, Open, SourceId
 from tonearm.core.playback import MAX_WAITING_BYTES, Outcome, Playback
 from tonearm.core.player_status import PlayerQuality, PlayerStatus
@@ -106,6 +117,9 @@ def log_event(player_id: str, event: Event) -> None:
             failure = event.failure
             message = text_for_logs(f"{failure.message} {failure.hint}")
             log.warning("player %s: track failed (%s): %s: %s", player_id, failure.code, _uri(event.track), message)
+        case OverlayException():
+            message = text_for_logs(f"{event.failure.message} {event.failure.hint}")
+            log.warning("player %s: overlay failed (%s): %s", player_id, event.failure.code, message)
 
 
 def _uri(track: Track) -> str:
@@ -195,6 +209,9 @@ class Player:
         self._is_deleted = False
         self._session = DecoderSession(self, services.pool, services.opener, lambda: services.clock.until_tick_s(self))
         self._buffer = self._session.buffer
+        self._overlays = PlayerOverlays(
+            self._session, self._emit, self._overlays_changed, services.call_later, services.start_timeout_s
+        )
         self._stalls = StallWatch(services.call_later, self._report_stall, self._give_up)
         self._sleep = Sleep(self, services.clock, services.call_later, self._circumstances())
         self._live_pause = LivePause(services.call_later, self._session.rest, services.live_pause_s)
@@ -279,6 +296,15 @@ class Player:
         self._perform(self._playback.change_crossfade(edit))
         self._open_next_in_time()
 
+    def add_overlay(self, track: Track, settings: OverlaySettings) -> None:
+        """Has `track` sound over whatever plays, as soon as it can. Raises `LimitReached`."""
+        self._sleep.catch_up()
+        self._overlays.add(track, settings)
+
+    def remove_overlay(self, overlay_id: str) -> None:
+        """Raises `OverlayNotFound`."""
+        self._overlays.remove(overlay_id)
+
     def change_metadata(self, merge: bool, value: Json) -> None:
         """Raises `BadRequest` when `value`, or what it leads to, is too long."""
         metadata = value
@@ -298,7 +324,8 @@ class Player:
         self._live_pause.follow(None)
         self._listener_changes.close()
         self._clock.leave(self)
-        self._emit(self._playback.delete(reason).events)
+        *ends, deleted = self._playback.delete(reason).events
+        self._emit((*ends, *self._overlays.remove_all(), deleted))
         self.close_connections(CLOSE_DELETED, "the player was deleted")
         await self._session.close()
 
@@ -390,6 +417,15 @@ class Player:
     def filters(self) -> Filters:
         return self._playback.filters
 
+    @property
+    def overlays(self) -> tuple[OverlayStatus, ...]:
+        """Those that sound or load, oldest first."""
+        return self._overlays.statuses()
+
+    def overlay(self, overlay_id: str) -> OverlayStatus:
+        """Raises `OverlayNotFound`."""
+        return self._overlays.status(overlay_id)
+
     def title(self) -> tuple[str, str]:
         """Artist and title of the selected track, each empty when it is not known."""
         info = self._playback.current.info
@@ -410,6 +446,7 @@ class Player:
             position_ms=playback.position_ms,
             filters=playback.filters,
             crossfade=playback.crossfade,
+            overlays=self._overlays.statuses(),
             loop_mode=playback.loop_mode,
             queue_length=playback.queue_length,
             metadata=playback.metadata,
@@ -446,6 +483,9 @@ class Player:
 
     def _tick(self) -> None:
         """Sends the next frame when there is one, with all that falls due with it."""
+        if self._must_send_overlays:
+            self._send_overlays()
+            return
         if self._playback.wants_frames:
             if self._is_buffering and self._session.has_enough:
                 self._is_buffering = False
@@ -467,12 +507,7 @@ class Player:
                 return True
             self._underrun()
             return False
-        flags = 0
-        while (event := self._session.take_event()) is not None:
-            if isinstance(event, SourceBegan) and event.source != self._begun_source:
-                self._begun_source = event.source  # another session reports it again
-                flags = FrameFlag.TRACK_STARTS
-            self._take_up(event)
+        flags = self._take_up_due_events()
         if not buffer.frames_ahead or not playback.wants_frames:
             return False  # the events led to another plan
         frame = buffer.pop()
@@ -487,12 +522,37 @@ class Player:
         self._open_next_in_time()
         if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
             self._events.add(playback.update())
+        if self._overlays:
+            self._overlays.frame_sent()
         if frame.source == playback.current_source:
             step_ms = FRAME_MS * frame.position_rate
             self._plain_step_ms = round(step_ms)
             if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
                 buffer.allow_plain(self.frames_until_due)
         return True
+
+    def _take_up_due_events(self) -> int:
+        """What falls due with the next frame. Returns the flags of that frame."""
+        flags = 0
+        while (event := self._session.take_event()) is not None:
+            if isinstance(event, SourceBegan) and event.source != self._begun_source:
+                self._begun_source = event.source  # another session reports it again
+                flags = FrameFlag.TRACK_STARTS
+            self._take_up(event)
+        if self._buffer.overlays:
+            self._overlays.frame_comes()
+        return flags
+
+    def _send_overlays(self) -> None:
+        """Sends a frame without music in it, in whatever state: the position stands."""
+        if self._playback.wants_frames and not self._is_buffering:
+            self._underrun()
+        self._overlays.frame_comes()
+        if self._must_send_overlays:
+            frame = self._buffer.pop()
+            self._send(frame.payloads, FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0)
+            self._overlays.frame_sent()
+        self._update_ticking()
 
     # Sleep
 
@@ -537,6 +597,7 @@ class Player:
             has_sounded=playback.clock_started and playback.state is PlayerState.PLAYING,
             has_listeners=len(self._broadcast) > 0,
             is_running=playback.wants_frames,
+            has_overlays=bool(self._overlays),
             is_stretched=playback.filters.effects.position_rate != 1.0,
         )
 
@@ -598,11 +659,17 @@ class Player:
     # What becomes of sources
 
     def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
+        if self._overlays.own(source):
+            self._overlays.opened(source, facts)
+            return
         self._loudness.opened(source, facts.album)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
     def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        if self._overlays.own(source):
+            self._overlays.failed(source, failure)
+            return
         if source == self._playback.current_source and not self._is_buffering and self._buffer.frames_ahead:
             # A source that was opened again has failed: its buffered frames are sent first.
             self._late_failure = (source, failure)
@@ -619,14 +686,27 @@ class Player:
         self._drop(source)
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        if self._overlays.own(source):
+            self._overlays.expanded(source)
+            return
         outcome = self._playback.expanded(source, tracks)
         self._drop(source)
         self._perform(outcome)
+
+    def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        if self._overlays.own(source):
+            self._overlays.interrupted(source, failure)
+
+    def overlay_got_audio(self, source: SourceId) -> None:
+        self._overlays.got_audio(source)
 
     def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         self._loudness.measured(source, measured)
 
     def source_decoded(self, source: SourceId) -> None:
+        if self._overlays.own(source):
+            self._overlays.decoded(source)
+            return
         self._open_next_in_time()
         if self._is_buffering and self._playback.position_ms:
             self._session.flush()
@@ -649,7 +729,7 @@ class Player:
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:
-            track = self._tracks.get(source)
+            track = self._tracks.get(source) or self._overlays.track(source)
             if track is not None:
                 self._services.suspects.add(track.uri)
 
@@ -694,15 +774,26 @@ class Player:
             actions = tuple(action for action in actions if action != Drop(skipped.source))
         self._open_and_drop(actions)
         self._sleep.follow(self._circumstances())
-        if not playback.paused and not self._sleep.is_asleep:
+        if (not playback.paused or self._overlays) and not self._sleep.is_asleep:
             self._session.wake()
+        overlays = self._overlays.orders if playback.clock_started else ()
         self._session.play(
-            playback.current_source, playback.next_source, playback.filters, self._next_crossfade(), cut_fade
+            playback.current_source,
+            playback.next_source,
+            playback.filters,
+            self._next_crossfade(),
+            cut_fade,
+            overlays,
+            holds=bool(overlays) and playback.paused,
         )
         self.wait_changed()
-        is_held_live = playback.paused and playback.current.info.is_stream
+        is_held_live = playback.paused and playback.current.info.is_stream and not self._overlays
         self._live_pause.follow(playback.current_source if is_held_live else None)
         self._update_ticking()
+
+    def _overlays_changed(self) -> None:
+        if not self._is_deleted:
+            self._perform(Outcome())
 
     def _open_and_drop(self, actions: tuple[Action, ...]) -> None:
         """A source that is dropped while its own track is opened anew, as a seek does, goes on as the new one."""
@@ -809,7 +900,8 @@ class Player:
             return
         has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
         has_frames &= not self._sleep.is_asleep
-        if has_frames or self._must_send_tail or self._broadcast.wants_silence:
+        has_frames |= self._must_send_tail or self._must_send_overlays
+        if has_frames or self._broadcast.wants_silence:
             self._clock.join(self)
         else:
             self._clock.leave(self)
@@ -818,6 +910,11 @@ class Player:
     def _must_send_tail(self) -> bool:
         """Whether the end of a sound that was cut off is to be sent, in whatever state: without it there is a click."""
         return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
+
+    @property
+    def _must_send_overlays(self) -> bool:
+        """Whether overlays sound in the next frame and the music does not: nothing else decides when it is sent."""
+        return self._buffer.begins_with_overlays_alone and self._playback.clock_started
 
     def _is_mp3_awaited(self) -> bool:
         """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""

@@ -43,6 +43,12 @@ class TrackNotFound(RequestError):
     code = "track_not_found"
 
 
+class OverlayNotFound(RequestError):
+    """No such overlay sounds or loads in the player."""
+
+    code = "overlay_not_found"
+
+
 class NotSeekable(RequestError):
     """The current track is live, or its source cannot be read from the middle."""
 

@@ -153,6 +153,37 @@ class MetadataChange:
     metadata: Json
 
 
+@dataclass(frozen=True, slots=True)
+class OverlayStart:
+    """The first frame with this overlay is about to be sent."""
+
+    overlay_id: str
+
+
+class OverlayEndReason(StrEnum):
+    """`stopped`: a client took it away, or deleted the player."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    LOAD_FAILED = "loadFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayEnd:
+    """The overlay is gone."""
+
+    overlay_id: str
+    reason: OverlayEndReason
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayException:
+    """The overlay cannot be played, or not to its end. Its `OverlayEnd` follows."""
+
+    overlay_id: str
+    failure: PlayFailure
+
+
 class DeleteReason(StrEnum):
     """Why a player was deleted without being asked for."""
 
@@ -193,6 +224,9 @@ Event: TypeAlias = (
     | LoopModeChange
     | FiltersChange
     | CrossfadeChange
+    | OverlayStart
+    | OverlayEnd
+    | OverlayException
     | MetadataChange
     | ListenersChange
     | PlayerDelete

@@ -71,6 +71,9 @@ NESTED_PLAYLIST: Final = PlayFailure(
     "The playlist's entry is a playlist itself.",
     "Give the inner playlist instead; playlists are followed one level deep.",
 )
+NOT_ONE_SOUND: Final = PlayFailure(
+    FailureCode.NOT_AUDIO, Stage.READ, "The source is a playlist.", "Give one of its entries: an overlay is one sound."
+)
 TURNED_PLAYLIST: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
 )

@@ -9,6 +9,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
 from tonearm.core.outputs import OutputFormat
+from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track import Track
 
@@ -48,6 +49,7 @@ class PlayerStatus:
     position_ms: int
     filters: Filters
     crossfade: CrossfadeSettings
+    overlays: tuple[OverlayStatus, ...]
     loop_mode: LoopMode
     queue_length: int
     metadata: Json

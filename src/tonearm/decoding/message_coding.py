@@ -32,6 +32,7 @@ from tonearm.decoding.messages import (
     DropSource,
     Encoded,
     Failed,
+    FirstAudio,
     Flush,
     FromDecoder,
     FromNode,
@@ -42,6 +43,8 @@ from tonearm.decoding.messages import (
     Opened,
     OpenSession,
     OpenSource,
+    Overlay,
+    OverlayPosition,
     Ping,
     Plan,
     Pong,
@@ -57,11 +60,12 @@ from tonearm.sandbox.report import SandboxReport
 Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
-_GRANT: Final = struct.Struct("<IQQ")
-_AUDIO: Final = struct.Struct("<IQIQdHHB?")
+_GRANT: Final = struct.Struct("<IQQQ")
+_AUDIO: Final = struct.Struct("<IQIQdHHB?B")
 _ENCODED: Final = struct.Struct("<QQH")
 _OUTPUT: Final = struct.Struct("<BBBIB")
 _MARK: Final = struct.Struct("<BQIH")
+_OVERLAY: Final = struct.Struct("<IQ??")
 _DATA: Final = struct.Struct("<IQ")
 
 _T = TypeVar("_T")
@@ -95,6 +99,7 @@ class _Kind(IntEnum):
     SEEK_FAILED = 40
     MEASURED = 41
     ENCODED = 42
+    FIRST_AUDIO = 43
 
 
 class _Coding(NamedTuple):
@@ -218,11 +223,13 @@ def _pack_audio(audio: Audio) -> bytes:
         audio.frames,
         len(audio.packets),
         bool(audio.pcm),
+        len(audio.overlays),
     )
     return _in_parts(
         _Kind.AUDIO,
         audio.session,
         head,
+        *(_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays),
         *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
         *(_packed_packets(output, packets) for output, packets in audio.packets),
         audio.pcm,
@@ -230,12 +237,14 @@ def _pack_audio(audio: Audio) -> bytes:
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, rate, *counts, has_pcm = _AUDIO.unpack_from(body)
+    epoch, first_frame, source, position_samples, rate, *counts, has_pcm, overlay_count = _AUDIO.unpack_from(body)
     mark_count, frames, outputs = counts
-    start = _AUDIO.size + mark_count * _MARK.size
+    marks_start = _AUDIO.size + overlay_count * _OVERLAY.size
+    start = marks_start + mark_count * _MARK.size
     if start > len(body):
-        raise ValueError(f"{len(body)} bytes with {mark_count} marks")
-    marks = _read_marks(body[_AUDIO.size : start]) if mark_count else ()
+        raise ValueError(f"{len(body)} bytes with {mark_count} marks and {overlay_count} overlays")
+    marks = _read_marks(body[marks_start:start]) if mark_count else ()
+    overlays = _read_overlays(body[_AUDIO.size : marks_start]) if overlay_count else ()
     packets = []
     for _ in range(outputs):
         output = _read_output(bytes(body[start : start + _OUTPUT.size]))
@@ -244,7 +253,8 @@ def _read_audio(session: int, body: memoryview) -> Audio:
     if len(body) - start != (frames * FRAME_BYTES if has_pcm else 0):
         raise ValueError(f"{len(body) - start} bytes of PCM with {frames} frames")
     pcm = body[start:]
-    return Audio(session, epoch, first_frame, frames, source, position_samples, marks, pcm, rate, tuple(packets))
+    of_frames = frames, source, position_samples, marks, pcm, rate, tuple(packets), overlays
+    return Audio(session, epoch, first_frame, *of_frames)
 
 
 def _packed_packets(output: Output, packets: tuple[bytes, ...]) -> bytes:
@@ -317,13 +327,13 @@ def _read_outputs(packed: bytes) -> Outputs:
 
 
 def _pack_grant(grant: Grant) -> bytes:
-    numbers = _GRANT.pack(grant.epoch, grant.sent, grant.granted)
+    numbers = _GRANT.pack(grant.epoch, grant.sent, grant.granted, grant.due_before)
     return _in_parts(_Kind.GRANT, grant.session, numbers, _packed_outputs(grant.outputs))
 
 
 def _read_grant(session: int, body: memoryview) -> Grant:
-    epoch, sent, granted = _GRANT.unpack_from(body)
-    return Grant(session, epoch, sent, granted, _read_outputs(bytes(body[_GRANT.size :])))
+    epoch, sent, granted, due_before = _GRANT.unpack_from(body)
+    return Grant(session, epoch, sent, granted, _read_outputs(bytes(body[_GRANT.size :])), due_before)
 
 
 def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
@@ -331,6 +341,10 @@ def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
         Mark(MarkKind(kind), frame, source, offset_samples)
         for kind, frame, source, offset_samples in _MARK.iter_unpack(packed)
     )
+
+
+def _read_overlays(packed: memoryview) -> tuple[OverlayPosition, ...]:
+    return tuple(OverlayPosition(*position) for position in _OVERLAY.iter_unpack(packed))
 
 
 def _pack_data(data: Data) -> bytes:
@@ -401,6 +415,10 @@ def _crossfade(value: object) -> Crossfade | None:
     return None if value is None else _built(Crossfade, value)
 
 
+def _overlays(values: list[object]) -> tuple[Overlay, ...]:
+    return tuple(_built(Overlay, value) for value in values)
+
+
 _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
     {
         Outputs | None: _outputs,
@@ -412,6 +430,7 @@ _NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
         FailureCode: FailureCode,
         Stage: Stage,
         Crossfade | None: _crossfade,
+        tuple[Overlay, ...]: _overlays,
     }
 )
 
@@ -427,6 +446,7 @@ _CODINGS: Final = (
     _flat(_Kind.PING, Ping, "Q"),
     _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
     _flat(_Kind.DECODED, Decoded, "I"),
+    _flat(_Kind.FIRST_AUDIO, FirstAudio, "I"),
     _flat(_Kind.MEASURED, Measured, "IdQ"),
     _flat(_Kind.PONG, Pong, "Qd"),
     _as_json(_Kind.OPEN_SESSION, OpenSession),

@@ -22,6 +22,8 @@ DATA_CHUNK_BYTES: Final = 64 * 1024
 # players, for more messages and wake-ups. A change is heard as soon, because frames are rendered again for it.
 GRANT_FRAMES: Final = 20
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
+# Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
+FIRST_OVERLAY_SOURCE: Final = 1 << 31
 
 # Shared memory in which the process writes down what it works on, so that a crash has a suspect: 8 bytes for each slot
 # of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the others are for opening.
@@ -145,6 +147,23 @@ class Crossfade:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlay:
+    """A source that sounds over the music, at `volume`; the music's level is changed by `duck_db` meanwhile, and
+    glides there and back within `fade_samples`.
+
+    It begins with the plan that has it for the first time. `end_sample` is where it is cut off. `has_begun`: it sounded
+    in an earlier session, and goes on with the first sample of its source.
+    """
+
+    source: int
+    volume: float
+    duck_db: float
+    fade_samples: int
+    end_sample: int | None = None
+    has_begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
@@ -153,7 +172,8 @@ class Plan:
     `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the sound before fades out
     under the source cut to, if that one has samples already: its mark FADING says so. (Of this crossfade `at_sample`
     has no meaning.) `outputs` is set in a plan that is there for the sake of a new output: its frames are rendered for
-    these.
+    these. `overlays` are all that sound; one that is missing stops. While it `holds` the music, that stands still, and
+    frames are made as long as overlays sound.
     """
 
     session: int
@@ -167,6 +187,8 @@ class Plan:
     crossfade: Crossfade | None = None
     cut_fade: Crossfade | None = None
     outputs: Outputs | None = None
+    overlays: tuple[Overlay, ...] = ()
+    holds: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +196,8 @@ class Grant:
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
     `outputs` are the forms that somebody listens to. Without any, frames are only counted: no filters run, and `Audio`
-    holds nothing.
+    holds nothing. Frames before `due_before` are about to be sent: while overlays sound, these are made of what there
+    is, without the music or an overlay that has no samples.
     """
 
     session: int
@@ -182,6 +205,7 @@ class Grant:
     sent: int
     granted: int
     outputs: Outputs = PCM_ONLY
+    due_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +303,14 @@ class Decoded:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstAudio:
+    """Decoder: the first samples of an overlay are decoded."""
+
+    session: int
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class Titled:
     """Decoder: the audio from this sample of a live source on has this title."""
 
@@ -310,10 +342,22 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class OverlayPosition:
+    """Where an overlay is at the first sample of an `Audio`. `moves`: it sounds; otherwise it waits for samples.
+    `ends`: its last sample is in the last frame."""
+
+    source: int
+    sample: int
+    moves: bool = True
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Audio:
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
     the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
-    sound that was cut off, while the new one has no samples yet.
+    sound that was cut off, while the new one has no samples yet. With the rate 0 there are only overlays in the frames:
+    the music stands at its position, or there is none (source 0). `overlays` are those that have begun.
 
     `pcm` is empty when nobody listens to PCM; `packets` has one packet for each frame, for each output with packets.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
@@ -329,6 +373,7 @@ class Audio:
     pcm: bytes | memoryview
     position_rate: float = 1.0
     packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
+    overlays: tuple[OverlayPosition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,5 +400,16 @@ class Pong:
 
 
 FromDecoder: TypeAlias = (
-    Ready | ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled | Measured | Audio | Encoded | Pong
+    Ready
+    | ReadRequest
+    | Opened
+    | SeekFailed
+    | Failed
+    | Decoded
+    | FirstAudio
+    | Titled
+    | Measured
+    | Audio
+    | Encoded
+    | Pong
 )

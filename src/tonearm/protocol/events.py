@@ -4,6 +4,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
+from tonearm.core.events import OverlayEndReason
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.replies import Crossfade, Filters, Life, PlayerStateFields, PlayFailure, TrackOut
@@ -145,6 +146,29 @@ class CrossfadeChange(_Numbered):
     crossfade: Crossfade
 
 
+class OverlayStart(_Numbered):
+    """Sent in the tick of the overlay's first frame, before it."""
+
+    op: Literal["OverlayStart"]
+    overlay_id: TrackId
+
+
+class OverlayEnd(_Numbered):
+    """The overlay is gone."""
+
+    op: Literal["OverlayEnd"]
+    overlay_id: TrackId
+    reason: OverlayEndReason
+
+
+class OverlayException(_Numbered):
+    """The overlay cannot be played, or not to its end. Its OverlayEnd follows."""
+
+    op: Literal["OverlayException"]
+    overlay_id: TrackId
+    error: PlayFailure
+
+
 class MetadataChange(_Numbered):
     """The player's metadata as it is now."""
 
@@ -207,6 +231,9 @@ AnyEvent: TypeAlias = Annotated[
     | LoopModeChange
     | FiltersChange
     | CrossfadeChange
+    | OverlayStart
+    | OverlayEnd
+    | OverlayException
     | MetadataChange
     | ListenersChange
     | PlayerCreate

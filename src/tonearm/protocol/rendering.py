@@ -19,6 +19,9 @@ from tonearm.core.events import (
     ListenersChange,
     LoopModeChange,
     MetadataChange,
+    OverlayEnd,
+    OverlayException,
+    OverlayStart,
     PlayerCreate,
     PlayerDelete,
     PlayerPause,
@@ -37,6 +40,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LeftOut
 from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.core.track import Track
@@ -96,12 +100,10 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["version"] = event.version
         case ListenersChange():
             body["listeners"] = event.listeners
-        case LoopModeChange():
-            body["mode"] = event.mode.value
-        case FiltersChange() | CrossfadeChange():
-            _add_sound_fields(body, event)
-        case MetadataChange():
-            body["metadata"] = event.metadata
+        case FiltersChange() | CrossfadeChange() | LoopModeChange() | MetadataChange():
+            _add_setting_fields(body, event)
+        case OverlayStart() | OverlayEnd() | OverlayException():
+            _add_overlay_fields(body, event)
         case PlayerDelete():
             body |= {} if event.reason is None else {"reason": event.reason.value}
         case _:
@@ -134,11 +136,27 @@ def _add_seek_fields(body: JsonObject, event: Seek | SeekFailed) -> None:
     body["position"] = event.position_ms
 
 
-def _add_sound_fields(body: JsonObject, event: FiltersChange | CrossfadeChange) -> None:
-    if isinstance(event, FiltersChange):
-        body["filters"] = filters_out(event.filters)
-    else:
-        body["crossfade"] = crossfade_out(event.crossfade)
+def _add_setting_fields(
+    body: JsonObject, event: FiltersChange | CrossfadeChange | LoopModeChange | MetadataChange
+) -> None:
+    match event:
+        case FiltersChange():
+            body["filters"] = filters_out(event.filters)
+        case CrossfadeChange():
+            body["crossfade"] = crossfade_out(event.crossfade)
+        case LoopModeChange():
+            body["mode"] = event.mode.value
+        case MetadataChange():
+            body["metadata"] = event.metadata
+
+
+def _add_overlay_fields(body: JsonObject, event: OverlayStart | OverlayEnd | OverlayException) -> None:
+    match event:
+        case OverlayEnd():
+            body["reason"] = event.reason.value
+        case OverlayException():
+            body["error"] = failure_out(event.failure)
+    body["overlayId"] = event.overlay_id
 
 
 # Players
@@ -159,6 +177,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         **filters_out(status.filters),
         "loop": status.loop_mode.value,
         "crossfade": crossfade_out(status.crossfade),
+        "overlays": [overlay_out(overlay) for overlay in status.overlays],
         "queueLength": status.queue_length,
         "metadata": status.metadata,
         "listeners": status.listeners,
@@ -184,6 +203,30 @@ def player_created_out(player_id: str) -> JsonObject:
 def crossfade_out(settings: CrossfadeSettings) -> JsonObject:
     """`replies.Crossfade`."""
     return {"durationMs": settings.duration_ms, "curve": settings.curve.value, "onSkip": settings.on_skip}
+
+
+def overlay_out(overlay: OverlayStatus) -> JsonObject:
+    """`replies.Overlay`."""
+    track, settings = overlay.track, overlay.settings
+    body: JsonObject = {
+        "overlayId": overlay.id,
+        "uri": track.info.identifier,
+        "state": overlay.state.value,
+        "position": overlay.position_ms,
+        "length": track.info.length_ms,
+        "volume": settings.volume,
+        "duckDb": settings.duck_db,
+        "fadeMs": settings.fade_ms,
+        "startMs": track.start_ms,
+    }
+    if track.end_ms is not None:
+        body["endMs"] = track.end_ms
+    return body
+
+
+def overlay_created_out(overlay_id: str) -> JsonObject:
+    """`replies.OverlayCreated`."""
+    return {"overlayId": overlay_id}
 
 
 def filters_out(filters: Filters) -> JsonObject:

@@ -8,6 +8,8 @@ from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve
 from tonearm.core.events import PlayerState
 from tonearm.core.failure import FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
+from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlayState
+from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
@@ -160,6 +162,27 @@ class Crossfade(WireModel):
     on_skip: bool = Field(description="Whether a skip fades, too.")
 
 
+class Overlay(WireModel):
+    """GET /v0/players/{id}/overlays/{overlayId}: a sound over whatever plays."""
+
+    overlay_id: TrackId
+    uri: str = Field(description="The URI as given.")
+    state: OverlayState = Field(description="`loading` until its first frame is sent.")
+    position: Milliseconds
+    length: Milliseconds = Field(description="Of the whole file, in ms; 0 when unknown or endless.")
+    volume: float = Field(ge=0, le=OVERLAY_VOLUME_MAX, description="Linear: 1 changes nothing.")
+    duck_db: float = Field(ge=DUCK_MIN_DB, le=0, description="By how much the music is lowered meanwhile.")
+    fade_ms: int = Field(ge=0, le=FADE_MAX_MS, description="In which time the music goes down and up again.")
+    start_ms: Milliseconds
+    end_ms: int = Field(0, gt=0, description="Where it ends in its file, in ms; else with it.")
+
+
+class OverlayCreated(WireModel):
+    """201 of POST /v0/players/{id}/overlays."""
+
+    overlay_id: TrackId
+
+
 class PlayerQuality(WireModel):
     """How well a player has been doing since it was created."""
 
@@ -199,6 +222,7 @@ class PlayerStateFields(EffectFields):
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode
     crossfade: Crossfade
+    overlays: list[Overlay]
     queue_length: Count
     metadata: AnyJson
     listeners: Count
@@ -249,6 +273,7 @@ ErrorCode: TypeAlias = Literal[
     "player_exists",
     "not_seekable",
     "no_previous",
+    "overlay_not_found",
     "body_too_large",
     "limit_reached",
     "resolver_disabled",

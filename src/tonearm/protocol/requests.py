@@ -11,6 +11,8 @@ from pydantic.config import JsonDict
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
+from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlaySettings
+from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
@@ -101,6 +103,32 @@ class CrossfadePatch(RequestModel):
     def as_edit(self) -> CrossfadeEdit:
         """What to change; its range is not checked yet."""
         return CrossfadeEdit(**{name: getattr(self, name) for name in self.model_fields_set})
+
+
+class NewOverlay(RequestModel):
+    """POST /v0/players/{id}/overlays: a sound over whatever plays. `uri` or `encoded` is required."""
+
+    # The defaults of these two are never read: a body without both is refused.
+    uri: SourceText = ""
+    encoded: str = Field(default="", description="An encoded track, in base64.")
+    volume: float = Field(
+        1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, OVERLAY_VOLUME_MAX)
+    )
+    duck_db: float = Field(
+        -12.0, description="By how much the music is lowered meanwhile.", json_schema_extra=_range(DUCK_MIN_DB, 0)
+    )
+    fade_ms: int = Field(
+        150, description="In which time the music goes down and up again.", json_schema_extra=_range(0, FADE_MAX_MS)
+    )
+    # The defaults of these two are never read.
+    start_ms: int = Field(0, description="Where it starts in its file, in ms.", json_schema_extra={"minimum": 0})
+    end_ms: int = Field(
+        0, description="Where it ends in its file, in ms; absent: with it.", json_schema_extra={"minimum": 1}
+    )
+
+    def as_settings(self) -> OverlaySettings:
+        """Raises BadRequest for a value that is out of its range."""
+        return OverlaySettings(float(self.volume), float(self.duck_db), self.fade_ms).checked()
 
 
 class MetadataPatch(RequestModel):

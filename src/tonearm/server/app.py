@@ -13,6 +13,7 @@ from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
+from tonearm.server.routes_overlays import OverlayRoutes
 from tonearm.server.routes_players import InfoRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, Route, RouteTable
@@ -68,6 +69,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         TrackRoutes(node),
         PlayerRoutes(node),
         QueueRoutes(node),
+        OverlayRoutes(node),
         AudioSocketRoutes(node, streams, settings.audio, ping_interval_s=ping_interval_s),
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         AudioStreamRoutes(node, streams, settings.audio),

@@ -27,6 +27,7 @@ from tonearm.protocol.requests import (
     IndexPatch,
     LoopPatch,
     MetadataPatch,
+    NewOverlay,
     NewPlayer,
     NewTrack,
     PositionPatch,
@@ -238,7 +239,7 @@ class QueueRoutes:
         return no_content()
 
 
-def wanted_track(body: NewTrack | NewPlayer, place: str = "") -> WantedTrack:
+def wanted_track(body: NewTrack | NewPlayer | NewOverlay, place: str = "") -> WantedTrack:
     """What the body asks for. Raises `BadRequest` when it names no track."""
     given = body.model_fields_set
     if not given & {"uri", "encoded"}:
@@ -247,8 +248,8 @@ def wanted_track(body: NewTrack | NewPlayer, place: str = "") -> WantedTrack:
         uri=body.uri if "uri" in given else None,
         metadata=body.metadata if isinstance(body, NewTrack) else {},
         encoded=body.encoded if "encoded" in given else None,
-        start_ms=body.start_ms if isinstance(body, NewTrack) and "start_ms" in given else None,
-        end_ms=body.end_ms if isinstance(body, NewTrack) and "end_ms" in given else None,
+        start_ms=body.start_ms if not isinstance(body, NewPlayer) and "start_ms" in given else None,
+        end_ms=body.end_ms if not isinstance(body, NewPlayer) and "end_ms" in given else None,
     )
 
 

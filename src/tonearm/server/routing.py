@@ -82,6 +82,7 @@ def parse_target(raw: str) -> Target:
 
 PLAYER_ARGUMENT: Final = "{player_id}"
 TRACK_ARGUMENT: Final = "{track_id}"
+OVERLAY_ARGUMENT: Final = "{overlay_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,10 @@ class Call:
     @property
     def track_id(self) -> str:
         return self.arguments[TRACK_ARGUMENT]
+
+    @property
+    def overlay_id(self) -> str:
+        return self.arguments[OVERLAY_ARGUMENT]
 
     @property
     def came_through_proxy(self) -> bool:

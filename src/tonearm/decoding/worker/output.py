@@ -1,6 +1,6 @@
-"""The last of what is done to a block: normalization's gain and the limiter. Then it is PCM."""
+"""The last of what is done to a block: normalization's gain, the overlays and the limiter. Then it is PCM."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tonearm.core.filters import Filters
@@ -17,12 +17,14 @@ CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
 
 
-def wants_limiter(filters: Filters, voices: Voices) -> bool:
+def wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:
     """Whether the settings have the limiter on while these voices sound."""
     effects = filters.effects
     if effects.limiter is None or effects.limiter.enabled != "auto":
         return effects.limiter is not None and bool(effects.limiter.enabled)
-    return effects.compressor is not None or effects.normalizes or any(fade.is_announced for fade in voices.fades)
+    if with_overlays or effects.compressor is not None or effects.normalizes:
+        return True
+    return any(fade.is_announced for fade in voices.fades)
 
 
 def output(
@@ -35,21 +37,25 @@ def output(
     frames: int,
     limits: bool,
     begins_anew: bool,
+    mix_overlays: Callable[[Planes], None] | None = None,
+    overlay_begins: bool = False,
 ) -> tuple[bytes, tuple[ChainState, ...]]:
     """The first `frames` frames of `planes` as PCM, and the state after each one. The limiter looks at the rest.
 
     `planes`, which is changed, and `states` come from the filters, which began with `start`. `begins_anew`: a sound
-    begins with the first sample.
+    begins with the first sample. `mix_overlays` adds the overlays, of which one may begin with the first sample, too.
     """
     if normalized.factors is not None:
         planes *= normalized.factors
+    if mix_overlays is not None:
+        mix_overlays(planes)
     limiter: Sequence[LimiterState] = (QUIET,) * frames
     if limits:
         setting = start.filters.effects.limiter
-        is_wanted = wants_limiter(start.filters, voices)
+        is_wanted = wants_limiter(start.filters, voices, with_overlays=mix_overlays is not None)
         ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
         before = BEGINNING if begins_anew and start.limiter.is_at_rest else start.limiter
         sound, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
-        planes, limiter = limited(sound, ahead, ceiling_db, before)
+        planes, limiter = limited(sound, ahead, ceiling_db, before, begins=overlay_begins)
     outputs = zip(states[:frames], normalized.after[:frames], limiter, strict=True)
     return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)

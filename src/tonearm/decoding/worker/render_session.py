@@ -5,21 +5,37 @@ from dataclasses import replace
 from itertools import count
 from typing import Final, Protocol
 
+import numpy as np
+
 from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, MarkKind, Measured, OpenSession, Plan
+from tonearm.decoding.messages import (
+    FIRST_OVERLAY_SOURCE,
+    GRANT_FRAMES,
+    Audio,
+    Crossfade,
+    Grant,
+    Mark,
+    MarkKind,
+    Measured,
+    OpenSession,
+    OverlayPosition,
+    Plan,
+)
+from tonearm.decoding.worker.filters.blocks import Planes
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, process
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET
 from tonearm.decoding.worker.gathered import Gathered
 from tonearm.decoding.worker.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.normalization import Levels, SourceLoudness, levels
 from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, output, wants_limiter
+from tonearm.decoding.worker.overlays import ENOUGH_SAMPLES, NO_OVERLAYS, Overlays, Supply
 from tonearm.decoding.worker.packet_encoding import PRIMING_FRAMES, PacketEncoders
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
-from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Curve, Fade, Ramp, Voices, falling, mixed, rising
+from tonearm.decoding.worker.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, mixed, rising
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
@@ -79,6 +95,8 @@ class RenderSession:
         self._mp3_from: dict[Output, int] = {}  # by MP3 output: the first frame that was not encoded yet
         self._mp3_begins = order.mp3_from
         self._mp3_jobs: list[Mp3Job] = []
+        self._due_before = 0  # frames before it are made without what is missing, as long as overlays sound
+        self._is_starved = False  # overlays went on without the music: it goes on with some of it decoded ahead
         # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
         self._continues_audio = order.first_frame > 0
 
@@ -89,13 +107,23 @@ class RenderSession:
 
     def is_current(self, source: int) -> bool:
         """True for a source that is being rendered; false for one that comes next or is over."""
+        if source >= FIRST_OVERLAY_SOURCE:
+            return True
         return source == self._file_of(self._position.source) or source in self._fading_samples()
+
+    @property
+    def has_overlays(self) -> bool:
+        """Whether something else than the music alone is in the frames that are rendered next."""
+        return not self._timeline.end.overlays.change_nothing
 
     def used_up_to(self, source: int) -> int:
         """The first sample of a source that was not rendered yet. For a source that is not current, its start."""
         start = self._sources[source].store.start
         if source == self._file_of(self._position.source):
             return max(start, self._file_sample(self._position.source, self._position.sample))
+        if source >= FIRST_OVERLAY_SOURCE:
+            end = self._timeline.end
+            return dict(end.overlays.oldest_samples(end.time)).get(source, start)
         return self._fading_samples().get(source, start)
 
     def uses(self, source: int) -> bool:
@@ -119,8 +147,12 @@ class RenderSession:
         before = self._timeline.end
         self._position = before.position
         voices = before.voices
+        overlays = self._planned_overlays(before, order)
+        self._is_starved |= order.switch_to is not None
         if order.switch_to is not None:
-            if not self._continues_audio:
+            if overlays.is_held:
+                voices = ONE_VOICE  # what stood still is not heard any more
+            elif not self._continues_audio:
                 voices = self._cut_off(before, order)
             is_cut = not self._continues_audio and voices.rise is None
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
@@ -140,7 +172,7 @@ class RenderSession:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
             filters = self._changed_filters(order.filters)
-        self._timeline.end = replace(before, position=self._position, filters=filters, voices=voices)
+        self._timeline.end = replace(before, position=self._position, filters=filters, voices=voices, overlays=overlays)
         if order.outputs is not None:
             self._render_for(order.outputs)
         self._warm_filters_up()
@@ -149,6 +181,11 @@ class RenderSession:
         """Notes which frames were sent and which may be rendered, and releases what no plan can need any more."""
         self._sent = max(self._sent, order.sent)
         self._granted = max(self._granted, order.granted)
+        self._due_before = order.due_before
+        overlays = self._timeline.end.overlays
+        if overlays.over:
+            overlays = overlays.without_those_over(self._sent * FRAME_SAMPLES)
+            self._timeline.end = replace(self._timeline.end, overlays=overlays)
         if order.outputs is not self._outputs:
             self._render_for(order.outputs)
             self._warm_filters_up()
@@ -192,10 +229,40 @@ class RenderSession:
 
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
-        start = Checkpoint(end.frame, self._position, end.filters, end.voices, end.encoders, end.is_cold)
+        start = Checkpoint(end.frame, self._position, end.filters, end.voices, end.encoders, end.is_cold, end.overlays)
+        if start.overlays is not NO_OVERLAYS:
+            return self._render_with_overlays(start, frames)
+        return self._render_music(start, frames)
+
+    def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
+        """Overlays go on where the music is held, is over, or is not there in time."""
+        due_frames = self._due_before - start.frame
+        overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._supply_of)
+        start = replace(start, overlays=overlays)
+        if not frames:
+            return None
+        if not overlays.is_held:
+            if not (overlays.sound and self._is_starved) or self._has_enough_music():
+                audio = self._render_music(start, frames)
+                if audio is not None:
+                    return audio
+            elif _begins_with_tail(start):
+                return self._render_music(start, 1, is_tail=True)
+            if due_frames <= 0:
+                return None
+            self._is_starved = True
+            frames = min(frames, due_frames)
+        return self._render_frozen(start, frames) if overlays.sound else None
+
+    def _render_music(self, start: Checkpoint, frames: int, *, is_tail: bool = False) -> Audio | None:
+        """`is_tail`: only the end of what was cut off, not yet the source that was cut to."""
         limits, frames = self._limited(start, frames) if self._outputs else (False, frames)
         ahead = LOOKAHEAD_SAMPLES if limits else 0
-        gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
+        if is_tail:
+            gathered = Gathered(start.voices.at(start.time))
+            gathered.add_silence(frames * FRAME_SAMPLES)
+        else:
+            gathered = self._gather(start, frames * FRAME_SAMPLES + ahead)
         samples, marks = gathered.samples, gathered.marks
         if self._position.source and gathered.segments:  # else nothing follows that could be waited for
             samples -= ahead
@@ -209,47 +276,115 @@ class RenderSession:
             self._position = block.position_at(end_frame)
             marks = [mark for mark in marks if mark.frame < end_frame]
             block = block.cut_at(end_frame)
+        if not frames and not marks:
+            return None
         pcm = b""
-        packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
+        filters = (ChainState.steady(start.filters.filters),) * frames
+        if frames and self._outputs:
+            pcm, filters = self._filtered(whole, gathered, limits=limits)
         if frames:
-            if self._outputs:
-                pcm, filters = self._filtered(whole, gathered, limits=limits)
-            else:
-                filters = (ChainState.steady(start.filters.filters),) * frames
-            if not pcm or not self._is_encoded:
-                kept = Block(start, frames, block.segments, filters, block.voices, is_cold=not pcm)
-            else:
-                encoded = self._encoders.encode(pcm, self._outputs, start.encoders, self._last_frames)
-                packets = encoded.packets
-                points = encoded.before, encoded.after
-                kept = Block(start, frames, block.segments, filters, block.voices, pcm, *points)
-            self._timeline.append(kept)
             marks = sorted([*self._cut_fades(start), *marks, *self._faded(block)], key=_frame_of)
             self._continues_audio = False
-        elif not marks:
-            return None
         first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
+        self._is_starved &= not block.segments
+        rate = self.position_rate if block.segments or not start.overlays.sound else 0.0
+        kept = Block(start, frames, block.segments, filters, block.voices, is_cold=not pcm)
+        return self._emit(kept, pcm, first, rate, marks)
+
+    def _render_frozen(self, start: Checkpoint, frames: int) -> Audio:
+        """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
+        overlays, filters = start.overlays, start.filters
+        limits, _ = self._limited(start, frames) if self._outputs else (False, frames)
+        whole_frames = frames + (AHEAD_FRAMES if limits else 0)
+        pcm = b""
+        states = (filters,) * frames
+        if self._outputs:
+            planes = np.zeros((CHANNELS, whole_frames * FRAME_SAMPLES), dtype=np.float32)
+            if overlays.gate is not None and overlays.gate.falls:
+                planes[:, :FRAME_SAMPLES] = self._music_before_hold(start)
+            unchanged = Levels(None, (filters.level,) * whole_frames)
+            pcm, limited = output(
+                filters,
+                planes,
+                (filters,) * whole_frames,
+                unchanged,
+                start.voices,
+                frames=frames,
+                limits=limits,
+                begins_anew=False,
+                mix_overlays=lambda planes: overlays.mix_into(planes, start.time, self._read),
+                overlay_begins=overlays.begins,
+            )
+            states = tuple(filters.with_limiter(state.limiter) for state in limited)
+        position = start.position
+        first = Segment(0, 0, 0, 0)
+        if position.has_begun:
+            first = Segment(0, position.source, position.sample, 0)
+        block = Block(start, frames, (), states, start.voices, is_cold=not pcm, is_frozen=True)
+        return self._emit(block, pcm, first, 0.0, [])
+
+    def _music_before_hold(self, start: Checkpoint) -> Planes:
+        """The frame that the music would have gone on with: it fades out in it, and begins with it again later."""
+        gathered = self._gather(start, FRAME_SAMPLES)
+        self._position = start.position
+        gathered.fill_frame()
+        if not gathered.samples:
+            return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
+        block = Block(start, 1, tuple(gathered.segments), (), gathered.voices)
+        planes, _, normalized, _ = self._levelled(block, gathered, 1)
+        return planes if normalized.factors is None else planes * normalized.factors
+
+    def _emit(self, block: Block, pcm: bytes, first: Segment, rate: float, marks: list[Mark]) -> Audio:
+        """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
+        start, frames = block.start, block.frames
+        packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
+        overlays: tuple[OverlayPosition, ...] = ()
+        if frames:
+            if pcm and self._is_encoded:
+                encoded = self._encoders.encode(pcm, self._outputs, start.encoders, self._last_frames)
+                packets = encoded.packets
+                block = replace(block, pcm=pcm, encoders_before=encoded.before, encoders=encoded.after)
+            self._timeline.append(block)
+            overlays = start.overlays.positions(frames)
         source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
         sent_pcm = pcm if PCM in self._outputs else b""
-        rate = self.position_rate
-        return Audio(self._id, self._epoch, start.frame, frames, source, sample, tuple(marks), sent_pcm, rate, packets)
+        at = source, sample, tuple(marks), sent_pcm, rate, packets, overlays
+        return Audio(self._id, self._epoch, start.frame, frames, *at)
 
     def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
         hold more than the block: the limiter looks ahead in it."""
-        start, frames = block.start.filters, block.frames
-        pcm = b"".join(gathered.pieces)
-        if start.passes_by_filters_alone and not limits and block.voices.are_one:
-            return process(start, pcm[: frames * FRAME_BYTES])
+        start, frames, overlays = block.start.filters, block.frames, block.start.overlays
+        mixes = not overlays.change_nothing
+        if start.passes_by_filters_alone and not limits and block.voices.are_one and not mixes:
+            return process(start, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
         whole_frames = frames + (AHEAD_FRAMES if limits else 0)
+        planes, states, normalized, begins_anew = self._levelled(block, gathered, whole_frames)
+        return output(
+            start,
+            planes,
+            states,
+            normalized,
+            block.voices,
+            frames=frames,
+            limits=limits,
+            begins_anew=begins_anew,
+            mix_overlays=(lambda planes: overlays.mix_into(planes, block.start.time, self._read)) if mixes else None,
+            overlay_begins=overlays.begins,
+        )
+
+    def _levelled(
+        self, block: Block, gathered: Gathered, whole_frames: int
+    ) -> tuple[Planes, Sequence[ChainState], Levels, bool]:
+        """`whole_frames` frames of music behind its filters, the states of these after each one, what normalization
+        does to them, and whether a sound begins with them."""
+        start = block.start.filters
         begins = gathered.begins(block.start.frame, whole_frames)
         normalized = self._levels(block, gathered, whole_frames, begins)
-        pcm = pcm[: whole_frames * FRAME_BYTES].ljust(whole_frames * FRAME_BYTES, b"\0")
+        pcm = b"".join(gathered.pieces)[: whole_frames * FRAME_BYTES].ljust(whole_frames * FRAME_BYTES, b"\0")
         planes, states = apply(start, mixed(pcm, block.start.time, block.voices, self._read, normalized.factors))
         begins_anew = bool(begins) and begins[0][0] == 0 and not block.voices.fades
-        return output(
-            start, planes, states, normalized, block.voices, frames=frames, limits=limits, begins_anew=begins_anew
-        )
+        return planes, states, normalized, begins_anew
 
     def _levels(self, block: Block, gathered: Gathered, frames: int, begins: Sequence[tuple[int, int]]) -> Levels:
         """What normalization multiplies the block's frames by, and its level after each one."""
@@ -279,10 +414,12 @@ class RenderSession:
             and not self._crossfades
             and state.filters.effects is NO_EFFECTS
             and not start.voices.fades
+            and start.overlays is NO_OVERLAYS
         ):
             return False, frames
         filters = state.filters
-        if not state.limiter.is_at_rest or wants_limiter(filters, start.voices.at(start.time)):
+        voices, with_overlays = start.voices.at(start.time), not start.overlays.change_nothing
+        if not state.limiter.is_at_rest or wants_limiter(filters, voices, with_overlays=with_overlays):
             return True, frames
         crossfade = self._crossfade_ahead(start.position) if self._crossfades else None
         if crossfade is None or not wants_limiter(filters, CROSSFADING):
@@ -334,8 +471,8 @@ class RenderSession:
                 continue
             if not self._end_source(store, start.frame, gathered):
                 break
-        if not gathered.samples and self._has_tail_alone(start, gathered):
-            gathered.add_silence(FRAME_SAMPLES)
+        if not gathered.samples:
+            gathered.add_silence(self._silence_for_others(start, gathered, samples))
         return gathered
 
     def _crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
@@ -413,9 +550,37 @@ class RenderSession:
                     allowed = min(allowed, max(fade.ramp.start + available - time, 0))
         return allowed
 
-    def _has_tail_alone(self, start: Checkpoint, gathered: Gathered) -> bool:
-        """Whether the end of a sound that was cut off here must not wait for the one that comes: it would click."""
-        return any(fade.ramp.start == start.time for fade in gathered.voices.fades)
+    def _has_enough_music(self) -> bool:
+        """Whether the music, which the overlays went on without, may go on: with 200 ms, or all there is."""
+        source, sample = self._position.source, self._position.sample
+        store = None if not source else self._made(source, sample + ENOUGH_SAMPLES)
+        if store is None:
+            return not source
+        return store.is_finished or store.end - max(sample, store.oldest) >= ENOUGH_SAMPLES
+
+    def _planned_overlays(self, before: Checkpoint, order: Plan) -> Overlays:
+        if not order.overlays and before.overlays is NO_OVERLAYS:
+            return NO_OVERLAYS
+        continues = order.switch_to is None and before.position.has_begun
+        overlays = before.overlays.planned(order.overlays, before.time)
+        if order.holds:
+            return overlays.held(before.time, fades=continues)
+        return overlays.let_go(before.time, fades=continues)
+
+    def _supply_of(self, source_id: int) -> Supply | None:
+        source = self._sources.get(source_id)
+        if source is None:
+            return None
+        store = source.store
+        is_finished = store.is_finished or source.has_failed  # asked for first, as it comes last
+        return Supply(store.oldest, store.end, is_finished, store.is_interrupted)
+
+    def _silence_for_others(self, start: Checkpoint, gathered: Gathered, samples: int) -> int:
+        """How much silence is made of music that has no samples, because something else sounds."""
+        if _begins_with_tail(start):
+            return FRAME_SAMPLES  # if it waited for the sound that comes, it would click
+        is_over = not self._position.source and not gathered.marks
+        return samples if is_over and start.overlays.sound else 0
 
     def _read(self, source_id: int, sample: int, count: int) -> bytes:
         store = self._made(source_id, sample + count)
@@ -604,6 +769,11 @@ class RenderSession:
         for source_id, source in self._sources.items():
             if source_id in oldest:
                 source.store.release_before(oldest[source_id])
+
+
+def _begins_with_tail(start: Checkpoint) -> bool:
+    """Whether a sound was cut off right there, and still fades out."""
+    return any(fade.ramp.start == start.time for fade in start.voices.fades)
 
 
 def _curve(crossfade: Crossfade) -> Curve:

@@ -16,10 +16,12 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
+    FIRST_OVERLAY_SOURCE,
     Data,
     DataFailed,
     Decoded,
     Failed,
+    FirstAudio,
     Opened,
     OpenSource,
     ReadRequest,
@@ -44,7 +46,7 @@ NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is les
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
-Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | Titled
+Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled
 
 # Made beforehand: when it is needed, there is little memory left to make it.
 _OUT_OF_MEMORY: Final = PlayFailure(
@@ -419,8 +421,11 @@ class DecodingSource:
             if end_sample is not None and self.store.end + len(pcm) // SAMPLE_BLOCK_BYTES >= end_sample:
                 pcm = pcm[: max(end_sample - self.store.end, 0) * SAMPLE_BLOCK_BYTES]
                 has_more = False
+            is_first = self.store.end == self.store.start
             if pcm:
                 self.store.append(pcm)
+                if is_first and self._number >= FIRST_OVERLAY_SOURCE:
+                    self._report(FirstAudio(self._order.session, self._number))
         self._pcm_decoded(self._order.session)
         return has_more
 

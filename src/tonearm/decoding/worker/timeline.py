@@ -11,6 +11,7 @@ from typing import Final
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SILENT_FRAME
 from tonearm.decoding.worker.filters.chain import ChainState
+from tonearm.decoding.worker.overlays import NO_OVERLAYS, Overlays
 from tonearm.decoding.worker.packet_encoding import NO_POINTS, EncoderPoints
 from tonearm.decoding.worker.voices import ONE_VOICE, Voices
 
@@ -116,7 +117,8 @@ class SourcePosition:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, which may be over, and where the encoders stand. `is_cold`: the filters did not run in the frames before."""
+    voices, which may be over, the overlays, and where the encoders stand. `is_cold`: the filters did not run in the
+    frames before."""
 
     frame: int
     position: SourcePosition
@@ -124,6 +126,7 @@ class Checkpoint:
     voices: Voices = ONE_VOICE
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
+    overlays: Overlays = NO_OVERLAYS
 
     @property
     def time(self) -> int:
@@ -147,7 +150,8 @@ class Block:
     each frame.
 
     `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
-    stand before and after the block. `is_cold`: rendered for nobody.
+    stand before and after the block. `is_cold`: rendered for nobody. `is_frozen`: the music stood still, and only
+    overlays are in it.
     """
 
     start: Checkpoint
@@ -159,6 +163,7 @@ class Block:
     encoders_before: EncoderPoints = NO_POINTS
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
+    is_frozen: bool = False
 
     @property
     def end_frame(self) -> int:
@@ -182,9 +187,18 @@ class Block:
         if not frames:
             return self.start
         time = frame * FRAME_SAMPLES
-        voices = self.voices.begun_before(time).at(time)
+        if self.is_frozen:
+            voices = self.voices.later(frames * FRAME_SAMPLES)
+        else:
+            voices = self.voices.begun_before(time).at(time)
         return Checkpoint(
-            frame, self.position_at(frame), self.filters[frames - 1], voices, self._encoders_at(frames), self.is_cold
+            frame,
+            self.position_at(frame),
+            self.filters[frames - 1],
+            voices,
+            self._encoders_at(frames),
+            self.is_cold,
+            self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
         )
 
     def cut_at(self, frame: int) -> "Block":
@@ -196,7 +210,7 @@ class Block:
             for segment in self.segments
             if segment.offset < end
         )
-        voices = self.voices.begun_before(frame * FRAME_SAMPLES)
+        voices = self.voices if self.is_frozen else self.voices.begun_before(frame * FRAME_SAMPLES)
         return replace(
             self,
             frames=frames,
@@ -288,4 +302,7 @@ class Timeline:
             for fade in checkpoint.voices.fades:
                 sample = fade.sample_at(checkpoint.time)
                 oldest[fade.source] = min(sample, oldest.get(fade.source, sample))
+            if checkpoint.overlays is not NO_OVERLAYS:
+                for source, sample in checkpoint.overlays.oldest_samples(checkpoint.time):
+                    oldest[source] = min(sample, oldest.get(source, sample))
         return oldest

@@ -5,7 +5,7 @@ values that never change, and rendering can begin again anywhere.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -41,6 +41,10 @@ class Ramp:
 
     def gain_at(self, time: int) -> float:
         return float(self.gains(time, 1)[0])
+
+    def later(self, samples: int) -> "Ramp":
+        """This ramp, but so many samples later."""
+        return replace(self, start=self.start + samples)
 
     def gains(self, time: int, count: int) -> NDArray[np.float32]:
         """The gains of `count` samples from `time` on. Before the ramp and behind it the gain stands."""
@@ -99,6 +103,13 @@ class Voices:
         rise = None if self.rise is None or self.rise.start >= time else self.rise
         return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rise)
 
+    def later(self, samples: int) -> "Voices":
+        """All of it so many samples later, for the music has stood still."""
+        if not self.fades and self.rise is None:
+            return self
+        rise = None if self.rise is None else self.rise.later(samples)
+        return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rise)
+
     def gain_at(self, time: int) -> float:
         """The gain of the current source."""
         return 1.0 if self.rise is None else self.rise.gain_at(time)
@@ -136,11 +147,12 @@ def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm, levels: NDArray[
         first = max(voices.rise.start - time, 0)
         planes[:, first:] *= voices.rise.gains(time + first, count - first)
     for fade in voices.fades:
-        _add(planes, time, fade, read, levels)
+        add_fade(planes, time, fade, read, levels)
     return planes
 
 
-def _add(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArray[np.float32] | None) -> None:
+def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArray[np.float32] | None = None) -> None:
+    """Adds a source that fades out to `planes`, which begin at `time`. For `levels` see `mixed`."""
     first = max(fade.ramp.start - time, 0)
     last = min(fade.ramp.end - time, planes.shape[1])
     if last <= first:

@@ -104,6 +104,10 @@ class ChainState:
         """This state, but with other ones of what comes after the filters."""
         return ChainState(self._stage, self._outgoing, level, limiter)
 
+    def with_limiter(self, limiter: LimiterState) -> "ChainState":
+        """This state, but with another one of the limiter."""
+        return ChainState(self._stage, self._outgoing, self.level, limiter)
+
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
         """`filters` without a ramp, with the state that `history_pcm` (see `changed`), or silence, leaves behind."""

@@ -53,10 +53,13 @@ BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=
 QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
 
 
-def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState) -> tuple[Planes, list[LimiterState]]:
+def limited(
+    planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState, *, begins: bool = False
+) -> tuple[Planes, list[LimiterState]]:
     """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after each frame.
 
-    `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter.
+    `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
+    another sound begins with the first sample, of which nothing was known before.
     Returns `planes` itself when there is nothing to do.
     """
     frames = planes.shape[1] // FRAME_SAMPLES
@@ -79,7 +82,9 @@ def limited(planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterStat
     # The gain at the start of a step holds for this step and the one before: both lines that meet there.
     lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
     # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
-    held = [lowest_ahead[0]] * LOOKAHEAD_STEPS if state is BEGINNING else list(state.held)
+    held = list(state.held)
+    if (state is BEGINNING or begins) and lowest_ahead[0] < min(held):
+        held = [lowest_ahead[0]] * LOOKAHEAD_STEPS
     gain = held[-1]
     for lowest in lowest_ahead:
         gain = min(lowest, gain + (1.0 - gain) * _RELEASE)

@@ -1,0 +1,198 @@
+"""The rules of a player's overlays: sounds over whatever plays. A state machine without I/O and without a clock.
+
+Each overlay has a source of its own. The shell opens it, reports what becomes of it by its number, and takes the events
+that follow; a report about a number that is not known (any more) changes nothing. The way of one overlay:
+
+  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`)
+  PLAYING   until the last frame with it was sent (`ended`), it failed (`failed`), or it was taken away (`remove`)
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from tonearm.core.errors import BadRequest, LimitReached, OverlayNotFound
+from tonearm.core.events import Event, OverlayEnd, OverlayEndReason, OverlayException, OverlayStart
+from tonearm.core.failure import ENDED_WITHOUT_AUDIO, PlayFailure
+from tonearm.core.play_queue import SourceId
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+
+MAX_OVERLAYS: Final = 8
+VOLUME_MAX: Final = 5.0
+DUCK_MIN_DB: Final = -60.0
+FADE_MAX_MS: Final = 2_000
+
+
+class OverlayState(StrEnum):
+    LOADING = "loading"
+    PLAYING = "playing"
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaySettings:
+    """How an overlay sounds. `volume` is linear; the music is lowered by `duck_db` (up to 0) meanwhile, and glides
+    there and back within `fade_ms`."""
+
+    volume: float = 1.0
+    duck_db: float = -12.0
+    fade_ms: int = 150
+
+    def checked(self) -> "OverlaySettings":
+        """Itself. Raises BadRequest when a value is out of its range."""
+        if not 0 <= self.volume <= VOLUME_MAX:  # NaN is in no range either
+            raise BadRequest(f"`volume` must lie between 0 and {VOLUME_MAX:g}.")
+        if not DUCK_MIN_DB <= self.duck_db <= 0:
+            raise BadRequest(f"`duckDb` must lie between {DUCK_MIN_DB:g} and 0.")
+        if not 0 <= self.fade_ms <= FADE_MAX_MS:
+            raise BadRequest(f"`fadeMs` must lie between 0 and {FADE_MAX_MS}.")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayStatus:
+    """An overlay at one moment. `position_ms` is where it is in its file."""
+
+    id: str
+    track: Track
+    settings: OverlaySettings
+    state: OverlayState
+    position_ms: int
+
+
+@dataclass(slots=True)
+class _Overlay:
+    track: Track
+    settings: OverlaySettings
+    state: OverlayState = field(default=OverlayState.LOADING)
+    is_ready: bool = False
+    failure: PlayFailure | None = None  # that ends it once what was decoded before has sounded
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyOverlay:
+    """An overlay that may sound."""
+
+    source: SourceId
+    track: Track
+    settings: OverlaySettings
+
+
+class Overlays:
+    """All overlays of one player. Their ids are those of their tracks; sources are numbered from `first_source` on."""
+
+    def __init__(self, first_source: SourceId) -> None:
+        self._next_source = first_source
+        self._overlays: dict[SourceId, _Overlay] = {}
+
+    def __len__(self) -> int:
+        return len(self._overlays)
+
+    def __contains__(self, source: SourceId) -> bool:
+        return source in self._overlays
+
+    @property
+    def sources(self) -> tuple[SourceId, ...]:
+        """Of all overlays, oldest first."""
+        return tuple(self._overlays)
+
+    @property
+    def ready(self) -> Iterator[ReadyOverlay]:
+        """Those that may sound, oldest first."""
+        return (
+            ReadyOverlay(source, overlay.track, overlay.settings)
+            for source, overlay in self._overlays.items()
+            if overlay.is_ready
+        )
+
+    def track(self, source: SourceId) -> Track | None:
+        overlay = self._overlays.get(source)
+        return None if overlay is None else overlay.track
+
+    def status(self, source: SourceId, position_ms: int) -> OverlayStatus:
+        overlay = self._overlays[source]
+        return OverlayStatus(overlay.track.id, overlay.track, overlay.settings, overlay.state, position_ms)
+
+    def source_of(self, overlay_id: str) -> SourceId:
+        """Raises OverlayNotFound."""
+        for source, overlay in self._overlays.items():
+            if overlay.track.id == overlay_id:
+                return source
+        raise OverlayNotFound("No overlay with this id sounds or loads in the player; GET its overlays shows which do.")
+
+    # What clients ask for
+
+    def add(self, track: Track, settings: OverlaySettings) -> SourceId:
+        """A new one, whose source is to be opened. Raises LimitReached."""
+        if len(self._overlays) >= MAX_OVERLAYS:
+            raise LimitReached(
+                f"The player has {MAX_OVERLAYS} overlays, as many as can sound at once; take one away, or wait."
+            )
+        source = self._next_source
+        self._next_source += 1
+        self._overlays[source] = _Overlay(track, settings)
+        return source
+
+    def remove(self, overlay_id: str) -> tuple[Event, ...]:
+        """Takes one away. Raises OverlayNotFound."""
+        return self._end(self.source_of(overlay_id), OverlayEndReason.STOPPED)
+
+    def remove_all(self) -> tuple[Event, ...]:
+        return tuple(event for source in self.sources for event in self._end(source, OverlayEndReason.STOPPED))
+
+    # What the shell reports
+
+    def opened(self, source: SourceId, facts: SourceFacts) -> None:
+        overlay = self._overlays.get(source)
+        if overlay is not None:
+            overlay.track = overlay.track.with_facts(facts)
+
+    def got_audio(self, source: SourceId) -> bool:
+        """The source gave its first audio. True when that makes the overlay ready."""
+        overlay = self._overlays.get(source)
+        if overlay is None or overlay.is_ready:
+            return False
+        overlay.is_ready = True
+        return True
+
+    def decoded(self, source: SourceId) -> tuple[Event, ...]:
+        """The source was decoded to its end."""
+        overlay = self._overlays.get(source)
+        if overlay is None or overlay.is_ready:
+            return ()
+        return self.failed(source, ENDED_WITHOUT_AUDIO)
+
+    def began(self, source: SourceId) -> tuple[Event, ...]:
+        """The first frame with it is about to be sent."""
+        overlay = self._overlays.get(source)
+        if overlay is None or overlay.state is OverlayState.PLAYING:
+            return ()
+        overlay.state = OverlayState.PLAYING
+        return (OverlayStart(overlay.track.id),)
+
+    def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source gave audio, which is still to be heard, and gives no more because of `failure`."""
+        overlay = self._overlays.get(source)
+        if overlay is not None:
+            overlay.failure = failure
+
+    def failed(self, source: SourceId, failure: PlayFailure) -> tuple[Event, ...]:
+        """Nothing more is to be heard of it because of `failure`."""
+        overlay = self._overlays.get(source)
+        if overlay is None:
+            return ()
+        return (OverlayException(overlay.track.id, failure), *self._end(source, OverlayEndReason.LOAD_FAILED))
+
+    def ended(self, source: SourceId) -> tuple[Event, ...]:
+        """The last frame with it was sent."""
+        overlay = self._overlays.get(source)
+        if overlay is None:
+            return ()
+        if overlay.failure is not None:
+            return self.failed(source, overlay.failure)
+        return self._end(source, OverlayEndReason.FINISHED)
+
+    def _end(self, source: SourceId, reason: OverlayEndReason) -> tuple[Event, ...]:
+        overlay = self._overlays.pop(source)
+        return (OverlayEnd(overlay.track.id, reason),)

@@ -1,0 +1,310 @@
+"""Overlays: sounds over a player's music, and the level of the music under them.
+
+They come after the filters and the volume, before the limiter. What sounds at a frame is an immutable value on the
+session's own time, as the voices of the music are, so that any kept frame can be rendered again.
+
+An overlay that has no samples in time stands still and goes on later: the music does not wait for it. Its last
+GLIDE_SAMPLES are not taken before it is known what follows them, so that it can always fade out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
+from tonearm.decoding.messages import Overlay, OverlayPosition
+from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
+
+# What an overlay has to have again after it had nothing, before it goes on.
+ENOUGH_SAMPLES: Final = samples_of_ms(200)
+_NOT_BEGUN: Final = -1
+_PCM: Final = np.dtype("<i2")
+
+
+class Supply(NamedTuple):
+    """What is decoded of an overlay: from `oldest` up to `end`, after which nothing comes when it `is_finished`."""
+
+    oldest: int
+    end: int
+    is_finished: bool
+    is_interrupted: bool
+
+
+# None for a source that is not open yet.
+SupplyOf: TypeAlias = Callable[[int], Supply | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Duck:
+    """The level of the music goes from `from_db` to `to_db` within `samples` from `start` on."""
+
+    start: int = 0
+    samples: int = 1
+    from_db: float = 0.0
+    to_db: float = 0.0
+
+    def db_at(self, time: int) -> float:
+        share = min(max((time - self.start) / self.samples, 0.0), 1.0)
+        return self.from_db + (self.to_db - self.from_db) * share
+
+    def towards(self, to_db: float, time: int, samples: int) -> "Duck":
+        """To another level, from `time` on."""
+        if to_db == self.to_db:
+            return self
+        return Duck(time, max(samples, GLIDE_SAMPLES), self.db_at(time), to_db)
+
+    def gains(self, time: int, count: int) -> NDArray[np.float32] | float:
+        if time >= self.start + self.samples or self.from_db == self.to_db:
+            return 1.0 if self.to_db == 0.0 else float(10.0 ** (self.to_db / 20.0))
+        share = np.clip((np.arange(time, time + count) - self.start) / self.samples, 0.0, 1.0)
+        db = self.from_db + (self.to_db - self.from_db) * share
+        return np.asarray(np.power(10.0, db / 20.0), dtype=np.float32)
+
+    def at(self, time: int) -> "Duck":
+        return LEVEL if self.to_db == 0.0 and time >= self.start + self.samples else self
+
+
+LEVEL: Final = Duck()
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayVoice:
+    """One overlay. `sample` of its source comes next.
+
+    `moves`: it sounds, otherwise it waits for samples. It fades in by `rise` where it begins in the middle, and fades
+    out by `fall` where it is cut off. `ends_at`: the end of its source, once that is known.
+    """
+
+    order: Overlay
+    sample: int = _NOT_BEGUN
+    moves: bool = False
+    rise: Ramp | None = None
+    fall: Ramp | None = None
+    ends_at: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self.sample != _NOT_BEGUN
+
+    def gain_at(self, time: int) -> float:
+        return self.order.volume * (1.0 if self.rise is None else self.rise.gain_at(time))
+
+    def frames_left(self) -> int | None:
+        return None if self.ends_at is None else -(-(self.ends_at - self.sample) // FRAME_SAMPLES)
+
+    def after(self, time: int, samples: int) -> "OverlayVoice":
+        """This voice so many samples after `time`."""
+        rise = None if self.rise is None or self.rise.end <= time + samples else self.rise
+        sample = self.sample + samples if self.moves else self.sample
+        return self if sample == self.sample and rise is self.rise else replace(self, sample=sample, rise=rise)
+
+    def tail(self, time: int) -> tuple[Fade, ...]:
+        """How it ends when it is cut off at `time`."""
+        if not self.moves:
+            return ()
+        return (Fade(self.order.source, self.sample, falling(time, self.gain_at(time)), end_sample=self.ends_at),)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlays:
+    """All overlays at one time, and what they do to the music.
+
+    `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
+    out. `gate` is how the music fades when it is held, and when it goes on. `begins`: one begins right here.
+    """
+
+    voices: tuple[OverlayVoice, ...] = ()
+    over: tuple[tuple[int, int], ...] = ()
+    tails: tuple[Fade, ...] = ()
+    duck: Duck = LEVEL
+    is_held: bool = False
+    gate: Ramp | None = None
+    begins: bool = False
+
+    @property
+    def sound(self) -> bool:
+        """Whether frames are to be made for their sake."""
+        return any(voice.has_begun for voice in self.voices) or bool(self.tails)
+
+    @property
+    def change_nothing(self) -> bool:
+        """Whether the music passes as it is."""
+        return not self.sound and self.duck is LEVEL and self.gate is None
+
+    # Plans
+
+    def planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
+        """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
+        wanted = {order.source: order for order in orders}
+        known = {voice.order.source for voice in self.voices}
+        over = tuple(entry for entry in self.over if entry[0] in wanted)
+        ended = {source for source, _ in over}
+        stopped = [voice for voice in self.voices if voice.order.source not in wanted]
+        voices = tuple(voice for voice in self.voices if voice.order.source in wanted)
+        voices += tuple(OverlayVoice(order) for order in orders if order.source not in known | ended)
+        tails = self.tails + tuple(tail for voice in stopped for tail in voice.tail(time))
+        duck = self.duck
+        if stopped:
+            duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
+        return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
+
+    def held(self, time: int, *, fades: bool) -> "Overlays":
+        """From `time` on the music stands still; it `fades` out when it sounds."""
+        if self.is_held:
+            return self
+        return replace(self, is_held=True, gate=falling(time) if fades else None)
+
+    def let_go(self, time: int, *, fades: bool) -> "Overlays":
+        """From `time` on the music goes on; it `fades` in when it begins in the middle."""
+        if not self.is_held:
+            return self
+        return _simplified(replace(self, is_held=False, gate=rising(time) if fades else None))
+
+    def without_those_over(self, time: int) -> "Overlays":
+        """Forgets what was over at `time`."""
+        return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
+
+    # Rendering
+
+    def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["Overlays", int]:
+        """These overlays for a block that begins at `time`, and for how many of its frames they stay as they are.
+
+        With 0 frames some are waited for. `due_frames` are so urgent that they are made without them.
+        """
+        voices: list[OverlayVoice] = []
+        over, tails, begins = self.over, self.tails, False
+        fade_samples = 0  # of those that begin or end here
+        for voice in self.voices:
+            supply = supply_of(voice.order.source)
+            fitted = voice if supply is None else _supplied(voice, supply, time)
+            if fitted is None:
+                over += ((voice.order.source, time),)
+                fade_samples = max(fade_samples, voice.order.fade_samples)
+                continue
+            if fitted.moves:
+                if not voice.has_begun and not voice.order.has_begun:
+                    begins = True
+                    fade_samples = max(fade_samples, voice.order.fade_samples)
+                left = fitted.frames_left()
+                if left is None:
+                    assert supply is not None
+                    left = (supply.end - GLIDE_SAMPLES - fitted.sample) // FRAME_SAMPLES
+                frames = min(frames, left)
+            else:
+                tails += voice.tail(time)
+                fitted = replace(fitted, moves=False)
+                frames = min(frames, max(due_frames, 0))
+            voices.append(fitted)
+        duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
+        if self.duck is LEVEL and not begins and len(over) == len(self.over):
+            duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
+        duck = LEVEL if duck == LEVEL else duck
+        return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
+
+    def after(self, time: int, frames: int, *, is_frozen: bool) -> "Overlays":
+        """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
+        music stood still in them."""
+        if self is NO_OVERLAYS:
+            return self
+        samples = frames * FRAME_SAMPLES
+        end = time + samples
+        voices, over, duck = [], self.over, self.duck
+        fade_samples = 0
+        for voice in self.voices:
+            left = voice.frames_left()
+            if voice.moves and left is not None and left <= frames:
+                over += ((voice.order.source, end),)
+                fade_samples = max(fade_samples, voice.order.fade_samples)
+            else:
+                voices.append(voice.after(time, samples))
+        if fade_samples or len(over) > len(self.over):
+            duck = duck.towards(_deepest_db(voices), end, fade_samples)
+        gate = self.gate
+        if gate is not None and is_frozen:
+            gate = None if gate.falls else gate.later(samples)
+        elif gate is not None and gate.end <= end:
+            gate = None
+        tails = tuple(tail for tail in self.tails if tail.ramp.end > end)
+        return _simplified(Overlays(tuple(voices), over, tails, duck.at(end), self.is_held, gate))
+
+    def positions(self, frames: int) -> tuple[OverlayPosition, ...]:
+        """Where those are that have begun, at the start of a block of `frames` frames that they were fitted to."""
+        return tuple(
+            OverlayPosition(
+                voice.order.source,
+                voice.sample,
+                voice.moves,
+                voice.moves and voice.ends_at is not None and (voice.frames_left() or 0) <= frames,
+            )
+            for voice in self.voices
+            if voice.has_begun
+        )
+
+    def oldest_samples(self, time: int) -> Iterator[tuple[int, int]]:
+        """By source, the first sample that is needed to render from `time` on."""
+        for voice in self.voices:
+            if voice.has_begun:
+                yield voice.order.source, voice.sample
+        for tail in self.tails:
+            yield tail.source, tail.sample_at(time)
+
+    def mix_into(self, planes: Planes, time: int, read: ReadPcm) -> None:
+        """Turns the music in `planes`, which begin at `time`, down, and adds the overlays to it. 16-bit units."""
+        count = planes.shape[1]
+        gains = self.duck.gains(time, count)
+        if self.gate is not None:
+            gains = gains * self.gate.gains(time, count)
+        if not isinstance(gains, float) or gains != 1.0:
+            planes *= gains
+        for voice in self.voices:
+            if voice.moves:
+                _add(planes, time, voice, read)
+        for tail in self.tails:
+            add_fade(planes, time, tail, read)
+
+
+NO_OVERLAYS: Final = Overlays()
+
+
+def _simplified(overlays: Overlays) -> Overlays:
+    return NO_OVERLAYS if overlays == NO_OVERLAYS else overlays
+
+
+def _deepest_db(voices: Sequence[OverlayVoice]) -> float:
+    return min((voice.order.duck_db for voice in voices if voice.has_begun), default=0.0)
+
+
+def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | None:
+    """The voice at `time` with what is decoded of it. None when there is nothing left of it."""
+    sample = voice.sample if voice.has_begun else supply.oldest
+    left = supply.end - sample
+    if supply.is_finished:
+        if left <= 0:
+            return None
+    elif left < GLIDE_SAMPLES + (FRAME_SAMPLES if voice.moves or not voice.has_begun else ENOUGH_SAMPLES):
+        return replace(voice, moves=False)
+    rise, fall, ends_at = voice.rise, voice.fall, voice.ends_at
+    if not voice.moves and (voice.has_begun or (sample and not voice.order.has_begun)):
+        rise = rising(time)
+    if supply.is_finished and ends_at is None:
+        ends_at = supply.end
+        end_sample = voice.order.end_sample
+        if supply.is_interrupted or (end_sample is not None and ends_at >= end_sample):
+            fall = falling(time + ends_at - sample - GLIDE_SAMPLES)
+    return OverlayVoice(voice.order, sample, True, rise, fall, ends_at)
+
+
+def _add(planes: Planes, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
+    count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - voice.sample)
+    pcm = read(voice.order.source, voice.sample, count)
+    sound = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
+    length = sound.shape[1]
+    gains: NDArray[np.float32] | float = voice.order.volume
+    for ramp in (voice.rise, voice.fall):
+        if ramp is not None and ramp.start < time + length and ramp.end > time:
+            gains = gains * ramp.gains(time, length)
+    planes[:, :length] += sound if isinstance(gains, float) and gains == 1.0 else sound * np.float32(1) * gains

@@ -1,0 +1,399 @@
+"""Overlays as a listener hears them, over whatever the player does, and what the events say."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.node_in_process import Listening, listening
+from tests.support.shelf import Shelf, samples
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.effects import Limiter
+from tonearm.core.errors import LimitReached, OverlayNotFound
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.overlays import OverlaySettings
+from tonearm.node import Node, WantedTrack
+
+PLAIN = OverlaySettings(duck_db=0.0, fade_ms=0)
+# Without it a sum of two loud sounds is not their sum.
+NO_LIMITER = FilterChange(effects={"limiter": Limiter(enabled=False)})
+
+
+async def playing(node: Node, *uris: str) -> Listening:
+    player = await listening(node, "p", *uris)
+    node.player("p").change_filters(NO_LIMITER)
+    await player.listener.wait_frames(10)
+    return player
+
+
+def add(node: Node, uri: str, settings: OverlaySettings = PLAIN, **part: int) -> str:
+    return node.add_overlay("p", WantedTrack(uri, **part), settings)  # type: ignore[arg-type]
+
+
+async def over(player: Listening, count: int = 1) -> None:
+    await player.events.wait_for("OverlayEnd", count)
+
+
+def overlay_events(player: Listening) -> list[tuple[str, ...]]:
+    return [
+        (event["op"], *([event["reason"]] if "reason" in event else []))
+        for event in player.events.events
+        if event["op"].startswith("Overlay")
+    ]
+
+
+STARTED_AND_FINISHED = [("OverlayStart",), ("OverlayEnd", "finished")]
+
+
+def place_of(clip: bytes, heard: np.ndarray, music: np.ndarray) -> int:
+    """At which sample of what was heard the clip begins, when the music is `music` there."""
+    length = min(len(heard), len(music))
+    rest = heard[:length].astype(int) - music[:length].astype(int)
+    sound = samples(clip)
+    at = int(np.flatnonzero(np.abs(rest).max(axis=1) > 1)[0]) // FRAME_SAMPLES * FRAME_SAMPLES
+    count = min(len(sound), length - at)
+    wanted = np.clip(music[at : at + count].astype(int) + sound[:count], -32768, 32767)
+    assert np.abs(heard[at : at + count] - wanted).max() <= 1
+    assert np.abs(rest[at + count :]).max(initial=0) <= 1
+    return at
+
+
+async def test_it_is_heard_over_the_track_from_its_first_sample_to_its_last(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(2.0)
+    jingle, clip = shelf.song(0.5)
+    player = await playing(node, song)
+    before = len(player.listener)
+    overlay = add(node, jingle)
+    assert [status.id for status in node.player("p").overlays] == [overlay]
+    await player.wait_state("idle")
+    heard = samples(player.listener.pcm)
+    at = place_of(clip, heard, samples(pcm))
+    assert at // FRAME_SAMPLES - before <= 8
+    assert overlay_events(player) == STARTED_AND_FINISHED
+    assert {event["overlayId"] for event in player.events.named("OverlayStart")} == {overlay}
+    assert player.ends == [("song1", "finished")]
+    assert player.state["overlays"] == []
+    assert player.quality["timesRunDry"] == 0
+
+
+async def test_the_track_is_lowered_meanwhile(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(2.0)
+    player = await playing(node, song)
+    add(node, shelf.put("quiet.wav", silence(0.6)), OverlaySettings(duck_db=-20.0, fade_ms=100))
+    await player.events.wait_for("OverlayStart", 1)
+    await player.more_frames(15)
+    low = len(player.listener) - 5
+    await player.wait_state("idle")
+    heard, music = samples(player.listener.pcm).astype(float), samples(pcm).astype(float)
+    during = slice(low * FRAME_SAMPLES, (low + 3) * FRAME_SAMPLES)
+    assert np.abs(heard[during] - music[during] / 10).max() <= 1
+    end = slice(-20 * FRAME_SAMPLES, None)
+    assert np.array_equal(heard[: len(music)][end], music[end])
+
+
+def silence(seconds: float) -> bytes:
+    return wav(np.zeros((round(seconds * 48_000), 2)))
+
+
+async def test_over_a_pause_it_sounds_alone_and_the_track_goes_on_where_it_stood(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(1.5)
+    jingle, clip = shelf.song(0.4)
+    player = await playing(node, song)
+    node.player("p").pause()
+    frames, position = len(player.listener), player.state["position"]
+    add(node, jingle)
+    await over(player)
+    assert player.state["state"] == "playing"
+    assert player.state["paused"]
+    assert player.state["position"] == position == frames * 20
+    assert len(player.listener) == frames + 20
+    heard = samples(player.listener.pcm)[frames * FRAME_SAMPLES :]
+    assert np.abs(heard[240:].astype(int) - samples(clip)[240:]).max() <= 1
+    node.player("p").play()
+    await player.wait_state("idle")
+    rest = samples(player.listener.pcm)[(frames + 20) * FRAME_SAMPLES :]
+    assert np.array_equal(rest[240:], samples(pcm)[frames * FRAME_SAMPLES + 240 :])
+
+
+async def test_a_pause_and_a_resume_under_it_do_not_touch_it(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(2.0)
+    jingle, clip = shelf.song(1.2)
+    player = await playing(node, song)
+    add(node, jingle)
+    await player.events.wait_for("OverlayStart", 1)
+    begun = len(player.listener)
+    await player.more_frames(10)
+    node.player("p").pause()
+    paused_at = len(player.listener)
+    await player.more_frames(10)
+    assert player.state["position"] == paused_at * 20
+    node.player("p").play()
+    await player.more_frames(1)
+    await player.wait_state("idle")
+    heard, sound, music = (samples(part).astype(int) for part in (player.listener.pcm, clip, pcm))
+    at = next(
+        frame * FRAME_SAMPLES
+        for frame in range(begun - 2, begun + 3)
+        if np.abs(
+            heard[frame * FRAME_SAMPLES :][:9_600]
+            - music[frame * FRAME_SAMPLES :][:9_600]
+            - sound[: len(music[frame * FRAME_SAMPLES :][:9_600])]
+        ).max()
+        <= 1
+    )
+    alone = slice(paused_at * FRAME_SAMPLES + 240, (paused_at + 9) * FRAME_SAMPLES)
+    assert np.abs(heard[alone] - sound[alone.start - at : alone.stop - at]).max() <= 1
+    # Without the clip it is the track, with a hole in it.
+    rest = heard[at + len(sound) :]
+    tail = music[len(music) - FRAME_SAMPLES * 10 :]
+    assert any(
+        np.abs(rest[start : start + len(tail)] - tail).max() <= 1
+        for start in range(0, len(rest) - len(tail) + 1, FRAME_SAMPLES)
+    )
+
+
+async def test_an_idle_player_sounds_for_it_and_stays_idle(node: Node, shelf: Shelf) -> None:
+    song, _ = shelf.song(0.3)
+    jingle, clip = shelf.song(0.5)
+    player = await playing(node, song)
+    await player.wait_state("idle")
+    frames = len(player.listener)
+    add(node, jingle)
+    await over(player)
+    assert np.array_equal(samples(player.listener.pcm)[frames * FRAME_SAMPLES :], samples(clip))
+    assert player.state["state"] == "idle"
+    assert overlay_events(player) == STARTED_AND_FINISHED
+    assert [event["state"] for event in player.events.named("PlayerUpdate")] == ["playing", "idle"]
+
+
+async def test_it_goes_on_while_the_player_becomes_idle_and_plays_again(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(0.6)
+    jingle, clip = shelf.song(1.5)
+    player = await playing(node, song)
+    add(node, jingle)
+    await player.wait_state("idle")
+    await player.more_frames(5)
+    node.player("p").play()
+    await over(player)
+    await player.wait_state("idle")
+    heard = samples(player.listener.pcm)
+    first = samples(pcm)
+    silent = np.concatenate([first, np.zeros_like(heard[len(first) :])])
+    at = int(np.flatnonzero(np.abs(heard.astype(int) - silent).max(axis=1) > 1)[0]) // FRAME_SAMPLES * FRAME_SAMPLES
+    alone = slice(len(first), len(first) + 4 * FRAME_SAMPLES)
+    assert np.abs(heard[alone].astype(int) - samples(clip)[alone.start - at : alone.stop - at]).max() <= 1
+    again = heard[alone.stop :].astype(int)
+    clip_there = np.zeros_like(again)
+    rest = samples(clip)[alone.stop - at :][: len(again)]
+    clip_there[: len(rest)] = rest
+    assert any(
+        np.abs((again - clip_there)[start : start + len(first)] - first).max() <= 1
+        for start in range(0, len(again) - len(first) + 1, FRAME_SAMPLES)
+    )
+    assert player.starts == ["song1", "song1"]
+
+
+async def test_a_skip_and_a_seek_leave_it_as_it_is(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(3.0), shelf.song(3.0)]
+    jingle, clip = shelf.song(1.5)
+    player = await playing(node, songs[0][0], songs[1][0])
+    node.player("p").change_filters(FilterChange(volume=0.0))
+    await player.more_frames(10)
+    first = len(player.listener)
+    add(node, jingle)
+    await player.more_frames(15)
+    node.player("p").seek(2_000)
+    await player.more_frames(15)
+    node.player("p").skip()
+    await player.more_frames(15)
+    node.player("p").change_filters(FilterChange(gains=((3, 6.0),)))
+    await over(player)
+    heard = samples(player.listener.pcm)[first * FRAME_SAMPLES :]
+    at = int(np.flatnonzero(np.abs(heard).max(axis=1))[0]) // FRAME_SAMPLES * FRAME_SAMPLES
+    assert np.array_equal(heard[at : at + len(samples(clip))], samples(clip))
+    assert [event["reason"] for event in player.events.named("TrackEnd")] == ["skipped"]
+    assert len(player.events.named("Seek")) == 1
+
+
+async def test_over_a_crossfade_both_tracks_and_it_sound(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(2.0), shelf.song(2.0)]
+    jingle, clip = shelf.song(1.5)
+    await node.create_player("p", songs[0][0], {})
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=800))
+    node.player("p").change_filters(NO_LIMITER)
+    player = Listening(node, "p")
+    await player.enqueue(songs[1][0])
+    await player.listener.wait_frames(45)
+    add(node, jingle)
+    await player.wait_state("idle")
+    first, second = (samples(pcm).astype(float) for _, pcm in songs)
+    at, count = 57_600, 38_400
+    share = ((np.arange(count) + 0.5) / count)[:, np.newaxis]
+    mixed = first[at:] * np.cos(np.pi / 2 * share) + second[:count] * np.sin(np.pi / 2 * share)
+    music = np.rint(np.concatenate([first[:at], mixed, second[count:]])).astype(int)
+    place_of(clip, samples(player.listener.pcm), music)
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+
+
+async def test_while_a_track_loads_it_sounds_alone(node: Node, shelf: Shelf, server: MediaServer) -> None:
+    song, _ = shelf.song(3.0)
+    jingle, clip = shelf.song(1.5)
+    slow = music(0.6, seed=99)
+    may_answer = asyncio.Event()
+    serve = media(wav(slow), content_type="audio/wav")
+
+    async def answer(request: Request, reply: Reply) -> None:
+        await may_answer.wait()
+        await serve(request, reply)
+
+    player = await playing(node, song, server.serve("/slow.wav", answer))
+    add(node, jingle)
+    await player.events.wait_for("OverlayStart", 1)
+    await player.more_frames(10)
+    node.player("p").skip()
+    skipped = len(player.listener)
+    await player.more_frames(25)
+    assert player.state["state"] == "loading"
+    assert player.state["position"] == 0
+    may_answer.set()
+    await player.events.wait_for("TrackStart", 2)
+    started = len(player.listener)
+    await player.wait_state("idle")
+    await over(player)
+    heard, sound = (samples(part).astype(int) for part in (player.listener.pcm, clip))
+    alone = heard[(skipped + 3) * FRAME_SAMPLES : (skipped + 20) * FRAME_SAMPLES]
+    (at,) = (
+        start
+        for start in range(0, len(sound) - len(alone), FRAME_SAMPLES)
+        if np.array_equal(sound[start : start + len(alone)], alone)
+    )
+    wanted = np.zeros_like(heard)
+    begun = (skipped + 3) * FRAME_SAMPLES - at
+    wanted[begun : begun + len(sound)] = sound
+    track = samples(pcm_of(slow)).astype(int)
+    assert any(
+        np.abs((heard - wanted)[frame * FRAME_SAMPLES :][: len(track)] - track).max() <= 1
+        for frame in range(started - 2, started + 3)
+    )
+
+
+async def test_one_that_hangs_does_not_keep_the_track(node: Node, shelf: Shelf, server: MediaServer) -> None:
+    song, pcm = shelf.song(1.5)
+    hangs = media(wav(music(4.0, seed=99)), content_type="audio/wav", ranges=False, stall_after=100_000)
+    player = await playing(node, song)
+    overlay = add(node, server.serve("/hangs.wav", hangs))
+    await player.events.wait_for("OverlayStart", 1)
+    await player.wait_state("idle")
+    assert len(player.listener) >= 75
+    heard, track = samples(player.listener.pcm).astype(int), samples(pcm).astype(int)
+    assert np.array_equal(heard[60_000 : len(track)], track[60_000:])
+    assert player.quality["timesRunDry"] == 0
+    node.player("p").remove_overlay(overlay)
+    assert overlay_events(player) == [("OverlayStart",), ("OverlayEnd", "stopped")]
+
+
+async def test_one_that_is_taken_away_stops_at_once(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(2.0)
+    jingle, _ = shelf.song(1.5)
+    player = await playing(node, song)
+    overlay = add(node, jingle)
+    await player.events.wait_for("OverlayStart", 1)
+    await player.more_frames(10)
+    status = node.player("p").overlay(overlay)
+    assert status.position_ms == pytest.approx(220, abs=60)
+    node.player("p").remove_overlay(overlay)
+    removed = len(player.listener)
+    assert overlay_events(player)[-1] == ("OverlayEnd", "stopped")
+    with pytest.raises(OverlayNotFound):
+        node.player("p").overlay(overlay)
+    await player.wait_state("idle")
+    clean = (removed + 8) * FRAME_SAMPLES
+    assert np.array_equal(samples(player.listener.pcm)[clean:], samples(pcm)[clean:])
+
+
+async def test_a_failure_ends_it_and_disturbs_nothing(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(1.0)
+    player = await playing(node, song)
+    add(node, "/nowhere/at/all.wav")
+    add(node, shelf.put("noise.wav", b"this is no sound" * 100))
+    await over(player, 2)
+    await player.wait_state("idle")
+    assert np.array_equal(samples(player.listener.pcm), samples(pcm))
+    assert overlay_events(player) == [("OverlayException",), ("OverlayEnd", "loadFailed")] * 2
+    codes = {event["error"]["code"] for event in player.events.named("OverlayException")}
+    assert codes == {"file_missing", "not_audio"}
+
+
+async def test_eight_at_once_and_no_more(node: Node, shelf: Shelf) -> None:
+    song, _ = shelf.song(2.5)
+    clips = [shelf.song(1.0) for _ in range(8)]
+    await node.create_player("p", song, {})
+    player = Listening(node, "p")
+    await player.listener.wait_frames(10)
+    for uri, _ in clips:
+        add(node, uri, OverlaySettings(volume=5.0))
+    with pytest.raises(LimitReached):
+        add(node, clips[0][0])
+    await over(player, 8)
+    heard = samples(player.listener.pcm).astype(int)
+    assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.01
+    add(node, clips[0][0])
+
+
+async def test_a_dead_process_is_not_heard(node: Node, shelf: Shelf) -> None:
+    await eventually(lambda: node.has_spare_decoder, "a spare")
+    song, pcm = shelf.song(3.0)
+    jingle, clip = shelf.song(1.5)
+    player = await playing(node, song)
+    add(node, jingle)
+    await player.events.wait_for("OverlayStart", 1)
+    await player.more_frames(20)
+    killed = player.kill_decoder()
+    await player.moved(killed)
+    await player.wait_state("idle")
+    place_of(clip, samples(player.listener.pcm), samples(pcm))
+    assert overlay_events(player) == STARTED_AND_FINISHED
+
+
+async def test_a_part_of_a_file(node: Node, shelf: Shelf) -> None:
+    song, _ = shelf.song(0.3)
+    jingle, clip = shelf.song(1.0)
+    player = await playing(node, song)
+    await player.wait_state("idle")
+    frames = len(player.listener)
+    add(node, jingle, start_ms=200, end_ms=500)
+    await over(player)
+    heard = samples(player.listener.pcm)[frames * FRAME_SAMPLES :].astype(int)
+    assert len(heard) == 14_400
+    wanted = samples(clip)[9_600 : 9_600 + 14_400].astype(int)
+    assert np.abs(heard[240:-240] - wanted[240:-240]).max() <= 1
+    assert abs(heard[0, 0]) < 20
+    assert abs(heard[-1, 0]) < 20
+
+
+async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
+    song, pcm = shelf.song(1.0)
+    jingle, clip = shelf.song(0.4)
+    await node.create_player("p", song, {})
+    node.player("p").change_filters(NO_LIMITER)
+    add(node, jingle)
+    await eventually(lambda: node.player("p").status().track.info.length_ms > 0, "opened")
+    await asyncio.sleep(0.1)
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    at = place_of(clip, samples(player.listener.pcm), samples(pcm))
+    assert at <= 3 * FRAME_SAMPLES
+
+
+async def test_the_end_of_the_player_is_the_end_of_it(node: Node, shelf: Shelf) -> None:
+    song, _ = shelf.song(1.0)
+    jingle, _ = shelf.song(1.0)
+    player = await playing(node, song)
+    add(node, jingle)
+    await player.events.wait_for("OverlayStart", 1)
+    await node.delete_player("p")
+    assert [event["op"] for event in player.events.events][-3:] == ["TrackEnd", "OverlayEnd", "PlayerDelete"]
