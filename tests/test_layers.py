@@ -31,7 +31,9 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", *MESSAGES, "core"),
+    "lookup": ("audio.source_input", "audio.track_loader", "sources", "interop", "core"),
     "node": (
+        "lookup",
         "audio",
         "decoding.pool",
         "sources",
@@ -42,7 +44,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "server": (
-        *("server", "node", "audio.player", "audio.sinks", "audio.framing"),
+        *("server", "node", "lookup", "audio.player", "audio.sinks", "audio.framing"),
         *("protocol", "interop", "core", "version"),
     ),
     "listen": ("listen", "core"),

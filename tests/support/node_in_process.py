@@ -22,10 +22,12 @@ BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 
 
 @contextlib.asynccontextmanager
-async def running_node(settings: NodeSettings | None = None, fetching: FetchSettings = QUICK) -> AsyncIterator[Node]:
-    """Stopped at the end; then no process, task or descriptor of it may be left."""
+async def running_node(
+    settings: NodeSettings | None = None, fetching: FetchSettings = QUICK, **opening: Any
+) -> AsyncIterator[Node]:
+    """Stopped at the end; then no process, task or descriptor of it may be left. `opening` is for `fetching.opener`."""
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
-    async with opener(settings=fetching) as source_opener:
+    async with opener(settings=fetching, **opening) as source_opener:
         node = Node(source_opener, settings or NodeSettings(decoder_processes=1, decoder_sandbox=SANDBOX))
         await node.start()
         try:

@@ -379,6 +379,8 @@ def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2)
             metadata,
             title=entry.title,
             author=entry.author,
+            length_ms=entry.length_ms,
+            artwork_url=entry.artwork_url,
             keeps_names=entry.is_part and entry.title is not None,
             is_playlist_entry=True,
             metadata_bytes=metadata_bytes,

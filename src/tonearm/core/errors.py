@@ -67,6 +67,12 @@ class ResolverDisabled(RequestError):
     code = "resolver_disabled"
 
 
+class LoadFailed(RequestError):
+    """The entries of a playlist cannot be had."""
+
+    code = "load_failed"
+
+
 class ResolveFailed(RequestError):
     """The link behind a page was not found."""
 

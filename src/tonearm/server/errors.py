@@ -12,6 +12,7 @@ from tonearm.core.errors import (
     BadRequest,
     InvalidIdentifier,
     LimitReached,
+    LoadFailed,
     NoPrevious,
     NotSeekable,
     PlayerExists,
@@ -66,6 +67,7 @@ STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyTy
     {
         BadRequest: HTTPStatus.BAD_REQUEST,
         InvalidIdentifier: HTTPStatus.BAD_REQUEST,
+        LoadFailed: HTTPStatus.BAD_REQUEST,
         ResolveFailed: HTTPStatus.BAD_REQUEST,
         ResolverDisabled: HTTPStatus.BAD_REQUEST,
         UpgradeRequired: HTTPStatus.BAD_REQUEST,

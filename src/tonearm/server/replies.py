@@ -50,6 +50,16 @@ async def json_list_reply(
     return response
 
 
+async def json_object_reply(fields: JsonObject, list_name: str, items: Iterable[JsonObject]) -> web.Response:
+    """An object with an array of hundreds in it, made and encoded in slices."""
+    parts: list[bytes] = []
+    for some in slices(items):
+        parts.append(some)
+        await asyncio.sleep(0)
+    head = json_text(fields)[:-1] + (b"," if fields else b"")
+    return _reply(head + json_text(list_name) + b":[" + b",".join(parts) + b"]}", HTTPStatus.OK)
+
+
 def slices(items: Iterable[JsonObject]) -> Iterator[bytes]:
     """The items as JSON with commas between them, some in each slice, as many as may be made at a stretch."""
     some: list[bytes] = []
