@@ -31,8 +31,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", *MESSAGES, "core"),
+    "artwork": ("lookup", "audio.track_loader", "core"),
     "lookup": ("audio.source_input", "audio.track_loader", "sources", "interop", "core"),
     "node": (
+        "artwork",
         "lookup",
         "audio",
         "decoding.pool",

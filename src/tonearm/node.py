@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from tonearm.artwork import Artworks
 from tonearm.audio.clock import Clock
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import MAX_KEPT_BYTES
@@ -36,6 +37,7 @@ from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES, require_metadata_bytes
 from tonearm.core.opened_source import OpenedSource, ReportWait
+from tonearm.core.picture import Picture
 from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
 from tonearm.core.playback import MAX_POSITION_MS, MAX_WAITING_BYTES
 from tonearm.core.quarantine import Quarantine
@@ -142,6 +144,7 @@ class Node:
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
         self._lookup: Lookup | None = None
+        self._artworks: Artworks | None = None
         self._load: LoadWatch | None = None
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -184,6 +187,7 @@ class Node:
             suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
         )
         self._lookup = Lookup(self._opener, self._loader)
+        self._artworks = Artworks(self._loader)
         try:
             await self._pool.start()
         except BaseException:
@@ -215,6 +219,8 @@ class Node:
         if self._feed is not None:
             self._feed.close(CLOSE_GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
+        if self._artworks is not None:
+            await self._artworks.stop()
         if self._loader is not None:
             await self._loader.stop()
         await self._pool.stop()
@@ -389,6 +395,14 @@ class Node:
         """As `lookup.load`; None for what cannot be played, and for what is no URI of ours."""
         loaded = await self.lookup.load(identifier, came_through_proxy=came_through_proxy)
         return loaded if isinstance(loaded, TrackInfo) else None
+
+    async def artwork(self, player_id: str) -> Picture:
+        """The picture inside the current track's file.
+
+        Raises `PlayerNotFound`, `NoArtwork`, `SourceBlocked` and `SourceRefused`.
+        """
+        assert self._artworks is not None, "the node was not started"
+        return await self._artworks.of(self.player(player_id).track)
 
     @property
     def lookup(self) -> Lookup:

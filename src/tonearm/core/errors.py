@@ -43,6 +43,12 @@ class TrackNotFound(RequestError):
     code = "track_not_found"
 
 
+class NoArtwork(RequestError):
+    """The current track's file has no picture that could be shown."""
+
+    code = "no_artwork"
+
+
 class NotSeekable(RequestError):
     """The current track is live, or its source cannot be read from the middle."""
 

@@ -262,6 +262,7 @@ ErrorCode: TypeAlias = Literal[
     "track_not_found",
     "method_not_allowed",
     "player_exists",
+    "no_artwork",
     "not_seekable",
     "no_previous",
     "body_too_large",

@@ -4,8 +4,8 @@ Decoding is done a little at a time, so that the event loop goes on with the aud
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from aiohttp import web
 
@@ -21,11 +21,9 @@ from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import read_body, read_json
 from tonearm.server.errors import BodyTooLarge
-from tonearm.server.http_server import connection_lost
+from tonearm.server.http_server import while_connected
 from tonearm.server.replies import encoded_list_reply, encoded_reply, json_object_reply, json_reply, prefers_json
 from tonearm.server.routing import Call, Route
-
-T = TypeVar("T")
 
 DEFAULT_SITE: Final = "youtube"
 DEFAULT_SEARCH_LIMIT: Final = 10
@@ -107,22 +105,6 @@ class TrackRoutes:
 
 async def found_tracks_reply(fields: JsonObject, found: FoundTracks) -> web.Response:
     return await json_object_reply(fields, "tracks", (track_out(info, {}) for info in found.tracks))
-
-
-async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns or raises. It is cancelled, with `ConnectionResetError`, when the client goes away."""
-    lost = connection_lost(request)
-    task = asyncio.get_running_loop().create_task(work)
-    both: tuple[asyncio.Future[Any], ...] = (task, lost)
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-    if task.cancelled() and lost.done():
-        raise ConnectionResetError("the client did not wait for the answer")
-    return task.result()
 
 
 def identifiers_of(body: Json) -> list[str]:

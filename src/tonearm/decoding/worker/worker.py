@@ -25,6 +25,7 @@ from tonearm.decoding.messages import (
     Encoded,
     Failed,
     Flush,
+    FoundPicture,
     Grant,
     Opened,
     OpenSession,
@@ -180,7 +181,7 @@ class Worker:
                 self._close_session(item.session)
             case Ping():
                 self._send(Pong(item.number, max(self._decoding.busy_s(), self._opening.busy_s())))
-            case ReadRequest() | Opened() | SeekFailed() | Titled() | Encoded():
+            case ReadRequest() | Opened() | FoundPicture() | SeekFailed() | Titled() | Encoded():
                 self._send(item)
         return 0
 
