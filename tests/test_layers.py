@@ -33,7 +33,11 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", *MESSAGES, "core"),
+    "artwork": ("lookup", "audio.track_loader", "core"),
+    "lookup": ("audio.source_input", "audio.track_loader", "sources", "interop", "core"),
     "node": (
+        "artwork",
+        "lookup",
         "audio",
         "decoding.pool",
         "sources",
@@ -44,7 +48,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "server": (
-        *("server", "node", "audio.player", "audio.sinks", "audio.framing"),
+        *("server", "node", "lookup", "audio.player", "audio.sinks", "audio.framing"),
         *("protocol", "interop", "core", "version"),
     ),
     "listen": ("listen", *METERS, "core"),

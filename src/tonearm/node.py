@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
+from tonearm.artwork import Artworks
 from tonearm.audio.clock import Clock
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import MAX_KEPT_BYTES
@@ -28,8 +29,6 @@ from tonearm.core.errors import (
     RequestError,
     ResolveFailed,
     ResolverDisabled,
-    SourceBlocked,
-    SourceRefused,
 )
 from tonearm.core.events import DeleteReason
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -39,15 +38,17 @@ from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES, require_metadata_bytes
 from tonearm.core.opened_source import OpenedSource, ReportWait
 from tonearm.core.overlays import OverlaySettings
+from tonearm.core.picture import Picture
 from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
 from tonearm.core.playback import MAX_POSITION_MS, MAX_WAITING_BYTES
 from tonearm.core.quarantine import Quarantine
-from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
-from tonearm.interop.track_codec import decode_track, is_encoded_track
+from tonearm.interop.track_codec import decode_track
+from tonearm.lookup import Lookup, client_uri, raise_refusal
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
 from tonearm.sandbox.report import SandboxMode
@@ -143,6 +144,8 @@ class Node:
         self._feed: EventFeed | None = None
         self._services: PlayerServices | None = None
         self._loader: TrackLoader | None = None
+        self._lookup: Lookup | None = None
+        self._artworks: Artworks | None = None
         self._load: LoadWatch | None = None
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -184,6 +187,8 @@ class Node:
         self._loader = TrackLoader(
             suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
         )
+        self._lookup = Lookup(self._opener, self._loader)
+        self._artworks = Artworks(self._loader)
         try:
             await self._pool.start()
         except BaseException:
@@ -215,6 +220,8 @@ class Node:
         if self._feed is not None:
             self._feed.close(CLOSE_GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
+        if self._artworks is not None:
+            await self._artworks.stop()
         if self._loader is not None:
             await self._loader.stop()
         await self._pool.stop()
@@ -393,31 +400,29 @@ class Node:
         if not self._opener.resolves_pages:
             raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
         try:
-            return await self._opener.direct_uri(_source_uri(url, came_through_proxy))
+            return await self._opener.direct_uri(client_uri(url, came_through_proxy))
         except PlayError as error:
-            _raise_refusal(error.failure)
+            raise_refusal(error.failure)
             raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
 
     async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
-        """What opening the source finds out; None for what cannot be played, and for what is no URI of ours.
+        """As `lookup.load`; None for what cannot be played, and for what is no URI of ours."""
+        loaded = await self.lookup.load(identifier, came_through_proxy=came_through_proxy)
+        return loaded if isinstance(loaded, TrackInfo) else None
 
-        Raises `SourceBlocked` and `SourceRefused`.
+    async def artwork(self, player_id: str) -> Picture:
+        """The picture inside the current track's file.
+
+        Raises `PlayerNotFound`, `NoArtwork`, `SourceBlocked` and `SourceRefused`.
         """
-        if is_encoded_track(identifier):
-            return None
-        try:
-            track = self._maker(WantedTrack(identifier), came_through_proxy)(self._opener.admit)
-        except BadRequest:
-            return None
-        assert self._loader is not None, "the node was not started"
-        try:
-            facts = await self._loader.load(track.uri)
-        except PlayError as error:
-            _raise_refusal(error.failure)
-            message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
-            log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
-            return None
-        return track.info.with_facts(facts)
+        assert self._artworks is not None, "the node was not started"
+        return await self._artworks.of(self.player(player_id).track)
+
+    @property
+    def lookup(self) -> Lookup:
+        """Finds tracks without a player."""
+        assert self._lookup is not None, "the node was not started"
+        return self._lookup
 
     def _new_tracks(self, wanted: Sequence[WantedTrack], came_through_proxy: bool) -> list[Track]:
         """Tracks that were not opened yet. Raises what `_maker` and the opener raise, with the index of the track."""
@@ -497,7 +502,7 @@ def _maker(wanted: WantedTrack, came_through_proxy: bool, metadata_bytes: int) -
             raise BadRequest("The field `uri` is missing; `encoded` can take its place.")
         info = decode_track(wanted.encoded)
         text = info.identifier if info.source_name in _IDENTIFIED_BY_URI else info.uri or info.identifier
-    uri = _source_uri(text, came_through_proxy)
+    uri = client_uri(text, came_through_proxy)
     start_ms = uri.start_ms if wanted.start_ms is None else wanted.start_ms
     end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
     if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
@@ -520,18 +525,6 @@ def _maker(wanted: WantedTrack, came_through_proxy: bool, metadata_bytes: int) -
         return replace(track, info=shown, start_ms=start_ms, end_ms=end_ms)
 
     return make
-
-
-def _source_uri(text: str, came_through_proxy: bool) -> SourceUri:
-    return replace(parse_source_uri(text), came_through_proxy=came_through_proxy)
-
-
-def _raise_refusal(failure: PlayFailure) -> None:
-    """Raises a refusal that is known only once a source is opened: of a redirect, an address, a symbolic link."""
-    if failure.code is FailureCode.SOURCE_BLOCKED:
-        raise SourceBlocked(f"{failure.message} {failure.hint}")
-    if failure.code is FailureCode.SOURCE_REFUSED:
-        raise SourceRefused(f"{failure.message} {failure.hint}")
 
 
 class _QuarantinedOpener:

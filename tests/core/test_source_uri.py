@@ -8,6 +8,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.source_uri import (
     MAX_URI_CHARACTERS,
     initial_track_info,
+    item_of_page,
     media_fragment,
     parse_source_uri,
     title_from_uri,
@@ -248,3 +249,56 @@ def test_any_text_is_refused_or_has_a_stable_form(start: str, rest: str) -> None
     assert uri.absolute("/").absolute("/srv").path.startswith("/")
     if uri.kind == "http" and len(uri.normalised) <= MAX_URI_CHARACTERS:
         assert parse_source_uri(uri.normalised).normalised == uri.normalised
+
+
+class TestSearches:
+    @pytest.mark.parametrize(
+        ("text", "key", "words"),
+        [
+            ("ytsearch:never gonna", "ytsearch", "never gonna"),
+            ("  YTSearch:  never   gonna ", "ytsearch", "never gonna"),
+            ("scsearch:a:b", "scsearch", "a:b"),
+            ("ytsearch:http://radio.example/#t=1", "ytsearch", "http://radio.example/#t=1"),
+            ("ytsearch:x.m3u", "ytsearch", "x.m3u"),
+        ],
+    )
+    def test_words_behind_a_key(self, text: str, key: str, words: str) -> None:
+        uri = parse_source_uri(text, takes_search=True)
+        assert (uri.kind, uri.given, uri.search_key, uri.path) == ("search", text, key, words)
+        assert uri.normalised == uri.without_query == uri.opened == f"{key}:{words}"
+        assert (uri.host, uri.names_track_list, uri.start_ms) == (None, False, 0)
+        assert uri.absolute("/srv") is uri
+        info = initial_track_info(uri)
+        assert (info.identifier, info.title, info.source_name) == (text, words, "http")
+
+    @pytest.mark.parametrize("text", ["ytsearch:", "ytsearch:   "])
+    def test_without_words_it_is_none(self, text: str) -> None:
+        with pytest.raises(BadRequest, match="no words"):
+            parse_source_uri(text, takes_search=True)
+
+    @pytest.mark.parametrize("text", ["search:x", "ytsearch5:x", "ytsearchdate:x"])
+    def test_other_schemes_are_none(self, text: str) -> None:
+        with pytest.raises(BadRequest, match="scheme"):
+            parse_source_uri(text, takes_search=True)
+
+    @pytest.mark.parametrize("text", ["1ytsearch:x", "research me"])
+    def test_paths_are_none(self, text: str) -> None:
+        assert parse_source_uri(text, takes_search=True).kind == "file"
+
+
+@pytest.mark.parametrize(
+    ("given", "page", "item"),
+    [
+        ("http://a.example/p", "http://a.example/p", None),
+        ("http://a.example/p#item=3", "http://a.example/p", 3),
+        ("http://a.example/p?a=b#/x&item=12", "http://a.example/p?a=b#/x", 12),
+        ("http://a.example/p#item=0", "http://a.example/p#item=0", None),
+        ("http://a.example/p#item=1000", "http://a.example/p#item=1000", None),
+        ("http://a.example/p?item=3", "http://a.example/p?item=3", None),
+    ],
+)
+def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
+    uri = parse_source_uri(given)
+    assert uri.page == (page, item)
+    if item is not None:
+        assert item_of_page(parse_source_uri(page), item) == given

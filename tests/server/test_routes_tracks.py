@@ -2,6 +2,7 @@ import asyncio
 import base64
 import json
 import struct
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -244,3 +245,69 @@ async def test_each_path_has_one_method(port: int) -> None:
     for method, path in (("POST", "loadtracks"), ("POST", "decodetrack"), ("GET", "decodetracks")):
         answer = await request(port, method, f"/v0/{path}", body=b"[]")
         assert answer.status == 405
+
+
+async def encoded_of(port: int, body: object) -> Any:
+    answer = await request(port, "POST", "/v0/encodetrack", body=json.dumps(body).encode())
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+class TestEncodetrack:
+    @pytest.mark.parametrize("track", [DIGGITY, {**RICK, "encoded": None}])
+    async def test_of_a_decoded_track_is_the_same(self, port: int, track: dict[str, Any]) -> None:
+        made = await encoded_of(port, track)
+        assert made["info"] == track["info"]
+        if track["encoded"] is not None:
+            assert made["encoded"] == track["encoded"]
+        assert decode_as_client(made["encoded"]).title == track["info"]["title"]
+
+    async def test_of_an_identifier_alone(self, port: int) -> None:
+        made = await encoded_of(port, {"info": {"identifier": "http://radio.example/My%20Song.mp3"}})
+        info = made["info"]
+        assert (info["identifier"], info["uri"]) == ("http://radio.example/My%20Song.mp3",) * 2
+        assert (info["title"], info["author"], info["length"], info["sourceName"]) == ("My Song", "", 0, "http")
+        assert (info["isSeekable"], info["isStream"], info["artworkUrl"], info["isrc"]) == (True, False, None, None)
+        assert (made["pluginInfo"], made["userData"]) == ({}, {})
+
+    async def test_of_a_stream(self, port: int) -> None:
+        info = (await encoded_of(port, {"info": {"identifier": "x:y", "isStream": True, "length": 2**53}}))["info"]
+        assert (info["length"], info["isStream"], info["isSeekable"], info["title"]) == (0, True, False, "x:y")
+
+    @pytest.mark.parametrize(
+        ("body", "words"),
+        [
+            ({}, "`info` is missing"),
+            ({"info": "x"}, "`info` must be an object"),
+            ({"info": {}}, "`info.identifier` is missing"),
+            ({"info": {"identifier": " "}}, "`info.identifier` is empty"),
+            ({"info": {"identifier": "a", "length": -1}}, "`info.length`"),
+            ({"info": {"identifier": "a", "length": 2**63}}, "`info.length`"),
+            ({"info": {"identifier": "a", "length": "5"}}, "`info.length` must be a whole number"),
+            ({"info": {"identifier": "a", "title": None}}, "`info.title` must be a string"),
+            ({"info": {"identifier": "ä" * 40_000}}, "at most 65535"),
+            ([], "must be an object"),
+        ],
+    )
+    async def test_of_what_cannot_be_one(self, port: int, body: object, words: str) -> None:
+        answer = await request(port, "POST", "/v0/encodetrack", body=json.dumps(body).encode())
+        assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+        assert words in answer.json()["message"]
+
+
+async def test_an_empty_answer_explains_itself_when_it_is_asked(port: int) -> None:
+    plain = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=false")
+    assert plain.json() == {"loadType": "empty", "data": {}}
+    answer = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=true")
+    assert answer.json() == {
+        "loadType": "empty",
+        "data": {},
+        "error": {
+            "code": "file_missing",
+            "stage": "connect",
+            "message": "There is no such file.",
+            "hint": "Check the path.",
+        },
+    }
+    wrong = await request(port, "GET", "/v0/loadtracks?identifier=gone.mp3&explain=yes")
+    assert (wrong.status, wrong.json()["code"]) == (400, "bad_request")

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import cast
 
-from tests.support.tracks import make_status
+from tests.support.tracks import FILE_MISSING, make_status
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
+from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
@@ -202,13 +203,17 @@ class FakeNode:
             raise ResolverDisabled("The resolver is off. Set resolver.enabled.")
         return f"{self.resolved}?of={url}"
 
-    async def load_track(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | None:
+    @property
+    def lookup(self) -> "FakeNode":
+        return self
+
+    async def load(self, identifier: str, *, came_through_proxy: bool = False) -> TrackInfo | PlayFailure:
         self.refuse()
         self.loads_running += 1
         try:
             if not self.answers_load:
                 await asyncio.Event().wait()
-            return self.loadable.get(identifier)
+            return self.loadable.get(identifier, FILE_MISSING)
         finally:
             self.loads_running -= 1
 

@@ -1,6 +1,10 @@
-"""A program: a resolving process that knows one site more, `fake`, whose pages make it do what a test asks for."""
+"""A program: a resolving process that knows one site more, `fake`, whose pages make it do what a test asks for.
+
+It can be searched, too: `fakesearch:PORT words` finds what /api/search of the server at this port lists.
+"""
 
 import importlib
+import itertools
 import os
 import socket
 import subprocess
@@ -10,7 +14,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from yt_dlp.extractor.common import InfoExtractor
+from yt_dlp.extractor.common import InfoExtractor, SearchInfoExtractor
 from yt_dlp.globals import extractors
 from yt_dlp.utils import ExtractorError
 
@@ -22,7 +26,7 @@ attack: Any = importlib.import_module("attack")  # a program has no packages aro
 
 class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     IE_NAME = "fake"
-    _VALID_URL = r"https?://127\.0\.0\.1:\d+/fake/(?P<id>[a-z-]+)(?:\?(?P<port>\d+))?"
+    _VALID_URL = r"https?://127\.0\.0\.1:\d+/fake/(?P<id>[a-z-]+)(?:\?(?:v=)?(?P<port>\d+))?"
 
     def _real_extract(self, url: str) -> Any:
         what, port = self._match_valid_url(url).group("id", "port")
@@ -35,6 +39,30 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
     def _list(self, url: str, port: int) -> Any:
         first = {**self._told(url.replace("/fake/list", "/fake/told"), port), "id": "1"}
         return self.playlist_result([first, {"id": "2", "title": "b", "url": "http://127.0.0.1:1/never"}], "all", "l")
+
+    def _pages(self, url: str, port: int) -> Any:
+        """A list of what the server's /api/pages says, entry by entry as it is."""
+        listed = self._download_json(url.replace("/fake/", "/api/"), "pages")
+        return self.playlist_result(listed["entries"], "all", listed.get("title"), playlist_count=listed.get("count"))
+
+    def _pages_one(self, url: str, port: int) -> Any:
+        return self.playlist_result([self.url_result(url.replace("/fake/pages-one", "/fake/told"))], "all", "One")
+
+    def _endless(self, url: str, port: int) -> Any:
+        page = url.replace("/fake/endless", "/fake/told")
+        return self.playlist_result((self.url_result(f"{page}#{n}") for n in itertools.count()), "all", "Endless")
+
+    def _million(self, url: str, port: int) -> Any:
+        entry = self.url_result(url.replace("/fake/million", "/fake/told"), video_title="x" * 100_000)
+        return self.playlist_result([entry] * 1_000_000, "all", "y" * 100_000)
+
+    def _slow_list(self, url: str, port: int) -> Any:
+        def slowly() -> Any:
+            for number in itertools.count():
+                yield self.url_result(url.replace("/fake/slow-list", f"/fake/told#{number}"))
+                time.sleep(0.3)
+
+        return self.playlist_result(slowly(), "all", "Slow")
 
     def _elsewhere(self, url: str, port: int) -> Any:
         return self._download_webpage(f"http://127.0.0.1:{port}/", "elsewhere")
@@ -107,6 +135,16 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         return {"id": "1", "title": "x", "url": "file:///etc/passwd", "ext": "mp3", "protocol": "http"}
 
 
+class FakeSearchIE(SearchInfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
+    IE_NAME = "fake:search"
+    _SEARCH_KEY = "fakesearch"
+
+    def _search_results(self, query: str) -> Any:
+        port, _, words = query.partition(" ")
+        yield from self._download_json(f"http://127.0.0.1:{port}/api/search", words, headers={"X-Words": words})
+
+
 if __name__ == "__main__":
+    extractors.value["FakeSearchIE"] = FakeSearchIE
     extractors.value["FakeIE"] = FakeIE
     serve(sys.argv[1:])

@@ -24,16 +24,19 @@ BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 
 
 @contextlib.asynccontextmanager
-async def running_node(settings: NodeSettings | None = None, fetching: FetchSettings = QUICK) -> AsyncIterator[Node]:
+async def running_node(
+    settings: NodeSettings | None = None, fetching: FetchSettings = QUICK, **opening: Any
+) -> AsyncIterator[Node]:
     """Stopped at the end; then no process, task or descriptor of it may be left.
 
-    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves.
+    Its decoders are confined as `sandboxing` says, unless `settings` say it themselves. `opening` is for
+    `fetching.opener`.
     """
     settings = settings or NodeSettings(decoder_processes=1)
     if settings.decoder_sandbox is SandboxMode.AUTO:
         settings = replace(settings, decoder_sandbox=SANDBOX)
     tasks, descriptors = asyncio.all_tasks(), open_descriptors()
-    async with opener(settings=fetching) as source_opener:
+    async with opener(settings=fetching, **opening) as source_opener:
         node = Node(source_opener, settings)
         await node.start()
         try:

@@ -32,12 +32,16 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     f"GET {_ID}/filters": (200, TypeAdapter(replies.Filters)),
     "GET /v0/resolve": (200, TypeAdapter(replies.Resolved)),
     "GET /v0/loadtracks": (200, TypeAdapter(replies.LoadResult)),
+    "GET /v0/loadplaylist": (200, TypeAdapter(replies.LoadedPlaylist)),
+    "GET /v0/search": (200, TypeAdapter(replies.FoundTracks)),
+    "POST /v0/encodetrack": (200, TypeAdapter(replies.TrackOut)),
     "GET /v0/decodetrack": (200, TypeAdapter(replies.TrackOut)),
     "POST /v0/decodetracks": (200, TypeAdapter(list[replies.TrackOut])),
     "GET /info": (200, TypeAdapter(replies.NodeInfo)),
     "GET /version": (200, TypeAdapter(replies.NodeVersion)),
 }
 _ERROR: Final[TypeAdapter[Any]] = TypeAdapter(replies.Error)
+_PICTURES: Final = ("image/jpeg", "image/png", "image/webp", "image/gif")
 _PLAIN_TEXT: Final = ("GET /v0/resolve", "GET /version")
 
 
@@ -48,6 +52,9 @@ def check_reply(method: str, target: str, status: int, content_type: str | None,
     if status >= 400:
         assert content_type == "application/json", (route, status, content_type)
         _check(_ERROR, body)
+        return
+    if re.fullmatch(f"GET {_ID}/artwork", route):
+        assert status == 304 or (status == 200 and content_type in _PICTURES), (route, status, content_type)
         return
     for pattern, (success, model) in _MODELS.items():
         if re.fullmatch(pattern.replace("?", "[?]"), route):

@@ -394,6 +394,11 @@ class Player:
         return len(self._broadcast) > 0 or len(self._events) > 0
 
     @property
+    def track(self) -> Track:
+        """The selected track."""
+        return self._playback.current
+
+    @property
     def queue(self) -> tuple[Track, ...]:
         """The tracks that wait behind the current one."""
         return self._playback.queue

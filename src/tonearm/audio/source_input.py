@@ -181,7 +181,7 @@ class SourceOpening:
 
     `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
     begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. A probe is
-    opened for its facts only.
+    opened for its facts only, or for its picture.
     """
 
     def __init__(
@@ -196,12 +196,14 @@ class SourceOpening:
         wait_changed: Callable[[], None] = lambda: None,
         *,
         is_probe: bool = False,
+        wants_picture: bool = False,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
         self._source = source
         self._part = part
         self._is_delayed = delay_s > 0
         self._is_probe = is_probe
+        self._wants_picture = wants_picture
         self._loudness = loudness
         self._link = link
         self._failed = failed
@@ -312,6 +314,7 @@ class SourceOpening:
             resumes=self._part.resumes,
             measured=self._loudness.measured,
             album=self._loudness.album,
+            wants_picture=self._wants_picture,
         )
         self._link.send(order, descriptor)
 
@@ -379,6 +382,8 @@ def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2)
             metadata,
             title=entry.title,
             author=entry.author,
+            length_ms=entry.length_ms,
+            artwork_url=entry.artwork_url,
             keeps_names=entry.is_part and entry.title is not None,
             is_playlist_entry=True,
             metadata_bytes=metadata_bytes,

@@ -1,4 +1,4 @@
-"""Opens sources for their facts, without playing them, in a decoder process of their own.
+"""Opens sources for their facts or their picture, without playing them, in a decoder process of their own.
 
 So a source that ends its process interrupts no player.
 """
@@ -14,7 +14,7 @@ from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
-from tonearm.decoding.messages import Failed, FromDecoder, Opened, OpenSession, ReadRequest
+from tonearm.decoding.messages import Failed, FoundPicture, FromDecoder, Opened, OpenSession, ReadRequest
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool, PoolSession
 
 LOAD_DEADLINE_S: Final = 15.0
@@ -22,7 +22,7 @@ LOADS_AT_ONCE: Final = 8
 
 _SOURCE: Final[SourceId] = 1  # the only one of its session
 
-_Outcome: TypeAlias = SourceFacts | PlayFailure
+_Outcome: TypeAlias = SourceFacts | FoundPicture | PlayFailure
 _Entries: TypeAlias = tuple[Track, ...]  # of a playlist
 
 _NOTHING_PLAYABLE: Final = PlayFailure(
@@ -44,17 +44,32 @@ class TrackLoader:
         self._pool = pool
         self._deadline_s = deadline_s
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
-        self._loads: set[asyncio.Task[SourceFacts]] = set()
+        self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
     async def load(self, uri: SourceUri) -> SourceFacts:
         """The facts from opening `uri`. Nothing of it stays open when this returns, raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
-        task = asyncio.get_running_loop().create_task(self._load(uri))
+        loaded = await self._begin(uri, wants_picture=False)
+        assert isinstance(loaded, SourceFacts), "a picture was not asked for"
+        return loaded
+
+    async def load_picture(self, uri: SourceUri) -> bytes:
+        """The picture inside of `uri`, as it is there; empty without one. As `load` in all else."""
+        loaded = await self._begin(uri, wants_picture=True)
+        return loaded.data if isinstance(loaded, FoundPicture) else b""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being loaded."""
+        return bool(self._loads)
+
+    def _begin(self, uri: SourceUri, *, wants_picture: bool) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, wants_picture))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
-        return await task
+        return task
 
     async def stop(self) -> None:
         """Cancels all loads and ends the process."""
@@ -64,10 +79,10 @@ class TrackLoader:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri) -> SourceFacts:
+    async def _load(self, uri: SourceUri, wants_picture: bool) -> SourceFacts | FoundPicture:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
-                outcome = await self._open(uri, pool)
+                outcome = await self._open(uri, pool, wants_picture)
                 if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
@@ -76,8 +91,8 @@ class TrackLoader:
             raise PlayError(outcome)
         return outcome
 
-    async def _open(self, uri: SourceUri, pool: DecoderPool) -> _Outcome | _Entries:
-        load = _Load(uri, pool, self._opener, self._suspects)
+    async def _open(self, uri: SourceUri, pool: DecoderPool, wants_picture: bool = False) -> _Outcome | _Entries:
+        load = _Load(uri, pool, self._opener, self._suspects, wants_picture)
         try:
             return await load.outcome
         finally:
@@ -99,8 +114,11 @@ class TrackLoader:
 class _Load:
     """Opens one source in the process, and again when the process dies."""
 
-    def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects) -> None:
+    def __init__(
+        self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, wants_picture: bool
+    ) -> None:
         self._uri = uri
+        self._wants_picture = wants_picture
         self._pool = pool
         self._opener = opener
         self._suspects = suspects
@@ -117,6 +135,8 @@ class _Load:
                     self._opening.request_read(message)
             case Opened():
                 self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
+            case FoundPicture():
+                self._settle(message)
             case Failed():
                 self._settle(message.failure)
 
@@ -150,6 +170,7 @@ class _Load:
             self._open_failed,
             self._open_expanded,
             is_probe=True,
+            wants_picture=self._wants_picture,
         )
 
     def _drop(self) -> None:

@@ -49,6 +49,12 @@ class OverlayNotFound(RequestError):
     code = "overlay_not_found"
 
 
+class NoArtwork(RequestError):
+    """The current track's file has no picture that could be shown."""
+
+    code = "no_artwork"
+
+
 class NotSeekable(RequestError):
     """The current track is live, or its source cannot be read from the middle."""
 
@@ -71,6 +77,12 @@ class LimitReached(RequestError):
 
 class ResolverDisabled(RequestError):
     code = "resolver_disabled"
+
+
+class LoadFailed(RequestError):
+    """The entries of a playlist cannot be had."""
+
+    code = "load_failed"
 
 
 class ResolveFailed(RequestError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from tonearm.core.failure import PlayFailure
+from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 
@@ -73,13 +73,16 @@ def select_next(
 class PlaylistEntry:
     """`title` is what the playlist calls the track, clean; None when it has none. `author` is empty without one.
 
-    `is_part`: it is one of several parts of a file, whose tags are about all of them.
+    `is_part`: it is one of several parts of a file, whose tags are about all of them. `length_ms` is 0 when the
+    playlist does not say it.
     """
 
     uri: SourceUri
     title: str | None = None
     author: str = ""
     is_part: bool = False
+    length_ms: int = 0
+    artwork_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +95,23 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Playlist:
-    """At least one entry, in order; each passed the form check and the policy. The others are in `left_out`."""
+    """At least one entry, in order; each passed the form check and the policy. The others are in `left_out`.
+
+    `name` is empty without one. `selected` is the index of the entry that the URI itself names; None: of none.
+    """
 
     entries: tuple[PlaylistEntry, ...]
     left_out: LeftOut = field(default_factory=LeftOut)
+    name: str = ""
+    selected: int | None = None
+
+
+class NothingFound(PlayError):
+    """A search without a result that may be played. `left_out` are those that may not."""
+
+    def __init__(self, failure: PlayFailure, left_out: LeftOut) -> None:
+        super().__init__(failure)
+        self.left_out = left_out
 
 
 # What the shell is asked to do

@@ -62,7 +62,9 @@ class SourcePolicy:
         return replace(uri, is_admitted=True, came_through_proxy=uri.came_through_proxy or self.came_through_proxy)
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
-        """Names of hosts say nothing about files, patterns do."""
+        """Names of hosts say nothing about files, patterns do. A search has no address: what it leads to is judged."""
+        if uri.kind == "search":
+            return True
         hosts = self.allowed_hosts if uri.host is not None else ()
         if not self.allowed and not hosts:
             return True

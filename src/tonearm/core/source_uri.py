@@ -1,4 +1,4 @@
-"""The URIs of sources: `http`, `https`, `file` and plain paths, parsed once into one comparable form.
+"""The URIs of sources: `http`, `https`, `file`, plain paths and searches, parsed once into one comparable form.
 
 The forms that resolvers and browsers take for the same host (letters of other widths or cases, a trailing dot,
 `0x7f.1` for 127.0.0.1) come out alike, so that a pattern for a host cannot be evaded by writing it differently.
@@ -32,6 +32,10 @@ _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
 _FRAGMENT: Final = re.compile(
     r"#t=(?:npt:)?([0-9]{1,9}(?:\.[0-9]{0,9})?)?(?:,([0-9]{1,9}(?:\.[0-9]{0,9})?))?$", re.ASCII
 )
+# The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
+_SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+# One of several things on a page that have no pages of their own, counted from 1.
+_ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
@@ -58,9 +62,11 @@ class SourceUri:
     `is_admitted` is set by `SourcePolicy.admit` only; nothing is dialled or opened without it. `came_through_proxy`:
     a request that asked for it did so; what it leads to is judged by that, too, whenever it is opened. `start_ms` and
     `end_ms` are the part that a fragment `#t=start,end` names (None: to the end), which is in `given` only.
+
+    A search has words instead of an address; what it finds is parsed and judged by itself.
     """
 
-    kind: Literal["http", "file"]
+    kind: Literal["http", "file", "search"]
     given: str
     normalised: str
     path: str
@@ -79,7 +85,7 @@ class SourceUri:
     @property
     def without_query(self) -> str:
         """The normalised URI without query and fragment."""
-        return self.normalised if self.kind == "file" else re.split(r"[?#]", self.normalised, maxsplit=1)[0]
+        return re.split(r"[?#]", self.normalised, maxsplit=1)[0] if self.kind == "http" else self.normalised
 
     @property
     def is_https(self) -> bool:
@@ -88,7 +94,18 @@ class SourceUri:
     @property
     def names_track_list(self) -> bool:
         """Whether the path ends as lists of tracks do. `.m3u8` does not count: mostly it is one stream."""
-        return self.path.lower().endswith(_TRACK_LIST_ENDINGS)
+        return self.kind != "search" and self.path.lower().endswith(_TRACK_LIST_ENDINGS)
+
+    @property
+    def search_key(self) -> str:
+        """Of a search: what stands before the words, such as `ytsearch`."""
+        return self.normalised.partition(":")[0]
+
+    @property
+    def page(self) -> tuple[str, int | None]:
+        """The normalised URI of a page, and which of its items is meant, counted from 1; None: all that is there."""
+        found = _ITEM.search(self.normalised)
+        return (self.normalised, None) if found is None else (self.normalised[: found.start()], int(found[1]))
 
     def absolute(self, working_folder: str) -> "SourceUri":
         """A file with a relative path, seen from `working_folder`; anything else is itself."""
@@ -98,8 +115,11 @@ class SourceUri:
         return replace(self, path=path, normalised=_file_uri(path), is_admitted=False)
 
 
-def parse_source_uri(text: str) -> SourceUri:
-    """Parses what a client, server or playlist wrote. Raises BadRequest, whose message says why it cannot be played."""
+def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
+    """Parses what a client, server or playlist wrote. Raises BadRequest, whose message says why it cannot be played.
+
+    `takes_search` is for what clients wrote: nothing else may lead to a search.
+    """
     if len(text) > MAX_URI_CHARACTERS:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
     if any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text):
@@ -107,10 +127,27 @@ def parse_source_uri(text: str) -> SourceUri:
     bare = text.strip()
     if not bare:
         raise BadRequest("The URI is empty; give an http or https URI, or the path of a file.")
+    found = _SEARCH.fullmatch(bare) if takes_search else None
+    if found is not None:
+        return search_uri(found[1].lower(), found[2], given=text)
     whole, start_ms, end_ms = _without_media_fragment(bare)
     if whole == bare:
         return _parse(text, text)
     return replace(_parse(text, whole), start_ms=start_ms, end_ms=end_ms)
+
+
+def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
+    """The search for `words` at the site with this key. Raises BadRequest."""
+    plain = " ".join(words.split())
+    if not plain:
+        raise BadRequest("The search has no words; write some behind the colon.")
+    text = f"{key}:{plain}"
+    return SourceUri("search", text if given is None else given, text, plain)
+
+
+def item_of_page(page: SourceUri, number: int) -> str:
+    """The URI of the item with this number, from 1, on a page; see `SourceUri.page`."""
+    return f"{page.normalised}{'&' if '#' in page.normalised else '#'}item={number}"
 
 
 def media_fragment(start_ms: int, end_ms: int | None) -> str:
@@ -154,13 +191,23 @@ def _parse(given: str, text: str) -> SourceUri:
 
 
 def title_from_uri(uri: SourceUri) -> str:
-    """The file name without its ending, percent-decoded; the URI as given when it names no file."""
+    """The file name without its ending, percent-decoded; the URI as given when it names no file; a search's words."""
+    if uri.kind == "search":
+        return uri.path
     name = uri.path.rpartition("/")[2]
     if uri.kind == "http":
         name = unquote(name)
     name = "".join(character for character in name if unicodedata.category(character) not in _REFUSED_CATEGORIES)
     title = (_ENDING.sub("", name) or name).strip()
     return title or uri.given
+
+
+def title_from_text(text: str) -> str:
+    """As `title_from_uri`; the text itself when it is no URI."""
+    try:
+        return title_from_uri(parse_source_uri(text))
+    except BadRequest:
+        return text
 
 
 def has_playlist_ending(name: str) -> bool:
@@ -170,7 +217,9 @@ def has_playlist_ending(name: str) -> bool:
 
 def initial_track_info(uri: SourceUri) -> TrackInfo:
     """The facts about a source that its URI gives, before it is opened."""
-    return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=uri.kind)
+    # A search leads to a page and that to a link.
+    source_name = "file" if uri.kind == "file" else "http"
+    return TrackInfo(identifier=uri.given, uri=uri.opened, title=title_from_uri(uri), source_name=source_name)
 
 
 def direct_track_info(text: str) -> TrackInfo:

@@ -40,6 +40,8 @@ class Track:
         *,
         title: str | None = None,
         author: str = "",
+        length_ms: int = 0,
+        artwork_url: str | None = None,
         keeps_names: bool = False,
         is_playlist_entry: bool = False,
         metadata_bytes: int = 2,
@@ -47,7 +49,13 @@ class Track:
         """A track whose source was not opened yet. Without a `title` it has the one in its URI. Where the URI names
         a part of the file, that part is the track."""
         info = initial_track_info(uri)
-        info = replace(info, title=info.title if title is None else title, author=author)
+        info = replace(
+            info,
+            title=info.title if title is None else title,
+            author=author,
+            length_ms=length_ms,
+            artwork_url=artwork_url,
+        )
         return cls(
             track_id,
             uri,

@@ -10,7 +10,8 @@ class SourceFacts:
     `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
     page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
-    page led there, else None. `is_length_exact` is False for a length that was guessed, from a bit rate for example.
+    `has_picture`: there is one in the file. `is_length_exact` is False for a length that was guessed, from a bit rate
+    for example.
     """
 
     length_ms: int = 0
@@ -26,6 +27,7 @@ class SourceFacts:
     album_loudness_lufs: float | None = None
     album: str | None = None
     is_length_exact: bool = False
+    has_picture: bool = False
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
         """These facts, with those of `page` where the source itself has none."""
@@ -71,7 +73,7 @@ class PageFacts:
 class TrackInfo:
     """What a track shows of its source. `identifier` is the URI as given, `uri` what is really opened.
 
-    `is_length_exact` is not shown.
+    `is_length_exact` and `has_picture` are not shown.
     """
 
     identifier: str
@@ -86,6 +88,7 @@ class TrackInfo:
     source_name: str = "http"
     probe_name: str = ""
     is_length_exact: bool = False
+    has_picture: bool = False
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
         """Facts from opening replace guesses; without a title the guessed one stays."""
@@ -101,4 +104,5 @@ class TrackInfo:
             isrc=facts.isrc or self.isrc,
             probe_name=facts.probe_name or self.probe_name,
             is_length_exact=facts.is_length_exact and not facts.is_stream,
+            has_picture=facts.has_picture,
         )

@@ -34,6 +34,7 @@ from tonearm.decoding.messages import (
     Failed,
     FirstAudio,
     Flush,
+    FoundPicture,
     FromDecoder,
     FromNode,
     Grant,
@@ -67,6 +68,7 @@ _OUTPUT: Final = struct.Struct("<BBBIB")
 _MARK: Final = struct.Struct("<BQIH")
 _OVERLAY: Final = struct.Struct("<IQ??")
 _DATA: Final = struct.Struct("<IQ")
+_SOURCE: Final = struct.Struct("<I")
 
 _T = TypeVar("_T")
 
@@ -100,6 +102,7 @@ class _Kind(IntEnum):
     MEASURED = 41
     ENCODED = 42
     FIRST_AUDIO = 43
+    FOUND_PICTURE = 44
 
 
 class _Coding(NamedTuple):
@@ -356,6 +359,15 @@ def _read_data(session: int, body: memoryview) -> Data:
     return Data(session, source, offset, bytes(body[_DATA.size :]))
 
 
+def _pack_picture(found: FoundPicture) -> bytes:
+    return _in_parts(_Kind.FOUND_PICTURE, found.session, _SOURCE.pack(found.source), found.data)
+
+
+def _read_picture(session: int, body: memoryview) -> FoundPicture:
+    (source,) = _SOURCE.unpack_from(body)
+    return FoundPicture(session, source, bytes(body[_SOURCE.size :]))
+
+
 def _built(wanted: type[_T], values: object) -> _T:
     """Builds the dataclass from parsed JSON. Raises `ValueError`, `TypeError` or `KeyError` for a wrong field."""
     if not isinstance(values, dict):
@@ -439,6 +451,7 @@ _CODINGS: Final = (
     _Coding(_Kind.ENCODED, Encoded, _pack_encoded, _read_encoded),
     _Coding(_Kind.GRANT, Grant, _pack_grant, _read_grant),
     _Coding(_Kind.DATA, Data, _pack_data, _read_data),
+    _Coding(_Kind.FOUND_PICTURE, FoundPicture, _pack_picture, _read_picture),
     _flat(_Kind.CLOSE_SESSION, CloseSession),
     _flat(_Kind.DROP_SOURCE, DropSource, "I"),
     _flat(_Kind.SEEK_SOURCE, SeekSource, "IIQ"),

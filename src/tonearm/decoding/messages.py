@@ -62,7 +62,8 @@ class OpenSource:
     `start_sample` cannot be reached is decoded from its start, with a `SeekFailed`. With `resumes` it was played up to
     there before: one that is not seekable is decoded up to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    A probe is only opened, not decoded. `measured` is what an earlier source of the same track was measured at; `album`
+    A probe is only opened, not decoded; one that `wants_picture` is answered with a `FoundPicture` instead of
+    `Opened`. `measured` is what an earlier source of the same track was measured at; `album`
     is the one that is being played, whose tags count as a whole.
     """
 
@@ -80,6 +81,7 @@ class OpenSource:
     resumes: bool = False
     measured: MeasuredLoudness | None = None
     album: str | None = None
+    wants_picture: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +277,15 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundPicture:
+    """Decoder: the picture in a source, as it is there; empty when it has none."""
+
+    session: int
+    source: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SeekFailed:
     """Decoder: another position in the source cannot be reached. It goes on from its start, or from where it was when
     that cannot be reached either."""
@@ -407,6 +418,7 @@ FromDecoder: TypeAlias = (
     | Failed
     | Decoded
     | FirstAudio
+    | FoundPicture
     | Titled
     | Measured
     | Audio

@@ -339,15 +339,30 @@ def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bo
     if len(track_ids) > 1 or left_out.count or is_list:
         body["trackIds"] = list(track_ids)
     if left_out.count:
-        body["leftOut"] = {"count": left_out.count, "reasons": list(left_out.reasons)}
+        body["leftOut"] = _left_out_out(left_out)
     return body
 
 
-def load_result_out(info: TrackInfo | None) -> JsonObject:
-    """`replies.LoadResult`; None for what cannot be played."""
-    if info is None:
-        return {"loadType": "empty", "data": {}}
-    return {"loadType": "track", "data": track_out(info, {})}
+def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
+    """`replies.LoadResult`; None, or why, for what cannot be played."""
+    if isinstance(loaded, TrackInfo):
+        return {"loadType": "track", "data": track_out(loaded, {})}
+    body: JsonObject = {"loadType": "empty", "data": {}}
+    if loaded is not None:
+        body["error"] = failure_out(loaded)
+    return body
+
+
+def found_tracks_out(name: str | None, selected: int, left_out: LeftOut) -> JsonObject:
+    """`replies.FoundTracks`, or with a `name` `replies.LoadedPlaylist`, but for the tracks."""
+    body: JsonObject = {} if name is None else {"name": name, "selected": selected}
+    if left_out.count:
+        body["leftOut"] = _left_out_out(left_out)
+    return body
+
+
+def _left_out_out(left_out: LeftOut) -> JsonObject:
+    return {"count": left_out.count, "reasons": list(left_out.reasons)}
 
 
 def failure_out(failure: PlayFailure) -> JsonObject:

@@ -110,14 +110,18 @@ class NoData(WireModel):
     """An empty object."""
 
 
-class NothingLoaded(WireModel):
-    """GET /v0/loadtracks for anything else."""
+class FoundTracks(WireModel):
+    """GET /v0/search."""
 
-    load_type: Literal["empty"]
-    data: NoData
+    tracks: list[TrackOut] = Field(description="The best match first; none of them was opened.")
+    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
 
 
-LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminator="load_type")]
+class LoadedPlaylist(FoundTracks):
+    """GET /v0/loadplaylist."""
+
+    name: str
+    selected: int = Field(ge=-1, description="The index of the track that the identifier itself names; -1: of none.")
 
 
 class PlayFailure(WireModel):
@@ -128,6 +132,17 @@ class PlayFailure(WireModel):
     message: str = Field(min_length=1, description="What happened, for people.")
     hint: str = Field(min_length=1, description="What to do about it, for people.")
     http_status: int = Field(0, ge=100, le=999, description="Only when a server's answer was the reason.")
+
+
+class NothingLoaded(WireModel):
+    """GET /v0/loadtracks for anything else. `error` is there with `explain=true`."""
+
+    load_type: Literal["empty"]
+    data: NoData
+    error: PlayFailure = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+
+
+LoadResult: TypeAlias = Annotated[LoadedTrack | NothingLoaded, Field(discriminator="load_type")]
 
 
 # Players
@@ -271,6 +286,7 @@ ErrorCode: TypeAlias = Literal[
     "track_not_found",
     "method_not_allowed",
     "player_exists",
+    "no_artwork",
     "not_seekable",
     "no_previous",
     "overlay_not_found",
@@ -278,6 +294,7 @@ ErrorCode: TypeAlias = Literal[
     "limit_reached",
     "resolver_disabled",
     "resolve_failed",
+    "load_failed",
     "invalid_identifier",
     "upgrade_required",
     "internal",

@@ -10,16 +10,20 @@ from pydantic import FailFast, Field
 from pydantic.config import JsonDict
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
+from tonearm.core.errors import BadRequest
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlaySettings
 from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
 from tonearm.core.play_queue import LoopMode
+from tonearm.core.source_uri import title_from_text
+from tonearm.core.track_info import TrackInfo
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
+MAX_LENGTH_MS: Final = 2**53  # JSON's own numbers are exact up to it; an encoded track's are larger
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
 
@@ -197,6 +201,46 @@ class NewPlayer(RequestModel):
         if "volume" in self.model_fields_set:
             changes.append(FilterChange(volume=self.volume))
         return tuple(changes)
+
+
+class TrackInfoToEncode(RequestModel):
+    """What an encoded track is to say, as the `info` of a track."""
+
+    identifier: str = Field(description="The URI as given; another source's own name for the track.")
+    title: str = Field(default="", description="Absent or empty: from the URI.")
+    author: str = ""
+    length: int = Field(default=0, description="In ms; not looked at for a stream.", json_schema_extra={"minimum": 0})
+    is_stream: bool = False
+    uri: str | None = Field(default=None, description="What is really opened; absent: the identifier.")
+    artwork_url: str | None = None
+    isrc: str | None = None
+    source_name: str = Field(default="http", description="`http`, `file`, or another node's own name.")
+
+
+class TrackToEncode(RequestModel):
+    """POST /v0/encodetrack."""
+
+    info: TrackInfoToEncode
+
+    def as_info(self) -> TrackInfo:
+        """The facts to encode. Raises BadRequest for what no encoded track can hold."""
+        info = self.info
+        if not 0 <= info.length <= MAX_LENGTH_MS:
+            raise BadRequest("`info.length` is a time in ms: it must not be negative or huge.")
+        if not info.identifier.strip():
+            raise BadRequest("`info.identifier` is empty; give the track's URI.")
+        return TrackInfo(
+            identifier=info.identifier,
+            uri=info.identifier if info.uri is None else info.uri,
+            title=info.title or title_from_text(info.identifier),
+            author=info.author,
+            length_ms=0 if info.is_stream else info.length,
+            is_seekable=not info.is_stream,
+            is_stream=info.is_stream,
+            artwork_url=info.artwork_url,
+            isrc=info.isrc,
+            source_name=info.source_name,
+        )
 
 
 EncodedTracks: TypeAlias = Annotated[

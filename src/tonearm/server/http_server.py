@@ -7,10 +7,10 @@ send a whole request keep nobody out.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
@@ -18,6 +18,8 @@ from aiohttp.http_parser import RawRequestMessage
 
 from tonearm.server.errors import error_reply, internal_error_reply
 from tonearm.server.refusal_log import RefusalLog
+
+T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -217,3 +219,19 @@ def _connection(request: web.BaseRequest) -> EdgeProtocol:
     if not isinstance(protocol, EdgeProtocol):
         raise TypeError(f"requests of this server come through {EdgeProtocol.__name__}")
     return protocol
+
+
+async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
+    """What `work` returns or raises. It is cancelled, with `ConnectionResetError`, when the client goes away."""
+    lost = connection_lost(request)
+    task = asyncio.get_running_loop().create_task(work)
+    both: tuple[asyncio.Future[Any], ...] = (task, lost)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
+    if task.cancelled() and lost.done():
+        raise ConnectionResetError("the client did not wait for the answer")
+    return task.result()

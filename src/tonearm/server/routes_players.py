@@ -37,7 +37,8 @@ from tonearm.protocol.requests import (
 )
 from tonearm.server.bodies import as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
-from tonearm.server.replies import json_list_reply, json_reply, no_content, prefers_json
+from tonearm.server.http_server import while_connected
+from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply, prefers_json
 from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
 
@@ -63,6 +64,7 @@ class PlayerRoutes:
             Route("DELETE", f"{player}/track", self._order(lambda player: player.stop())),
             Route("POST", f"{player}/previous", self._change_queue(lambda player: player.previous())),
             Route("GET", f"{player}/history", self._history),
+            Route("GET", f"{player}/artwork", self._artwork),
             Route("PATCH", f"{player}/loop", self._set_loop),
             Route("PATCH", f"{player}/crossfade", self._change_crossfade),
             Route("GET", f"{player}/filters", self._filters),
@@ -140,6 +142,10 @@ class PlayerRoutes:
 
     async def _history(self, call: Call) -> web.StreamResponse:
         return await json_list_reply(call.request, map(played_track_out, self._node.player(call.player_id).history))
+
+    async def _artwork(self, call: Call) -> web.Response:
+        picture = await while_connected(call.request, self._node.artwork(call.player_id))
+        return picture_reply(call.request, picture)
 
     async def _set_loop(self, call: Call) -> web.Response:
         body = await read_body(call.request, LoopPatch)

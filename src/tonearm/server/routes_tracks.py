@@ -1,28 +1,33 @@
-"""The endpoints that need no player: resolving, loading and decoding tracks.
+"""The endpoints that need no player: searching, resolving, loading, encoding and decoding tracks.
 
 Decoding is done a little at a time, so that the event loop goes on with the audio clock in between.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest, InvalidIdentifier
-from tonearm.core.json_value import Json
-from tonearm.interop.track_codec import decode_track
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.track_info import TrackInfo
+from tonearm.interop.track_codec import decode_track, encode_track
+from tonearm.lookup import FoundTracks
 from tonearm.node import Node
 from tonearm.protocol.json_text import json_text
-from tonearm.protocol.rendering import load_result_out, resolved_out, track_out
-from tonearm.protocol.requests import MAX_ENCODED_TRACKS
-from tonearm.server.bodies import read_json
+from tonearm.protocol.rendering import found_tracks_out, load_result_out, resolved_out, track_out
+from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
+from tonearm.server.audio_parameters import whole_number
+from tonearm.server.bodies import read_body, read_json
 from tonearm.server.errors import BodyTooLarge
-from tonearm.server.http_server import connection_lost
-from tonearm.server.replies import encoded_list_reply, encoded_reply, json_reply, prefers_json
+from tonearm.server.http_server import while_connected
+from tonearm.server.replies import encoded_list_reply, encoded_reply, json_object_reply, json_reply, prefers_json
 from tonearm.server.routing import Call, Route
 
-T = TypeVar("T")
+DEFAULT_SITE: Final = "youtube"
+DEFAULT_SEARCH_LIMIT: Final = 10
+MAX_SEARCH_LIMIT: Final = 100
 
 # Decoding and rendering takes about 40 µs for an identifier and up to 110 µs for each 1000 characters more, so a
 # slice holds the event loop for about 2 ms. One that is longer than a slice (up to 70 ms) is decoded in a thread.
@@ -38,6 +43,9 @@ class TrackRoutes:
         return (
             Route("GET", "/v0/resolve", self._resolve),
             Route("GET", "/v0/loadtracks", self._load),
+            Route("GET", "/v0/loadplaylist", self._load_playlist),
+            Route("GET", "/v0/search", self._search),
+            Route("POST", "/v0/encodetrack", self._encode),
             Route("GET", "/v0/decodetrack", self._decode),
             Route("POST", "/v0/decodetracks", self._decode_many),
         )
@@ -52,13 +60,39 @@ class TrackRoutes:
 
     async def _load(self, call: Call) -> web.Response:
         identifier = call.target.required_parameter("identifier")
-        return json_reply(
-            load_result_out(
-                await while_connected(
-                    call.request, self._node.load_track(identifier, came_through_proxy=call.came_through_proxy)
-                )
-            )
+        explains = call.target.flag("explain")
+        loaded = await while_connected(
+            call.request, self._node.lookup.load(identifier, came_through_proxy=call.came_through_proxy)
         )
+        return json_reply(load_result_out(loaded if explains or isinstance(loaded, TrackInfo) else None))
+
+    async def _load_playlist(self, call: Call) -> web.Response:
+        identifier = call.target.required_parameter("identifier")
+        found = await while_connected(
+            call.request, self._node.lookup.load_playlist(identifier, came_through_proxy=call.came_through_proxy)
+        )
+        return await found_tracks_reply(found_tracks_out(found.name, found.selected, found.left_out), found)
+
+    async def _search(self, call: Call) -> web.Response:
+        query = call.target.required_parameter("query")
+        site = call.target.parameter("site")
+        limit = whole_number(call.target, "limit", None, lowest=1, highest=MAX_SEARCH_LIMIT)
+        search = self._node.lookup.search(
+            query,
+            DEFAULT_SITE if site is None else site,
+            limit or DEFAULT_SEARCH_LIMIT,
+            came_through_proxy=call.came_through_proxy,
+        )
+        found = await while_connected(call.request, search)
+        return await found_tracks_reply(found_tracks_out(None, -1, found.left_out), found)
+
+    async def _encode(self, call: Call) -> web.Response:
+        info = (await read_body(call.request, TrackToEncode)).as_info()
+        try:
+            encoded = await asyncio.to_thread(encode_track, info)
+        except ValueError as error:
+            raise BadRequest(f"This cannot be encoded. {error}") from error
+        return encoded_reply(await decoded_track(encoded))
 
     async def _decode(self, call: Call) -> web.Response:
         encoded = call.target.required_parameter("encodedTrack", keeps_plus=True)
@@ -69,20 +103,8 @@ class TrackRoutes:
         return encoded_list_reply(await decoded_tracks(entries))
 
 
-async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns or raises. It is cancelled, with `ConnectionResetError`, when the client goes away."""
-    lost = connection_lost(request)
-    task = asyncio.get_running_loop().create_task(work)
-    both: tuple[asyncio.Future[Any], ...] = (task, lost)
-    try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
-    if task.cancelled() and lost.done():
-        raise ConnectionResetError("the client did not wait for the answer")
-    return task.result()
+async def found_tracks_reply(fields: JsonObject, found: FoundTracks) -> web.Response:
+    return await json_object_reply(fields, "tracks", (track_out(info, {}) for info in found.tracks))
 
 
 def identifiers_of(body: Json) -> list[str]:

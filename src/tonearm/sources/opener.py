@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
-from tonearm.core.errors import RequestError, SourceRefused
-from tonearm.core.failure import PlayError
+from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri
+from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri, title_from_uri
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
@@ -37,6 +37,7 @@ from tonearm.sources.playlist import (
     parse_listing,
     read_playlist,
 )
+from tonearm.sources.resolver.answers import resolve_error
 from tonearm.sources.resolver.pages import PageOpening, PageResolver, ResolverSettings
 
 PrivateNetworks: TypeAlias = Literal["auto"] | bool
@@ -45,6 +46,13 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 _LOOK_BYTES: Final = 16 * 1024
 _MAX_LOGGED_CHARACTERS: Final = 200
 _MAX_REASONS: Final = 20  # for leaving out entries of a playlist
+
+_NO_PLAYLIST: Final = PlayFailure(
+    FailureCode.NOT_AUDIO,
+    Stage.READ,
+    "That is a single track and no playlist.",
+    "Load it with GET /v0/loadtracks, or give it to a player.",
+)
 
 log = logging.getLogger(__name__)
 
@@ -76,12 +84,17 @@ class SourceOpener:
         if resolver is not None:
             timeout_s = self._settings.connect_timeout_s
             self._resolver = PageResolver(self._guard, self._admit, resolver, connect_timeout_s=timeout_s)
-            self._pages = PageOpening(self._resolver, self._fetch)
+            self._pages = PageOpening(self._resolver, self._fetch, self.admit)
 
     async def start(self) -> None:
         """Checks that the resolver works. Raises `ResolverSetupError`, `SandboxRequiredError`."""
         if self._resolver is not None:
             await self._resolver.start()
+
+    def take_searches_of(self, other: "SourceOpener") -> None:
+        """Knows what can be searched from `other`, which was started with the same settings."""
+        if self._resolver is not None and other._resolver is not None:
+            self._resolver.searches = other._resolver.searches
 
     def announce_sandbox(self) -> None:
         """Logs how the resolver's processes are confined, when there are any."""
@@ -95,9 +108,13 @@ class SourceOpener:
     def admit(self, uri: SourceUri) -> SourceUri:
         """`uri`, a file's as an absolute path, once its form, policy and written address allow it.
 
-        Touches neither network nor disk. Raises `SourceBlocked` or `SourceRefused`.
+        Touches neither network nor disk. Raises `SourceBlocked` or `SourceRefused`, and `BadRequest` for a search that
+        this node cannot make.
         """
         admitted = self._admit(uri)
+        if admitted.kind == "search":
+            self._require_search(admitted)
+            return admitted
         try:
             if admitted.host is not None and admitted.port is not None:
                 self._guard.check_host(admitted.host, admitted.port)
@@ -120,7 +137,55 @@ class SourceOpener:
             return await self._expand(await self._files.open(uri), None)
         if self._pages is not None:
             return await self._pages.open(uri, report_wait)
+        if uri.kind == "search":
+            raise resolve_error("the resolver is disabled on this node", "Set resolver.enabled in the configuration.")
         return await self._fetch(uri)
+
+    async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        """As `open`, but nothing is resolved: None for pages and searches. Raises `PlayError`."""
+        if self._pages is None or uri.kind == "file":
+            return None if uri.kind == "search" else await self.open(uri)
+        return await self._pages.open_direct(uri)
+
+    async def open_list(self, uri: SourceUri) -> Playlist:
+        """All that a playlist's file, a page or a search lists. Raises `PlayError` and `LimitReached`."""
+        is_resolved = self._pages is not None and uri.kind != "file"
+        opened = await (self._pages.open_list(uri) if self._pages and is_resolved else self.open(uri))
+        if isinstance(opened, Playlist):
+            return opened
+        if opened is not None:
+            await opened.close()
+        raise PlayError(_NO_PLAYLIST)
+
+    async def search(self, uri: SourceUri, limit: int) -> Playlist:
+        """The first results of a search that was admitted, one at least. Raises `PlayError` and `LimitReached`."""
+        assert self._pages is not None, "a search is admitted only with a resolver"
+        return await self._pages.search(uri, limit)
+
+    def search_key(self, site: str) -> str:
+        """What stands before the words of a search at `site`. Raises `ResolverDisabled` and `BadRequest`."""
+        if self._resolver is None:
+            raise ResolverDisabled("The resolver is disabled on this node; set resolver.enabled to search.")
+        wanted = site.lower()
+        for key, name in self._resolver.searches.items():
+            if wanted in (name, key):
+                return key
+        raise BadRequest(f"This node cannot search {site!r}. {self._what_can_be_searched()}")
+
+    def _require_search(self, uri: SourceUri) -> None:
+        if self._resolver is None:
+            raise BadRequest(
+                f"{uri.search_key}: is a search, and the resolver is disabled on this node; give a URI or a path, "
+                "or set resolver.enabled."
+            )
+        if uri.search_key not in self._resolver.searches:
+            raise BadRequest(f"This node has no search {uri.search_key!r}. {self._what_can_be_searched()}")
+
+    def _what_can_be_searched(self) -> str:
+        searches = {} if self._resolver is None else self._resolver.searches
+        if not searches:
+            return "None of the sites in resolver.sites can be searched."
+        return "There are " + ", ".join(f"{name} ({key}:)" for key, name in sorted(searches.items())) + "."
 
     async def playlist(self, uri: SourceUri) -> Playlist | None:
         """The entries of the playlist at `uri`; None when it is none, or cannot be had in `playlist_limit_s`."""
@@ -202,6 +267,7 @@ class SourceOpener:
 
     def _track_list(self, data: bytes, playlist: SourceUri) -> Playlist:
         listing = parse_listing(data)
+        name = listing.name or title_from_uri(playlist)
         entries: list[PlaylistEntry] = []
         reasons: dict[str, None] = {}  # each once, in order
         for listed in listing.entries:
@@ -225,7 +291,7 @@ class SourceOpener:
         if not entries:
             raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
         left_out = LeftOut(listing.count - len(entries), tuple(reasons)[:_MAX_REASONS])
-        return Playlist(tuple(entries), left_out)
+        return Playlist(tuple(entries), left_out, name)
 
     def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
         uri = self.admit(parse_source_uri(entry_uri(playlist, listed)))

@@ -163,24 +163,31 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The entries of a playlist: the first `MAX_ENTRIES`, and how many there are."""
+    """The entries of a playlist: the first `MAX_ENTRIES`, and how many there are. `name` is empty without one."""
 
     entries: tuple[Listed, ...]
     count: int
+    name: str = ""
 
 
 def parse_listing(data: bytes) -> Listing:
     """A playlist that is not HLS. Raises `PlayError` for XML that is damaged or declares entities."""
     text = decode(data)
+    name = ""
     if text[:HEAD_BYTES].lower().startswith("[playlist]"):
         found = _pls(text)
     elif text.startswith("<"):
-        found = _Xspf().read(data)
+        xspf = _Xspf()
+        found, name = xspf.read(data), xspf.name
     elif _is_cue(text):
         found = _cue(text)
+        named = _CUE_NAME.search(text.partition("TRACK")[0])
+        name = "" if named is None else _cue_text(named[1])
     else:
         found = _m3u(text)
-    return Listing(tuple(found[:MAX_ENTRIES]), len(found))
+        named = _M3U_NAME.search(text)
+        name = "" if named is None else named[1]
+    return Listing(tuple(found[:MAX_ENTRIES]), len(found), _clean(name) or "")
 
 
 def _m3u(text: str) -> list[Listed]:
@@ -221,6 +228,8 @@ _CUE_TRACK: Final = re.compile(
     r"^[ \t]*TRACK[ \t]+[0-9]{1,3}[ \t]+AUDIO[ \t]*$", re.IGNORECASE | re.ASCII | re.MULTILINE
 )
 _CUE_LINE: Final = re.compile(r"([A-Z]+)\s+(.*)", re.IGNORECASE | re.ASCII)
+_CUE_NAME: Final = re.compile(r"^[ \t]*TITLE[ \t]+([^\r\n]+)", re.IGNORECASE | re.ASCII | re.MULTILINE)
+_M3U_NAME: Final = re.compile(r"^#PLAYLIST:([^\r\n]*)", re.IGNORECASE | re.ASCII | re.MULTILINE)
 _CUE_QUOTED: Final = re.compile(r'"([^"]*)"(?:\s|$)')
 _CUE_TIME: Final = re.compile(r"0*1\s+([0-9]{1,4}):([0-5]?[0-9]):([0-7]?[0-9])", re.ASCII)
 _CUE_FRAMES_PER_SECOND: Final = 75
@@ -307,6 +316,7 @@ class _Xspf:
         self._path: list[str] = []
         self._location = ""
         self._title = ""
+        self.name = ""
 
     def read(self, data: bytes) -> list[Listed]:
         parser = expat.ParserCreate(namespace_separator=" ")
@@ -338,6 +348,8 @@ class _Xspf:
             self._location += text
         elif self._path == ["playlist", "trackList", "track", "title"]:
             self._title += text
+        elif self._path == ["playlist", "title"]:
+            self.name += text
 
 
 def _refuse_doctype(*_: object) -> None:

@@ -50,6 +50,10 @@ class _OpenerForBoth(SourceOpener):
         self._strict = strict
         self._has_told = False
 
+    async def start(self) -> None:
+        await super().start()
+        self._strict.take_searches_of(self)
+
     def add_own_address(self, host: str, port: int) -> None:
         super().add_own_address(host, port)
         self._strict.add_own_address(host, port)
@@ -68,6 +72,15 @@ class _OpenerForBoth(SourceOpener):
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
         return await (self._strict.open(uri, report_wait) if uri.came_through_proxy else super().open(uri, report_wait))
+
+    async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        return await (self._strict.open_direct(uri) if uri.came_through_proxy else super().open_direct(uri))
+
+    async def open_list(self, uri: SourceUri) -> Playlist:
+        return await (self._strict.open_list(uri) if uri.came_through_proxy else super().open_list(uri))
+
+    async def search(self, uri: SourceUri, limit: int) -> Playlist:
+        return await (self._strict.search(uri, limit) if uri.came_through_proxy else super().search(uri, limit))
 
     async def direct_uri(self, uri: SourceUri) -> str:
         return await (self._strict.direct_uri(uri) if uri.came_through_proxy else super().direct_uri(uri))

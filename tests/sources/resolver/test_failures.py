@@ -3,7 +3,7 @@
 import pytest
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.sources.resolver.pages import plain_reason, resolve_problem
+from tonearm.sources.resolver.answers import plain_reason, resolve_problem
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
-from tonearm.sources.resolver.pages import PageResolver, ResolvedPage, ResolverSettings, ResolverSetupError
+from tonearm.sources.resolver.answers import ResolvedPage
+from tonearm.sources.resolver.pages import PageResolver, ResolverSettings, ResolverSetupError
 
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 

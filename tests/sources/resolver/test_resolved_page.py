@@ -9,7 +9,7 @@ from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import PageFacts
-from tonearm.sources.resolver.pages import ResolvedPage, read_page
+from tonearm.sources.resolver.answers import ResolvedPage, read_page
 
 LINK = "http://media.example/a.mp3"
 

@@ -15,6 +15,7 @@ from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker import formats
 from tonearm.decoding.worker.formats import probe_name
 from tonearm.decoding.worker.opening import OpenedAudio
+from tonearm.decoding.worker.picture import has_picture
 
 MAX_TAG_CHARACTERS: Final = 1000
 
@@ -61,6 +62,7 @@ def source_facts(
         album=None if is_live else tags.album,
         probe_name=probe_name(opened.container.format.name),
         is_length_exact=counted_s > 0 and is_exact,
+        has_picture=has_picture(opened.container),
     )
 
 

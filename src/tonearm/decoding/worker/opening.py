@@ -51,7 +51,7 @@ def open_audio(
     `container_name` is libav's name of the container; None lets libav detect it. `is_slow`: the bytes arrive in real
     time, so every byte that libav analyses first delays the audio.
     """
-    container = _open_container(guard, name, content_type, container_name, is_slow=is_slow)
+    container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
         stream = _first_audio_stream(container, name)
         decoder = PacketDecoder(container, stream, guard, name)
@@ -63,9 +63,15 @@ def open_audio(
     return OpenedAudio(container, stream, decoder, first_frames)
 
 
-def _open_container(
-    guard: GuardedReader, name: str, content_type: str | None, container_name: str | None, *, is_slow: bool
+def open_container(
+    guard: GuardedReader,
+    name: str,
+    content_type: str | None,
+    container_name: str | None = None,
+    *,
+    is_slow: bool = False,
 ) -> InputContainer:
+    """The container alone, whatever is in it; arguments as for `open_audio`. Raises PlayError."""
     options = {
         "protocol_whitelist": "none",
         "format_whitelist": ",".join(formats.CONTAINERS),

@@ -22,6 +22,7 @@ from tonearm.decoding.messages import (
     Decoded,
     Failed,
     FirstAudio,
+    FoundPicture,
     Opened,
     OpenSource,
     ReadRequest,
@@ -33,6 +34,7 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.media import Media, open_media
 from tonearm.decoding.worker.normalization import SourceLoudness
+from tonearm.decoding.worker.picture import read_picture
 from tonearm.decoding.worker.play_errors import NotSeekable
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.resampling import BLOCK_SAMPLES
@@ -46,7 +48,7 @@ NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is les
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 READ_AGAIN_LIMIT_S: Final = 10.0
 
-Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled
+Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
 
 # Made beforehand: when it is needed, there is little memory left to make it.
 _OUT_OF_MEMORY: Final = PlayFailure(
@@ -265,6 +267,9 @@ class DecodingSource:
     def _run_steps(self) -> Iterator[None]:
         """The whole job. Each `yield` ends a step: the source gives its slot back and may rest."""
         try:
+            if self._order.wants_picture:
+                self._report_picture()
+                return
             media = self._open()
             if self._order.is_probe:
                 return
@@ -296,6 +301,13 @@ class DecodingSource:
             self._facts = facts
             self._report(Opened(self._order.session, self._number, facts))
         return media
+
+    def _report_picture(self) -> None:
+        order = self._order
+        picture = read_picture(
+            self._reader, name=order.name, content_type=order.content_type, size_bytes=order.size_bytes
+        )
+        self._report(FoundPicture(order.session, order.source, picture))
 
     def _open_media(self) -> Media:
         self._close_media()

@@ -26,6 +26,7 @@ from tonearm.decoding.messages import (
     Failed,
     FirstAudio,
     Flush,
+    FoundPicture,
     Grant,
     Opened,
     OpenSession,
@@ -181,7 +182,7 @@ class Worker:
                 self._close_session(item.session)
             case Ping():
                 self._send(Pong(item.number, max(self._decoding.busy_s(), self._opening.busy_s())))
-            case ReadRequest() | Opened() | SeekFailed() | FirstAudio() | Titled() | Encoded():
+            case ReadRequest() | Opened() | SeekFailed() | FirstAudio() | FoundPicture() | Titled() | Encoded():
                 self._send(item)
         return 0
 

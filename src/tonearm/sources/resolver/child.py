@@ -1,9 +1,12 @@
 """The inside of a resolving process: a line of JSON comes in on stdin, a line of JSON goes out on stdout.
 
-{"op": "sites"}                                → {"unknown": [sites that no extractor is named after]}
+{"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
+                                                  "searches": {key: site}}
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
-{"op": "resolve", "url", "limit_s", "proxy", "proxy_port"}
+{"op": "resolve", "url", "item", "limit_s", "proxy", "proxy_port"}
                                                → {"page": {…}} as `extraction.Extraction.resolve` gives it
+{"op": "open", "url", "most", "whole", "limit_s", "proxy", "proxy_port"}
+                                               → {"page": {…}} or {"list": {…}} as `extraction.Extraction.open` gives it
 Whatever fails is answered with {"error": why}. The first answer has {"sandbox": {…}}, a `SandboxReport`, in it, too.
 Ends with its stdin.
 """
@@ -75,11 +78,19 @@ def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
     match request["op"]:
         case "sites":
             extraction.match("http://localhost/")  # the expressions of all extractors are compiled by their first use
-            return {"unknown": extraction.unknown_sites()}
+            return {"unknown": extraction.unknown_sites(), "searches": extraction.searches()}
         case "match":
             return {"extractor": extraction.match(request["url"])}
+        case "open":
+            return extraction.open(  # type: ignore[no-any-return]
+                request["url"],
+                request["proxy"],
+                most=request["most"],
+                whole=request["whole"],
+                limit_s=request["limit_s"],
+            )
         case _:
-            return {"page": extraction.resolve(request["url"], request["proxy"])}
+            return {"page": extraction.resolve(request["url"], request["proxy"], request["item"])}
 
 
 def _answer(answers: Any, answer: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from tonearm.sandbox.environment import minimal_environment
 from tonearm.sandbox.report import SandboxReport
 from tonearm.sources.resolver.door import Dial, Door
 
-LARGEST_ANSWER_BYTES: Final = 256 * 1024
+LARGEST_ANSWER_BYTES: Final = 512 * 1024
 
 
 class ChildBroken(Exception):

@@ -1,11 +1,15 @@
-"""From a page's URL to the link behind it. The only module that knows yt-dlp."""
+"""From a page's URL to the link behind it, or to the pages that it lists. The only module that knows yt-dlp."""
 
+import json
+import re
+import time
+from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import yt_dlp
 from yt_dlp.extractor import gen_extractor_classes
-from yt_dlp.utils import DownloadError, ExtractorError
+from yt_dlp.utils import DownloadError, ExtractorError, PlaylistEntries, sanitize_url
 
 GENERIC: Final = "generic"
 _ALL: Final = "all"
@@ -18,6 +22,18 @@ FORMAT: Final = "/".join(
 )
 _SOCKET_TIMEOUT_S: Final = 10.0
 _MOST_HEADERS: Final = 64
+_URL_TYPES: Final = ("url", "url_transparent")
+_LIST_TYPES: Final = ("playlist", "multi_video", "compat_list")
+_MOST_HOPS: Final = 8
+_MOST_TEXT_CHARACTERS: Final = 500
+_MOST_URL_CHARACTERS: Final = 4096
+# Of a list, as JSON: what the node takes in one answer is twice as much.
+_MOST_LIST_BYTES: Final = 256 * 1024
+# For reading a long list page after page; the rest of the time is for the answer.
+_SHARE_FOR_LISTS: Final = 0.7
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+# The beginning of every search's URL, read from its pattern: an extractor that is loaded lazily has nothing else.
+_SEARCH_PATTERN: Final = re.compile(r"([a-z][a-z0-9]*search)\(\?P<prefix>")
 
 
 class Extraction:
@@ -43,20 +59,55 @@ class Extraction:
                 return str(extractor.IE_NAME)
         return None
 
-    def resolve(self, url: str, proxy: str) -> dict[str, Any]:
-        """url, headers, title, author, length_s, artwork_url and is_live of what the page plays first.
+    def searches(self) -> dict[str, str]:
+        """The permitted sites that can be searched, by what stands before the words: `ytsearch`, for example."""
+        found: dict[str, str] = {}
+        for extractor in self._permitted:
+            pattern = getattr(extractor, "_VALID_URL", None)
+            key = _SEARCH_PATTERN.match(pattern) if isinstance(pattern, str) else None
+            if key is not None:
+                found[key[1]] = extractor.IE_NAME.lower().partition(":")[0]
+        return found
+
+    def resolve(self, url: str, proxy: str, item: int | None = None) -> dict[str, Any]:
+        """url, headers, title, author, length_s, artwork_url and is_live of what the page plays first, or as `item`-th.
 
         `proxy` is the only way out. Raises what yt-dlp and its extractors raise; see `reason_of`.
         """
-        with yt_dlp.YoutubeDL(_options(proxy), auto_init=False) as downloader:
-            for extractor in self._permitted:
-                downloader.add_info_extractor(extractor)
+        with self._downloader(proxy, items=str(item or 1), takes_list=item is not None) as downloader:
             found = downloader.extract_info(url, download=False)
-        while found and found.get("_type") in ("playlist", "multi_video"):
-            found = next((entry for entry in found.get("entries") or () if entry), None)
-        if not found or not found.get("url"):
-            raise ExtractorError("The page holds nothing that can be played", expected=True)
         return _answer(found, url)
+
+    def open(self, url: str, proxy: str, *, most: int, whole: bool, limit_s: float) -> dict[str, Any]:
+        """`{"page"}` as `resolve` gives it, or `{"list"}` when the page has several: name, selected and entries, each
+        with url (of its own page, or null), item (its number), title, author, length_s, artwork_url and is_live.
+
+        The pages of entries are not looked at. At most `most` of them are given; `ends` says why no more: "most",
+        "time", "bytes", "error", or null when that is all. `whole`: a list is wanted where there is one, also of one
+        entry, and where the URL names one of its entries, which is `selected` then.
+        """
+        with self._downloader(proxy, items=f"1:{most + 1}", takes_list=whole) as downloader:
+            found = downloader.extract_info(url, download=False, process=False)
+            for _ in range(_MOST_HOPS):
+                if not found or found.get("_type") != "url":
+                    break
+                found = downloader.extract_info(found["url"], download=False, ie_key=found.get("ie_key"), process=False)
+            if found and found.get("_type") in _LIST_TYPES:
+                until_s = time.monotonic() + limit_s * _SHARE_FOR_LISTS
+                entries, ends = _gathered(PlaylistEntries(downloader, found).get_requested_items(), most, until_s)
+                if whole or len(entries) != 1 or ends is not None:
+                    return {"list": _list_answer(found, entries, ends, url)}
+                found = entries[0][1]
+            downloader.params["playlist_items"] = "1"
+            found = downloader.process_ie_result(found, download=False) if found else None
+        return {"page": _answer(found, url)}
+
+    def _downloader(self, proxy: str, *, items: str, takes_list: bool) -> Any:
+        options = {**_options(proxy), "playlist_items": items, "noplaylist": not takes_list}
+        downloader = yt_dlp.YoutubeDL(options, auto_init=False)
+        for extractor in self._permitted:
+            downloader.add_info_extractor(extractor)
+        return downloader
 
     def reason_of(self, error: BaseException) -> str:
         """What went wrong in one sentence, without the advice that is meant for users of the yt-dlp command."""
@@ -95,8 +146,6 @@ def _options(proxy: str) -> dict[str, Any]:
     return {
         "proxy": proxy,
         "format": FORMAT,
-        "noplaylist": True,
-        "playlist_items": "1",
         "lazy_playlist": True,
         "check_formats": False,  # checking would download a part into a file
         "skip_download": True,
@@ -114,7 +163,85 @@ def _options(proxy: str) -> dict[str, Any]:
     }
 
 
-def _answer(found: dict[str, Any], page_url: str) -> dict[str, Any]:
+def _gathered(
+    listed: Iterator[tuple[int, Any]], most: int, until_s: float
+) -> tuple[list[tuple[int, dict[str, Any]]], str | None]:
+    """The entries with their numbers, and why there are no more of them. Raises what the first one raises."""
+    entries: list[tuple[int, dict[str, Any]]] = []
+    try:
+        for number, entry in listed:
+            if number > most:
+                return entries, "most"
+            if entry:
+                entries.append((number, entry))
+            if time.monotonic() > until_s:
+                return entries, "time"
+    except Exception:
+        if not entries:
+            raise
+        return entries, "error"
+    return entries, None
+
+
+def _list_answer(
+    found: dict[str, Any], entries: list[tuple[int, dict[str, Any]]], ends: str | None, url: str
+) -> dict[str, Any]:
+    parts = urlsplit(url)
+    named = {parts.path.rpartition("/")[2], *(value for values in parse_qs(parts.query).values() for value in values)}
+    selected = None
+    listed: list[dict[str, Any]] = []
+    left_bytes = _MOST_LIST_BYTES
+    for number, entry in entries:
+        answer = _entry_answer(number, entry, found.get("webpage_url"))
+        left_bytes -= len(json.dumps(answer))
+        if left_bytes < 0:
+            ends = "bytes"
+            break
+        if selected is None and isinstance(entry.get("id"), str) and entry["id"] in named:
+            selected = len(listed)
+        listed.append(answer)
+    count = found.get("playlist_count")
+    if count is None and isinstance(found.get("entries"), list):
+        count = len(found["entries"])
+    return {
+        "name": _short(found.get("title")),
+        "count": count if isinstance(count, int) else None,
+        "selected": selected,
+        "ends": ends,
+        "entries": listed,
+    }
+
+
+def _entry_answer(number: int, entry: dict[str, Any], list_url: Any) -> dict[str, Any]:
+    """An entry without a page of its own is known by its number."""
+    page = entry.get("webpage_url")
+    if entry.get("_type") in _URL_TYPES:
+        page = sanitize_url(entry.get("url"), scheme="https")
+    if not isinstance(page, str) or not _SCHEME.match(page) or page == list_url:
+        page = None
+    thumbnails = [one.get("url") for one in entry.get("thumbnails") or () if isinstance(one, dict)]
+    artwork_url = entry.get("thumbnail") or (thumbnails[-1] if thumbnails else None)
+    length_s = entry.get("duration")
+    return {
+        "item": number,
+        "url": _short(page, _MOST_URL_CHARACTERS + 1),
+        "title": _short(entry.get("title")),
+        "author": _short(_first_of(entry, "artist", "uploader", "channel", "creator")),
+        "length_s": length_s if isinstance(length_s, int | float) and abs(length_s) < 1e9 else None,
+        "artwork_url": _short(artwork_url, _MOST_URL_CHARACTERS),
+        "is_live": bool(entry.get("is_live")) or entry.get("live_status") == "is_live",
+    }
+
+
+def _short(value: Any, most: int = _MOST_TEXT_CHARACTERS) -> str | None:
+    return value[:most] if isinstance(value, str) else None
+
+
+def _answer(found: Any, page_url: str) -> dict[str, Any]:
+    while found and found.get("_type") in _LIST_TYPES:
+        found = next((entry for entry in found.get("entries") or () if entry), None)
+    if not found or not found.get("url"):
+        raise ExtractorError("The page holds nothing that can be played", expected=True)
     title, author = found.get("title"), _first_of(found, "artist", "uploader", "channel", "creator")
     if found.get("extractor_key") in ("Generic", "HTML5MediaEmbed"):
         # What a page without any known structure is given by yt-dlp: a number, and its host as uploader.

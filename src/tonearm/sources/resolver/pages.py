@@ -1,29 +1,34 @@
 """Pages: the link behind one is found by yt-dlp, in processes of their own, each time that the page is opened.
 
-It is found anew because such links expire. An answer is judged before any of it is used: a stranger wrote what it was
-made from.
+It is found anew because such links expire. So a page that lists others, or a search, gives the pages of its entries,
+and each is resolved when its turn comes.
 """
 
 import asyncio
-import re
 import sys
-import unicodedata
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonearm.core.errors import BadRequest, RequestError
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.errors import LimitReached
+from tonearm.core.json_value import JsonObject
 from tonearm.core.opened_source import OPENING, PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
-from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.core.track_info import PageFacts
+from tonearm.core.source_uri import SourceUri
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import resolver_supervision
 from tonearm.sources.guard import AddressGuard
-from tonearm.sources.http.client import LinkHeaders, safe_headers
-from tonearm.sources.http.errors import admission_error
+from tonearm.sources.http.client import LinkHeaders
+from tonearm.sources.resolver.answers import (
+    Judge,
+    ResolvedPage,
+    plain_reason,
+    read_list,
+    read_page,
+    resolve_error,
+    resolve_problem,
+)
 from tonearm.sources.resolver.children import ChildBroken, ChildPool
 from tonearm.sources.resolver.proxy import BAD_GATEWAY, UNREACHABLE, ForwardProxy
 
@@ -31,22 +36,9 @@ Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSou
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver")
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
-_MAX_TEXT_CHARACTERS: Final = 500
-_MAX_ARTWORK_CHARACTERS: Final = 2048
-_MAX_LENGTH_S: Final = 366 * 24 * 3600.0
-_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
-_HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
-_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_BOILERPLATE: Final = (
-    re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
-    re.compile(r"[;.,]?\s*confirm you are on the latest version\b.*", re.IGNORECASE | re.DOTALL),
-    re.compile(r"\s*\(caused by .*", re.DOTALL),
-    re.compile(r"\s*Traceback \(most recent call last\):.*", re.DOTALL),
-    re.compile(r"[;.,]?\s*(?:see|use|try)\s+(?:again with\s+)?\"?--?[a-z].*", re.IGNORECASE | re.DOTALL),
-)
-_PREFIX: Final = re.compile(r"(?:ERROR:\s*)+(?:\[[^\]]{1,60}\]\s*)?")
-_MAX_INPUT_CHARACTERS: Final = 4000
-_MAX_CHARACTERS: Final = 300
+MAX_LISTED: Final = 500
+# A search plays its best match that this node may play: so many are asked for.
+_CANDIDATES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,37 +67,65 @@ class ResolverSetupError(Exception):
     """The resolver cannot work as it is configured; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedPage:
-    """The link behind a page, the headers to send with it, and what the page says of it."""
-
-    link: SourceUri
-    headers: LinkHeaders
-    facts: PageFacts
-
-
 class PageOpening:
-    """Opens pages as the links behind them, and everything else as it is.
+    """Opens pages as the links behind them or as what they list, searches as what they find first, and everything else
+    as it is.
 
-    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML.
+    A URI is a page when a permitted extractor is made for it, and, with `generic` permitted, when it is HTML. `judge`
+    is asked for each entry of a list.
     """
 
-    def __init__(self, resolver: "PageResolver", fetch: Fetch) -> None:
+    def __init__(self, resolver: "PageResolver", fetch: Fetch, judge: Judge) -> None:
         self._resolver = resolver
         self._fetch = fetch
+        self._judge = judge
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         """Raises `PlayError`."""
-        source = await self._direct_source(uri, report_wait)
+        if uri.kind == "search":
+            found = await self._resolver.resolve(await self._best_match(uri, report_wait), report_wait)
+        else:
+            source = await self._direct_source(uri, report_wait)
+            if source is not None:
+                return source
+            opened = await self._resolver.open(uri, self._judge, report_wait)
+            if isinstance(opened, Playlist):
+                return opened
+            found = opened
+        report_wait(OPENING)
+        fetched = await self._fetch(found.link, found.headers)
+        return fetched if isinstance(fetched, Playlist) else fetched.found_by(found.facts)
+
+    async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        """None for a page or a search, which is not looked at. Raises `PlayError`."""
+        return None if uri.kind == "search" else await self._direct_source(uri)
+
+    async def open_list(self, uri: SourceUri) -> OpenedSource | Playlist | None:
+        """A playlist's file or a page that lists others; None for a page that does not. For a request of a client.
+
+        Raises `PlayError` and `LimitReached`.
+        """
+        if uri.kind == "search":
+            return await self.search(uri, MAX_LISTED)
+        source = await self._direct_source(uri)
         if source is not None:
             return source
-        page = await self._resolver.resolve(uri, report_wait)
-        report_wait(OPENING)
-        fetched = await self._fetch(page.link, page.headers)
-        return fetched if isinstance(fetched, Playlist) else fetched.found_by(page.facts)
+        async with self._resolver.place_for_client():
+            opened = await self._resolver.open(uri, self._judge, whole=True)
+        return opened if isinstance(opened, Playlist) else None
+
+    async def search(self, uri: SourceUri, limit: int) -> Playlist:
+        """The first `limit` results that this node may play, one at least. For a request of a client.
+
+        Raises `PlayError` and `LimitReached`.
+        """
+        async with self._resolver.place_for_client():
+            return await self._resolver.search(uri, self._judge, limit)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
         """`uri` itself when it is no page. Raises `PlayError`."""
+        if uri.kind == "search":
+            return (await self._resolver.resolve(await self._best_match(uri))).link
         if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
             return uri  # nothing that a look at the source could change
         source = await self._direct_source(uri)
@@ -114,6 +134,10 @@ class PageOpening:
                 await source.close()
             return uri
         return (await self._resolver.resolve(uri)).link
+
+    async def _best_match(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> SourceUri:
+        found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait)
+        return found.entries[0].uri
 
     async def _direct_source(
         self, uri: SourceUri, report_wait: ReportWait = ignore_wait
@@ -148,6 +172,9 @@ class PageResolver:
     ) -> None:
         self._admit = admit
         self._settings = settings
+        self._client_places = asyncio.Semaphore(max(1, settings.pages_at_once // 2))
+        # The permitted sites that can be searched, by the key that stands before the words. Known after `start`.
+        self.searches: Mapping[str, str] = {}
         self._proxy = ForwardProxy(guard, admit, connect_timeout_s)
         whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
         self.sandbox = resolver_supervision(settings.sandbox)
@@ -185,6 +212,9 @@ class PageResolver:
             raise ResolverSetupError(
                 f"resolver.sites: yt-dlp has no extractor named {names}; `yt-dlp --list-extractors` shows the names"
             )
+        searches = answer.get("searches")
+        if isinstance(searches, dict):
+            self.searches = {key: str(site) for key, site in searches.items()}
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
@@ -196,10 +226,26 @@ class PageResolver:
         """Whether `generic` is permitted, which looks for media in whatever is HTML."""
         return self._settings.permits_generic
 
+    @asynccontextmanager
+    async def place_for_client(self) -> AsyncIterator[None]:
+        """For work that a client waits for. It has half of the processes at most: tracks that play need them, too.
+
+        Raises `LimitReached` when there is no place within the time limit of a page.
+        """
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                await self._client_places.acquire()
+        except TimeoutError as error:
+            raise LimitReached("The resolver is busy with other requests. Try again later.") from error
+        try:
+            yield
+        finally:
+            self._client_places.release()
+
     async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool:
         """Whether a permitted extractor other than `generic` is made for `uri`; False when no process answers."""
         limit_s = self._settings.match_timeout_s
-        request: JsonObject = {"op": "match", "url": uri.normalised, "limit_s": limit_s}
+        request: JsonObject = {"op": "match", "url": uri.page[0], "limit_s": limit_s}
         report_wait(PLACE_AT_RESOLVER)
         try:
             answer = await self._matching.ask(request, limit_s, lambda: report_wait(RESOLVING))
@@ -208,16 +254,40 @@ class PageResolver:
         return isinstance(answer.get("extractor"), str)
 
     async def resolve(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> ResolvedPage:
-        """What the page at `uri` plays (of a list, the first). Raises `PlayError`.
+        """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`."""
+        url, item = uri.page
+        answer = await self._answer({"op": "resolve", "url": url, "item": item}, report_wait)
+        return read_page(answer, self._admit)
 
-        The time limit begins when one of the few processes is free.
+    async def open(
+        self, uri: SourceUri, judge: Judge, report_wait: ReportWait = ignore_wait, *, whole: bool = False
+    ) -> ResolvedPage | Playlist:
+        """As `resolve`, but of a page that lists several all of them, up to `MAX_LISTED`; none of them is resolved.
+
+        `whole`: the list, also where `uri` names one of its entries, or where it has only one. Raises `PlayError`.
         """
+        url, item = uri.page
+        if item is not None:
+            return await self.resolve(uri, report_wait)
+        answer = await self._answer({"op": "open", "url": url, "most": MAX_LISTED, "whole": whole}, report_wait)
+        if "list" not in answer:
+            return read_page(answer, self._admit)
+        # In a thread: to judge hundreds of entries takes some ms.
+        return await asyncio.to_thread(read_list, answer, uri, judge, MAX_LISTED)
+
+    async def search(self, uri: SourceUri, judge: Judge, limit: int, report_wait: ReportWait = ignore_wait) -> Playlist:
+        """The first results that this node may play, one at least. Raises `PlayError`."""
+        numbered = f"{uri.search_key}{limit}:{uri.path}"
+        answer = await self._answer({"op": "open", "url": numbered, "most": limit, "whole": True}, report_wait)
+        return await asyncio.to_thread(read_list, answer, uri, judge, limit)
+
+    async def _answer(self, question: JsonObject, report_wait: ReportWait) -> JsonObject:
+        """What a process answers. The time limit begins when one of the few processes is free. Raises `PlayError`."""
         limit_s = self._settings.timeout_s
         try:
             async with self._proxy.issued(self._settings.traffic_limit_bytes) as issued:
                 request: JsonObject = {
-                    "op": "resolve",
-                    "url": uri.normalised,
+                    **question,
                     "limit_s": limit_s,
                     "proxy": self._proxy.uri_for(issued),
                     "proxy_port": self._proxy.port,
@@ -238,7 +308,7 @@ class PageResolver:
                     raise resolve_error(plain_reason(reason))
         except OSError as error:
             raise resolve_error(f"the node's proxy cannot listen ({error.strerror or error})") from error
-        return read_page(answer, self._admit)
+        return answer
 
     async def close(self) -> None:
         """Ends all processes and connections."""
@@ -250,94 +320,5 @@ def _does_not_work(reason: str) -> ResolverSetupError:
     return ResolverSetupError(f"resolver.enabled is true, but the resolver's process does not work: {reason}")
 
 
-def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
-    """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
-    page = answer.get("page") if isinstance(answer, dict) else None
-    url = page.get("url") if isinstance(page, dict) else None
-    if not isinstance(page, dict) or not isinstance(url, str):
-        raise resolve_error("the answer of yt-dlp cannot be understood")
-    link = _admitted(url, admit)
-    is_live = page.get("is_live") is True
-    facts = PageFacts(
-        opened_uri=link.opened,
-        title=_text(page.get("title")),
-        author=_text(page.get("author")),
-        length_ms=0 if is_live else _milliseconds(page.get("length_s")),
-        artwork_url=_artwork(page.get("artwork_url")),
-        is_live=is_live,
-    )
-    return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
-
-
-def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
-    try:
-        uri = parse_source_uri(url)
-        if uri.kind != "http":
-            raise resolve_error("what it plays is not at an http or https address")
-        return admit(uri)
-    except BadRequest as error:
-        raise resolve_error(
-            f"what it plays has an address that cannot be opened ({error.message.rstrip('.')})"
-        ) from error
-    except RequestError as error:
-        raise resolve_problem(admission_error(error).failure) from error
-
-
-def _text(value: Json) -> str | None:
-    if not isinstance(value, str):
-        return None
-    readable = "".join(" " if unicodedata.category(char) in _REFUSED_CATEGORIES else char for char in value[:4000])
-    return " ".join(readable.split())[:_MAX_TEXT_CHARACTERS] or None
-
-
-def _milliseconds(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return round(value * 1000) if 0 < value <= _MAX_LENGTH_S else 0  # NaN is not in between either
-
-
-def _artwork(value: Json) -> str | None:
-    if not isinstance(value, str) or len(value) > _MAX_ARTWORK_CHARACTERS:
-        return None
-    try:
-        uri = parse_source_uri(value)
-    except BadRequest:
-        return None
-    return uri.normalised if uri.kind == "http" else None
-
-
-def _headers(value: Json) -> dict[str, str]:
-    if not isinstance(value, list):
-        return {}
-    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
-    return safe_headers((name, text) for name, text in pairs if isinstance(name, str) and isinstance(text, str))
-
-
 def _is_html(content_type: str | None) -> bool:
     return (content_type or "").partition(";")[0].strip().lower() in _HTML_TYPES
-
-
-def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
-    return PlayError(
-        PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
-    )
-
-
-def resolve_problem(failure: PlayFailure) -> PlayError:
-    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
-    if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
-        return PlayError(replace(failure, stage=Stage.RESOLVE))
-    return resolve_error(failure.message.rstrip("."), failure.hint)
-
-
-def plain_reason(text: str) -> str:
-    """yt-dlp's own words as one plain line: no colours, advice for its command line, causes in Python or tracebacks."""
-    text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
-    for pattern in _BOILERPLATE:
-        text = pattern.sub("", text)
-    text = _PREFIX.sub("", text.strip(), count=1)
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    line = " ".join(printable.split())
-    if len(line) > _MAX_CHARACTERS:
-        line = line[: _MAX_CHARACTERS - 1] + "…"
-    return line.rstrip(" .:;") or "yt-dlp gave no reason"

@@ -1,0 +1,107 @@
+"""Tracks without a player: what a URI is, what a playlist or a page lists, what a search finds."""
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+
+from tonearm.audio.source_input import playlist_tracks
+from tonearm.audio.track_loader import TrackLoader
+from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
+from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
+from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.track_info import TrackInfo
+from tonearm.interop.track_codec import is_encoded_track
+from tonearm.sources.opener import SourceOpener
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTracks:
+    """The entries of a playlist, or what a search found. `name` is empty without one, `selected` -1 for none."""
+
+    tracks: tuple[TrackInfo, ...]
+    left_out: LeftOut
+    name: str = ""
+    selected: int = -1
+
+
+class Lookup:
+    """For one event loop, as long as `loader` and `opener` live. `came_through_proxy` says it of the request."""
+
+    def __init__(self, opener: SourceOpener, loader: TrackLoader) -> None:
+        self._opener = opener
+        self._loader = loader
+
+    async def load(self, identifier: str, *, came_through_proxy: bool) -> TrackInfo | PlayFailure:
+        """What opening the source finds out, or why it cannot be played. Raises `SourceBlocked` and `SourceRefused`."""
+        if is_encoded_track(identifier):
+            return _no_source("That is an encoded track.", "Decode it with GET /v0/decodetrack.")
+        try:
+            uri = self._opener.admit(client_uri(identifier, came_through_proxy))
+        except BadRequest as error:
+            return _no_source(error.message, "Give an http or https URI, the path of a file, or a search.")
+        try:
+            facts = await self._loader.load(uri)
+        except PlayError as error:
+            raise_refusal(error.failure)
+            message = text_for_logs(f"{error.failure.message} {error.failure.hint}")
+            log.info("a source was asked for that cannot be loaded: %s: %s", text_for_logs(identifier), message)
+            return error.failure
+        return initial_track_info(uri).with_facts(facts)
+
+    async def load_playlist(self, identifier: str, *, came_through_proxy: bool) -> FoundTracks:
+        """All entries of a playlist, a page or a search, none of them opened.
+
+        Raises `BadRequest`, `LoadFailed`, `ResolveFailed`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
+        """
+        uri = self._opener.admit(client_uri(identifier, came_through_proxy))
+        try:
+            playlist = await self._opener.open_list(uri)
+        except PlayError as error:
+            raise_refusal(error.failure)
+            is_of_resolver = error.failure.code is FailureCode.RESOLVE_FAILED
+            kind = ResolveFailed if is_of_resolver else LoadFailed
+            raise kind(f"{error.failure.message} {error.failure.hint}") from error
+        return await _found(playlist)
+
+    async def search(self, words: str, site: str, limit: int, *, came_through_proxy: bool) -> FoundTracks:
+        """The first tracks that `site` finds, none of them opened.
+
+        Raises `ResolverDisabled`, `BadRequest`, `ResolveFailed`, `SourceBlocked`, `SourceRefused`, `LimitReached`.
+        """
+        key = self._opener.search_key(site)
+        uri = self._opener.admit(client_uri(f"{key}:{words}", came_through_proxy))
+        try:
+            return await _found(await self._opener.search(uri, limit))
+        except NothingFound as nothing:
+            return FoundTracks((), nothing.left_out)
+        except PlayError as error:
+            raise_refusal(error.failure)
+            raise ResolveFailed(f"{error.failure.message} {error.failure.hint}") from error
+
+
+def client_uri(text: str, came_through_proxy: bool) -> SourceUri:
+    """What a client wrote as a URI, judged as a request that came so. Raises `BadRequest`."""
+    return replace(parse_source_uri(text, takes_search=True), came_through_proxy=came_through_proxy)
+
+
+def raise_refusal(failure: PlayFailure) -> None:
+    """Raises a refusal that is known only once a source is opened: of a redirect, an address, a symbolic link."""
+    if failure.code is FailureCode.SOURCE_BLOCKED:
+        raise SourceBlocked(f"{failure.message} {failure.hint}")
+    if failure.code is FailureCode.SOURCE_REFUSED:
+        raise SourceRefused(f"{failure.message} {failure.hint}")
+
+
+async def _found(playlist: Playlist) -> FoundTracks:
+    # In a thread: making hundreds of tracks takes some ms.
+    tracks = await asyncio.to_thread(playlist_tracks, playlist, {})
+    selected = -1 if playlist.selected is None else playlist.selected
+    return FoundTracks(tuple(track.info for track in tracks), playlist.left_out, playlist.name, selected)
+
+
+def _no_source(message: str, hint: str) -> PlayFailure:
+    return PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, hint)

@@ -1,0 +1,208 @@
+"""What the answer of a resolving process comes to. It is judged before any of it is used: strangers had part in it."""
+
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from tonearm.core.errors import BadRequest, RequestError
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.json_value import Json
+from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
+from tonearm.core.source_uri import SourceUri, item_of_page, parse_source_uri
+from tonearm.core.track_info import PageFacts
+from tonearm.sources.http.client import LinkHeaders, safe_headers
+from tonearm.sources.http.errors import admission_error
+
+Judge: TypeAlias = Callable[[SourceUri], SourceUri]
+"""The URI as admitted, its written address included. Raises `SourceBlocked`, `SourceRefused`."""
+
+_MAX_TEXT_CHARACTERS: Final = 500
+_MAX_ARTWORK_CHARACTERS: Final = 2048
+_MAX_LENGTH_S: Final = 366 * 24 * 3600.0
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
+_HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_BOILERPLATE: Final = (
+    re.compile(r"[;.,]?\s*please report this issue on\b.*", re.IGNORECASE | re.DOTALL),
+    re.compile(r"[;.,]?\s*confirm you are on the latest version\b.*", re.IGNORECASE | re.DOTALL),
+    re.compile(r"\s*\(caused by .*", re.DOTALL),
+    re.compile(r"\s*Traceback \(most recent call last\):.*", re.DOTALL),
+    re.compile(r"[;.,]?\s*(?:see|use|try)\s+(?:again with\s+)?\"?--?[a-z].*", re.IGNORECASE | re.DOTALL),
+)
+_PREFIX: Final = re.compile(r"(?:ERROR:\s*)+(?:\[[^\]]{1,60}\]\s*)?")
+_MAX_INPUT_CHARACTERS: Final = 4000
+_MAX_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPage:
+    """The link behind a page, the headers to send with it, and what the page says of it."""
+
+    link: SourceUri
+    headers: LinkHeaders
+    facts: PageFacts
+
+
+def read_page(answer: Json, admit: Callable[[SourceUri], SourceUri]) -> ResolvedPage:
+    """Raises `PlayError` when the answer is none, is no http link, or leads to where the node must not go."""
+    page = answer.get("page") if isinstance(answer, dict) else None
+    url = page.get("url") if isinstance(page, dict) else None
+    if not isinstance(page, dict) or not isinstance(url, str):
+        raise resolve_error("the answer of yt-dlp cannot be understood")
+    link = _admitted(url, admit)
+    is_live = page.get("is_live") is True
+    facts = PageFacts(
+        opened_uri=link.opened,
+        title=_text(page.get("title")),
+        author=_text(page.get("author")),
+        length_ms=0 if is_live else _milliseconds(page.get("length_s")),
+        artwork_url=_artwork(page.get("artwork_url")),
+        is_live=is_live,
+    )
+    return ResolvedPage(link, LinkHeaders(link, _headers(page.get("headers"))), facts)
+
+
+# Why a list was not read to its end, by the process's own word for it.
+_ENDS: Final = {
+    "most": "Only the first {most} entries are taken.",
+    "time": "The page takes too long to list all of its entries.",
+    "bytes": "What the page says of its entries is too long.",
+    "error": "The rest of the list could not be read.",
+}
+_MAX_REASONS: Final = 20
+
+
+def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlist:
+    """The entries of the list that `page` is, each judged; the others are counted in `left_out`.
+
+    Raises `PlayError` when the answer is none, or when nothing is left.
+    """
+    listed = answer.get("list") if isinstance(answer, dict) else None
+    given = listed.get("entries") if isinstance(listed, dict) else None
+    if not isinstance(listed, dict) or not isinstance(given, list):
+        raise resolve_error("the answer of yt-dlp cannot be understood")
+    entries: list[PlaylistEntry] = []
+    reasons: dict[str, None] = {}  # each once, in order
+    selected = None
+    for index, one in enumerate(given[:most]):
+        try:
+            entries.append(_entry(one, page, judge))
+        except RequestError as error:
+            reasons[error.message[:_MAX_TEXT_CHARACTERS]] = None
+        else:
+            if index == listed.get("selected"):
+                selected = len(entries) - 1
+    total, ends = listed.get("count"), listed.get("ends")
+    if len(given) > most or isinstance(ends, str):
+        ends = ends if isinstance(ends, str) else "most"
+        reasons[_ENDS.get(ends, _ENDS["error"]).format(most=most)] = None
+    missing = (total if isinstance(total, int) else len(given)) - len(entries)
+    left_out = LeftOut(max(missing, 1), tuple(reasons)[:_MAX_REASONS]) if reasons else LeftOut()
+    if not entries:
+        why = (
+            "it lists nothing that this node may play: " + next(iter(reasons)).rstrip(".") if reasons else "it is empty"
+        )
+        if page.kind == "search":
+            raise NothingFound(_search_failure(why if reasons else "nothing was found"), left_out)
+        raise resolve_error(why)
+    return Playlist(tuple(entries), left_out, _text(listed.get("name")) or "", selected)
+
+
+def _entry(given: Json, page: SourceUri, judge: Judge) -> PlaylistEntry:
+    """Raises `RequestError`."""
+    if not isinstance(given, dict):
+        raise BadRequest("An entry of the list is none.")
+    url, item = given.get("url"), given.get("item")
+    if isinstance(url, str):
+        uri = parse_source_uri(url)
+        if uri.kind != "http":
+            raise BadRequest("An entry is not at an http or https address.")
+    elif isinstance(item, int) and item > 0 and page.kind == "http":
+        uri = parse_source_uri(item_of_page(page, item))
+    else:
+        raise BadRequest("An entry has no page of its own.")
+    is_live = given.get("is_live") is True
+    return PlaylistEntry(
+        judge(uri),
+        _text(given.get("title")),
+        _text(given.get("author")) or "",
+        length_ms=0 if is_live else _milliseconds(given.get("length_s")),
+        artwork_url=_artwork(given.get("artwork_url")),
+    )
+
+
+def _admitted(url: str, admit: Callable[[SourceUri], SourceUri]) -> SourceUri:
+    try:
+        uri = parse_source_uri(url)
+        if uri.kind != "http":
+            raise resolve_error("what it plays is not at an http or https address")
+        return admit(uri)
+    except BadRequest as error:
+        raise resolve_error(
+            f"what it plays has an address that cannot be opened ({error.message.rstrip('.')})"
+        ) from error
+    except RequestError as error:
+        raise resolve_problem(admission_error(error).failure) from error
+
+
+def _text(value: Json) -> str | None:
+    if not isinstance(value, str):
+        return None
+    readable = "".join(" " if unicodedata.category(char) in _REFUSED_CATEGORIES else char for char in value[:4000])
+    return " ".join(readable.split())[:_MAX_TEXT_CHARACTERS] or None
+
+
+def _milliseconds(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return round(value * 1000) if 0 < value <= _MAX_LENGTH_S else 0  # NaN is not in between either
+
+
+def _artwork(value: Json) -> str | None:
+    if not isinstance(value, str) or len(value) > _MAX_ARTWORK_CHARACTERS:
+        return None
+    try:
+        uri = parse_source_uri(value)
+    except BadRequest:
+        return None
+    return uri.normalised if uri.kind == "http" else None
+
+
+def _headers(value: Json) -> dict[str, str]:
+    if not isinstance(value, list):
+        return {}
+    pairs = [pair for pair in value if isinstance(pair, list) and len(pair) == 2]
+    return safe_headers((name, text) for name, text in pairs if isinstance(name, str) and isinstance(text, str))
+
+
+def resolve_error(reason: str, hint: str = _HINT) -> PlayError:
+    return PlayError(
+        PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, f"The page was not resolved: {reason}.", hint)
+    )
+
+
+def _search_failure(reason: str) -> PlayFailure:
+    message = f"The search has no result: {reason}."
+    return PlayFailure(FailureCode.RESOLVE_FAILED, Stage.RESOLVE, message, "Search for other words.")
+
+
+def resolve_problem(failure: PlayFailure) -> PlayError:
+    """The error for a failure between a page and its link. A refusal, which is the operator's, keeps its code."""
+    if failure.code in (FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED):
+        return PlayError(replace(failure, stage=Stage.RESOLVE))
+    return resolve_error(failure.message.rstrip("."), failure.hint)
+
+
+def plain_reason(text: str) -> str:
+    """yt-dlp's own words as one plain line: no colours, advice for its command line, causes in Python or tracebacks."""
+    text = _ANSI.sub("", text[:_MAX_INPUT_CHARACTERS])
+    for pattern in _BOILERPLATE:
+        text = pattern.sub("", text)
+    text = _PREFIX.sub("", text.strip(), count=1)
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(printable.split())
+    if len(line) > _MAX_CHARACTERS:
+        line = line[: _MAX_CHARACTERS - 1] + "…"
+    return line.rstrip(" .:;") or "yt-dlp gave no reason"

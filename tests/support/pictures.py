@@ -1,0 +1,66 @@
+"""Pictures, and audio files with pictures in them."""
+
+import base64
+import struct
+import zlib
+from typing import Final
+
+from tests.support.audio_files import Signal, flac, id3, m4a, mp3, opus
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(side: int = 8, *, filler: int = 0) -> bytes:
+    """A black square; `filler` bytes of a private chunk make it larger."""
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    rows = zlib.compress(bytes(side * (3 * side + 1)))
+    private = _chunk(b"teSt", bytes(filler)) if filler else b""
+    parts = (_chunk(b"IHDR", header), private, _chunk(b"IDAT", rows), _chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+# Nobody here decodes them: their first bytes are what counts.
+JPEG: Final = b"\xff\xd8\xff\xe0" + bytes(range(200)) + b"\xff\xd9"
+WEBP: Final = b"RIFF" + struct.pack("<I", 104) + b"WEBPVP8 " + bytes(92)
+GIF: Final = b"GIF89a" + bytes(60)
+SVG: Final = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
+
+
+def picture_block(picture: bytes, media_type: str = "image/png") -> bytes:
+    """FLAC's METADATA_BLOCK_PICTURE, without its header (RFC 9639, 8.8); Ogg has the same in base64."""
+    mime = media_type.encode()
+    kind_and_type = struct.pack(">II", 3, len(mime)) + mime
+    return kind_and_type + struct.pack(">IIIII", 0, 8, 8, 24, 0) + struct.pack(">I", len(picture)) + picture
+
+
+def flac_with(signal: Signal, picture: bytes, media_type: str = "image/png") -> bytes:
+    file, block = flac(signal), picture_block(picture, media_type)
+    stream_info = file[:4] + bytes([file[4] & 0x7F]) + file[5:42]
+    header = bytes([6 | file[4] & 0x80]) + len(block).to_bytes(3, "big")
+    return stream_info + header + block + file[42:]
+
+
+def opus_with(signal: Signal, picture: bytes) -> bytes:
+    return opus(signal, tags={"METADATA_BLOCK_PICTURE": base64.b64encode(picture_block(picture)).decode()})
+
+
+def mp3_with(signal: Signal, picture: bytes) -> bytes:
+    return id3(texts={}, picture=picture) + mp3(signal)
+
+
+def _box(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", 8 + len(data)) + name + data
+
+
+def m4a_with(signal: Signal, picture: bytes, *, kind: int = 14) -> bytes:
+    """An iTunes `covr` item in a file whose index is at its end, so that no offset changes. 14 is PNG, 13 JPEG."""
+    file = m4a(signal, index_first=False)
+    data = _box(b"data", struct.pack(">II", kind, 0) + picture)
+    items = _box(b"ilst", _box(b"covr", data))
+    handler = _box(b"hdlr", bytes(8) + b"mdirappl" + bytes(9))
+    extra = _box(b"udta", _box(b"meta", bytes(4) + handler + items))
+    start = file.rindex(b"moov") - 4
+    size = int.from_bytes(file[start : start + 4], "big")
+    return file[:start] + struct.pack(">I", size + len(extra)) + file[start + 4 : start + size] + extra
