@@ -32,7 +32,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
-    "audio": ("audio", "decoding.pool", *MESSAGES, "core"),
+    "audio": ("audio", "decoding.pool", *MESSAGES, "protocol.close_codes", "core"),
     "artwork": ("lookup", "audio.track_loader", "core"),
     "lookup": ("audio.source_input", "audio.track_loader", "sources", "interop", "core"),
     "node": (
@@ -41,6 +41,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "audio",
         "decoding.pool",
         "sources",
+        "protocol.close_codes",
         "protocol.rendering",
         "protocol.json_text",
         "interop",
@@ -51,11 +52,12 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("server", "node", "lookup", "audio.player", "audio.sinks", "audio.framing"),
         *("protocol", "interop", "core", "version"),
     ),
-    "listen": ("listen", *METERS, "core"),
+    "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),
     "config": ("config", "core.source_uri", "core.errors", "version"),
     "version": (),
-    "serve": ("config", "server", "node", "sources", "core", "version", *SUPERVISION),
-    "cli": ("config", "serve", "listen", "version"),
+    "exit_codes": (),
+    "serve": ("config", "server", "node", "sources", "core", "version", "exit_codes", *SUPERVISION),
+    "cli": ("config", "serve", "listen", "version", "exit_codes"),
     "__main__": ("cli",),
 }
 

@@ -8,16 +8,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from tonearm import exit_codes
 from tonearm.version import VERSION
 
 if TYPE_CHECKING:
     from tonearm.config.load import LoadedConfig
     from tonearm.config.problem import Given
-
-EXIT_OK: Final = 0
-EXIT_WRONG_CONFIG: Final = 2  # also what argparse exits with
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +105,7 @@ def _init_config(file: Path) -> int:
     with open(descriptor, "w", encoding="utf-8") as stream:
         stream.write(config_template())
     sys.stdout.write(f"{file} written: every key with its default.\n")
-    return EXIT_OK
+    return exit_codes.OK
 
 
 def _check_config(path: Path | None) -> int:
@@ -123,7 +121,7 @@ def _check_config(path: Path | None) -> int:
     origin = loaded.path or "no file"
     sys.stdout.write(f"# {origin} and the environment are in order. With the defaults they come to:\n")
     sys.stdout.write(effective_values(loaded.config))
-    return EXIT_OK
+    return exit_codes.OK
 
 
 def _listen(options: argparse.Namespace) -> int:
@@ -141,4 +139,4 @@ def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":
 
 def _refuse(problem: str) -> int:
     sys.stderr.write(f"tonearm: {problem}\n")
-    return EXIT_WRONG_CONFIG
+    return exit_codes.WRONG_USE

@@ -49,13 +49,13 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.interop.track_codec import decode_track
 from tonearm.lookup import Lookup, client_uri, raise_refusal
+from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
 
-CLOSE_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
 _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
 
 log = logging.getLogger(__name__)
@@ -216,9 +216,9 @@ class Node:
         players = list(self._players.values())
         self._players.clear()
         for player in players:
-            player.close_connections(CLOSE_GOING_AWAY, "the node is shutting down")
+            player.close_connections(close_codes.GOING_AWAY, "the node is shutting down")
         if self._feed is not None:
-            self._feed.close(CLOSE_GOING_AWAY, "the node is shutting down")
+            self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
         if self._artworks is not None:
             await self._artworks.stop()

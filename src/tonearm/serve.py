@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from tonearm import exit_codes
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
 from tonearm.config.patterns import compile_pattern
 from tonearm.config.schema import Config, ServerConfig
@@ -81,11 +82,6 @@ Ctrl-C ends the node.
 """
 
 
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-EXIT_CANNOT_LISTEN: Final = 2
-EXIT_WRONG_CONFIG: Final = 2
-
 _SHUTDOWN_PATIENCE_S: Final = 4.0
 
 # A thread that computes gives way to the event loop after this; the interpreter's own 5 ms would delay the audio clock.
@@ -103,7 +99,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
             return runner.run(_run(loaded.config, shows_commands))
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
-        return EXIT_WRONG_CONFIG
+        return exit_codes.WRONG_USE
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -158,13 +154,13 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await node.start()
     except (OSError, TimeoutError) as error:
         log.error("the first decoder process did not start: %s", str(error) or "it took too long")
-        return EXIT_FAILED
+        return exit_codes.FAILED
     try:
         server = await listen_on(app, config.server.host, config.server.port)
     except BindError as error:
         await node.stop()
         sys.stderr.write(f"tonearm: {_bind_problem(config, error)}\n")
-        return EXIT_CANNOT_LISTEN
+        return exit_codes.WRONG_USE
     opener.add_own_address(config.server.host, server.port)
     _tell_start(config, server.port, descriptors)
     for process_id in node.decoder_process_ids[:1]:  # the spare reports for itself
@@ -176,7 +172,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     await stop.wait()
     log.info("stopping")
     await _shut_down(server, node)
-    return EXIT_OK
+    return exit_codes.OK
 
 
 def _opener(config: Config) -> SourceOpener:

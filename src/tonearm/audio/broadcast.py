@@ -21,13 +21,12 @@ from tonearm.core.outputs import (
     Payloads,
     silent_mp3_frame,
 )
+from tonearm.protocol import close_codes
 
 log = logging.getLogger(__name__)
 
-DEFAULT_MAX_LATENCY_MS: Final = 1000  # kept for a slow listener
 CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has taken nothing
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
-CLOSE_TOO_SLOW: Final = 1013
 
 _MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES  # what the encoder keeps to itself at most
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
@@ -312,7 +311,7 @@ class Broadcast:
             listener.is_closing = True
             listener.stalled_frames = 0
             ring.clear()
-            sink.close(CLOSE_TOO_SLOW, "nothing was read for 10 seconds")
+            sink.close(close_codes.TOO_SLOW, "nothing was read for 10 seconds")
         listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 
     def _cut(self, listener: _Listener) -> None:

@@ -11,13 +11,13 @@ from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.sinks import EventSink
 from tonearm.core.events import Event, MetadataChange, TrackEnd, TrackException, TrackStart, TrackStuck
 from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.protocol import close_codes
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
 # Of an event whose text is not made yet: for all that it says, and for each character of its track's URI.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
-CLOSE_TOO_SLOW: Final = 1013
 
 # From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
 EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
@@ -137,7 +137,7 @@ class EventLog:
                 sink.send(text)
                 return
             self._remove(sink)
-            sink.close(CLOSE_TOO_SLOW, f"{pending_events} events, {pending_bytes} bytes behind")
+            sink.close(close_codes.TOO_SLOW, f"{pending_events} events, {pending_bytes} bytes behind")
         except Exception:
             log.exception("an event client's connection failed in an unforeseen way and is cut")
             self._remove(sink)

@@ -63,6 +63,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import Crossfade, Encoded
 from tonearm.decoding.pool.pool import DecoderPool
+from tonearm.protocol import close_codes
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,6 @@ UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
 MAX_ENCODERS: Final = 3  # of one format for one player
 MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
-CLOSE_DELETED: Final = 1000  # RFC 6455, 7.4.1: normal closure
 
 _NODE_ERROR: Final = PlayFailure(
     FailureCode.CORRUPT,
@@ -326,7 +326,7 @@ class Player:
         self._clock.leave(self)
         *ends, deleted = self._playback.delete(reason).events
         self._emit((*ends, *self._overlays.remove_all(), deleted))
-        self.close_connections(CLOSE_DELETED, "the player was deleted")
+        self.close_connections(close_codes.DELETED, "the player was deleted")
         await self._session.close()
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:

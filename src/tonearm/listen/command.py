@@ -14,20 +14,22 @@ from urllib.parse import quote
 
 import aiohttp
 
+from tonearm import exit_codes
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.listen.display import Display, Pacing, PlayerView
 from tonearm.listen.meters import Meters
 from tonearm.listen.outputs import Output, OutputEndedError, WavOutput, open_raw_output
+from tonearm.protocol import close_codes
 
 _CONNECT_PATIENCE_S: Final = 10.0
 _HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
 
 _CLOSE_SENTENCES: Final = {
-    1000: "The player was deleted.",
-    1001: "The node is shutting down.",
-    1013: "The node closed the connection, because it was too slow for the audio.",
+    close_codes.DELETED: "The player was deleted.",
+    close_codes.GOING_AWAY: "The node is shutting down.",
+    close_codes.TOO_SLOW: "The node closed the connection, because it was too slow for the audio.",
 }
-_ORDERLY_CLOSES: Final = frozenset({1000, 1001})
+_ORDERLY_CLOSES: Final = frozenset({close_codes.DELETED, close_codes.GOING_AWAY})
 
 
 class ListenError(Exception):
@@ -135,10 +137,6 @@ class Session:
             self._display.show(self._view, self._meters.take(), self._pacing.late_frames)
 
 
-EXIT_OK: Final = 0
-EXIT_FAILED: Final = 1
-
-
 @dataclass(frozen=True, slots=True)
 class ListenOptions:
     player: str
@@ -164,17 +162,17 @@ async def _listen(options: ListenOptions) -> int:
         if options.raw:
             outputs.append(await open_raw_output(sys.stdout.buffer))
         ending = await _until_stopped(session)
-        exit_code = EXIT_OK if ending.is_orderly else EXIT_FAILED
+        exit_code = exit_codes.OK if ending.is_orderly else exit_codes.FAILED
         display.say(f"{ending.sentence} {session.summary}.")
     except (ListenError, OutputEndedError) as error:
         sys.stderr.write(f"tonearm: {error}\n")
-        exit_code = EXIT_FAILED
+        exit_code = exit_codes.FAILED
     for output in outputs:
         try:
             await output.close()
         except OutputEndedError as error:
             sys.stderr.write(f"tonearm: {error}\n")
-            exit_code = EXIT_FAILED
+            exit_code = exit_codes.FAILED
     return exit_code
 
 

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.outputs import Output
+from tonearm.protocol import close_codes
 
 # What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux tells what was sent and
 # not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both.
@@ -117,9 +118,6 @@ class RawOutput:
             self._transport.write(message)
 
 
-_GOING_AWAY: Final = 1001  # RFC 6455, 7.4.1
-
-
 class OpenStream(Protocol):
     def close(self, code: int, reason: str) -> None: ...
 
@@ -149,7 +147,7 @@ class OpenStreams:
     async def close_all(self, patience_s: float) -> None:
         """Closes every stream that is not closing yet, gives all of them `patience_s` to end, and cuts the rest."""
         for stream in tuple(self._streams):
-            stream.close(_GOING_AWAY, "The node is shutting down.")
+            stream.close(close_codes.GOING_AWAY, "The node is shutting down.")
         try:
             await asyncio.wait_for(self._empty.wait(), patience_s)
         except TimeoutError:
