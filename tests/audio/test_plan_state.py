@@ -504,10 +504,10 @@ def test_a_plan_made_while_a_source_is_opened_begins_where_the_source_does() -> 
 
 def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_sound() -> None:
     bench = awake_after_a_sleep()
-    unheard = bench.ordered
+    without_outputs = bench.ordered
     bench.ordered = plan_in(bench.plan.listen(PCM_ONLY))
     assert (bench.ordered.at_frame, bench.ordered.switch_to) == (500, 1)
-    bench.audio(500, 10, epoch=unheard.epoch)
+    bench.audio(500, 10, epoch=without_outputs.epoch)
     assert bench.plan.buffer.end_frame == 503
     bench.audio(500, 10)
     assert bench.plan.buffer.end_frame == 510

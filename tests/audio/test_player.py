@@ -788,7 +788,7 @@ async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() 
     assert bench.plan.switch_to == 2
 
 
-async def test_a_source_that_broke_off_is_opened_again_to_seek_in_it() -> None:
+async def test_an_interrupted_source_is_opened_again_to_seek_in_it() -> None:
     bench = PlayerBench("a")
     bench.start(10)
     await bench.settle()

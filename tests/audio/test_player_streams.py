@@ -177,14 +177,14 @@ async def test_a_source_that_opened_and_gives_nothing_is_given_up_in_the_same_ti
 
 
 async def test_the_time_of_a_start_begins_with_the_tracks_turn() -> None:
-    unheard = PlayerBench("silent", wait_ms=60_000)
-    unheard.time.forward(59)
-    assert emitted(unheard, "TrackStuck") == []
-    unheard.listen()
-    unheard.time.forward(9)
-    assert emitted(unheard, "TrackStuck") == []
-    unheard.time.forward(2)
-    assert emitted(unheard, "TrackStuck") == ["TrackStuck"]
+    without_listeners = PlayerBench("silent", wait_ms=60_000)
+    without_listeners.time.forward(59)
+    assert emitted(without_listeners, "TrackStuck") == []
+    without_listeners.listen()
+    without_listeners.time.forward(9)
+    assert emitted(without_listeners, "TrackStuck") == []
+    without_listeners.time.forward(2)
+    assert emitted(without_listeners, "TrackStuck") == ["TrackStuck"]
 
     paused = PlayerBench("silent")
     paused.player.pause()

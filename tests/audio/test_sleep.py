@@ -16,7 +16,7 @@ from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
-UNHEARD = Circumstances(
+WITHOUT_LISTENERS = Circumstances(
     source=1,
     info=KNOWN,
     end_ms=60_000,
@@ -30,15 +30,15 @@ UNHEARD = Circumstances(
 @pytest.mark.parametrize(
     ("circumstances", "allow_sleep"),
     [
-        (UNHEARD, True),
-        (UNHEARD._replace(is_running=False), True),  # paused
-        (UNHEARD._replace(has_listeners=True), False),
-        (UNHEARD._replace(has_sounded=False), False),
-        (UNHEARD._replace(source=None), False),
-        (UNHEARD._replace(has_overlays=True), False),
-        (UNHEARD._replace(info=replace(KNOWN, is_seekable=False)), False),
-        (UNHEARD._replace(info=replace(KNOWN, is_length_exact=False)), False),
-        (UNHEARD._replace(info=replace(KNOWN, is_stream=True)), False),
+        (WITHOUT_LISTENERS, True),
+        (WITHOUT_LISTENERS._replace(is_running=False), True),  # paused
+        (WITHOUT_LISTENERS._replace(has_listeners=True), False),
+        (WITHOUT_LISTENERS._replace(has_sounded=False), False),
+        (WITHOUT_LISTENERS._replace(source=None), False),
+        (WITHOUT_LISTENERS._replace(has_overlays=True), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_seekable=False)), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_length_exact=False)), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_stream=True)), False),
     ],
 )
 def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
@@ -49,12 +49,12 @@ def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
 
 @pytest.mark.parametrize(("position_ms", "is_worth_it"), [(0, True), (45_000, True), (45_020, False), (59_000, False)])
 def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
-    assert UNHEARD.is_worth_sleeping(position_ms) is is_worth_it
+    assert WITHOUT_LISTENERS.is_worth_sleeping(position_ms) is is_worth_it
 
 
 @pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
 def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near: bool) -> None:
-    assert UNHEARD.is_near_end(position_ms) is is_near
+    assert WITHOUT_LISTENERS.is_near_end(position_ms) is is_near
 
 
 @pytest.mark.parametrize(

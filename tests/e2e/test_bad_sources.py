@@ -264,7 +264,7 @@ async def test_an_interrupted_source_is_heard_until_there(node: RunningNode) -> 
         assert pcm.startswith(heard_pcm)
 
 
-async def test_a_looped_source_that_broke_off_is_tried_again_after_a_while(node: RunningNode) -> None:
+async def test_a_looped_source_that_was_interrupted_is_tried_again_after_a_while(node: RunningNode) -> None:
     sent = media(wav(music(2.0)), ranges=False, etag=None, cut_after=300_000)
     async with MediaServer() as server:
         url = server.serve("/song.wav", in_turn(sent, status(404), sent))

@@ -60,13 +60,13 @@ async def test_a_killed_decoder_leaves_no_gap(tmp_path: Path) -> None:
             after = [await state(node, player) for player in players]
             assert victim not in map(decoder, after)
             gap_s = max(largest_gap_s(ear, since) for ear, since in zip(ears, last_frames, strict=True))
-            kills.append((gap_s, sum(map(times_run_dry, after)) - sum(map(times_run_dry, before))))
+            kills.append((gap_s, sum(map(underruns, after)) - sum(map(underruns, before))))
         pcm = pcm_of(noise)
         for ear in ears:
             assert ear.pcm == pcm[: len(ear.pcm)]
 
 
-def times_run_dry(player_state: Any) -> int:
+def underruns(player_state: Any) -> int:
     times: int = player_state["quality"]["timesRunDry"]
     return times
 

@@ -60,7 +60,7 @@ async def test_a_kill_is_not_heard_in_the_other_process(shelf: Shelf) -> None:
         for player, (_, pcm) in zip(players, songs, strict=True):
             assert player.listener.pcm == padded(pcm)
         for player in spared:
-            player.require_not_run_dry()
+            player.require_no_underrun()
 
 
 async def test_players_of_a_killed_process_are_in_the_spare_at_once(node: Node, shelf: Shelf) -> None:

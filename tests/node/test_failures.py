@@ -68,7 +68,7 @@ async def test_five_failures_in_a_row_stop_and_play_goes_on(node: Node, shelf: S
     assert player.listener.pcm == padded(pcm)
 
 
-async def test_a_source_that_breaks_off_plays_as_far_as_it_came(shelf: Shelf, server: MediaServer) -> None:
+async def test_an_interrupted_source_plays_as_far_as_it_came(shelf: Shelf, server: MediaServer) -> None:
     signal = music(3.0)
     body = flac(signal)
     uri = server.serve("/cut.flac", in_turn(media(body, stall_after=len(body) * 2 // 3, ranges=False), status(404)))

@@ -31,7 +31,7 @@ async def test_a_whole_stream(node: Node, server: MediaServer, cut: Callable[[Si
     info = player.events.named("TrackStart")[0]["track"]["info"]
     assert (info["length"], info["isStream"], info["isSeekable"]) == (1500, False, False)
     assert (info["uri"], info["sourceName"]) == (uri, "http")
-    player.require_not_run_dry()
+    player.require_no_underrun()
 
 
 async def test_what_follows_a_break_in_another_form_is_heard(node: Node, server: MediaServer) -> None:

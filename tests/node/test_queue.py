@@ -16,7 +16,7 @@ async def test_tracks_join_sample_for_sample(node: Node, shelf: Shelf) -> None:
     assert [reason for _, reason in player.ends] == ["finished"] * 4
     assert len(player.starts) == 4
     assert player.listener.pcm == padded(*(pcm for _, pcm in songs))
-    player.require_not_run_dry()
+    player.require_no_underrun()
 
 
 async def test_tracks_of_all_kinds_and_lengths_are_heard_whole_one_after_the_other(

@@ -29,7 +29,7 @@ async def node() -> AsyncIterator[Node]:
         yield node
 
 
-async def unheard(node: Node, player_id: str, *uris: str) -> MemoryEventClient:
+async def without_listener(node: Node, player_id: str, *uris: str) -> MemoryEventClient:
     await node.create_player(player_id, uris[0], {})
     events = MemoryEventClient()
     node.player(player_id).subscribe(events, since=None, wants_snapshot=False)
@@ -67,7 +67,7 @@ async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, sh
         data = [file(1), file(2)]
         whole[kind] = b"".join(decode_bytes(part).tobytes() for part in data)
         uris = [shelf.put(f"{kind}{number}.{kind}", part) for number, part in enumerate(data)]
-        await unheard(node, kind, *uris)
+        await without_listener(node, kind, *uris)
     await asleep(node, *FILES)
     listeners = {kind: MemoryListener() for kind in FILES}
     positions_ms = {}
@@ -104,7 +104,7 @@ def distance(heard: Samples, reference: Samples) -> int:
 async def test_what_has_become_of_a_source_is_found_when_a_listener_comes(node: Node, shelf: Shelf) -> None:
     other, _ = shelf.song(30.0)
     cut, gone = (shelf.song(SECONDS + 4)[0] for _ in range(2))
-    events = {name: await unheard(node, name, uri, other) for name, uri in (("cut", cut), ("gone", gone))}
+    events = {name: await without_listener(node, name, uri, other) for name, uri in (("cut", cut), ("gone", gone))}
     await asleep(node, "cut", "gone")
     os.truncate(cut, 2 * 48_000)  # half a second
     os.unlink(gone)
@@ -131,9 +131,9 @@ async def test_live_and_unseekable_sources_and_guessed_lengths_stay_awake(
         "guessed": shelf.put("guessed.mp3", uncounted),
     }
     for name, uri in uris.items():
-        await unheard(node, name, uri)
+        await without_listener(node, name, uri)
     seekable = server.serve("/other.wav", media(wav(song, 44_100), content_type="audio/wav"))
-    await unheard(node, "known", seekable)
+    await without_listener(node, "known", seekable)
     await asleep(node, "known")
     assert not any(is_asleep(node, name) for name in uris)
     assert [state_of(node, name)["state"] for name in uris] == ["playing"] * 3
@@ -143,7 +143,7 @@ async def test_a_song_from_a_server_is_asked_for_again_where_the_listener_comes(
     node: Node, server: MediaServer
 ) -> None:
     signal = music(60.0)
-    await unheard(node, "p", server.serve("/song.wav", media(wav(signal), content_type="audio/wav")))
+    await without_listener(node, "p", server.serve("/song.wav", media(wav(signal), content_type="audio/wav")))
     await asleep(node, "p")
     await server.all_gone()
     listener = MemoryListener()

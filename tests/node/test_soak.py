@@ -76,14 +76,14 @@ class Chaos:
     def kept_its_promises(self) -> None:
         events = self._player.events
         assert events.seqs == list(range(1, len(events.seqs) + 1))
-        sounding: str | None = None
+        started: str | None = None
         for event in events.events:
             if event["op"] == "TrackStart":
-                assert sounding is None, "a track started before the other had ended"
-                sounding = event["track"]["info"]["title"]
+                assert started is None, "a track started before the other had ended"
+                started = event["track"]["info"]["title"]
             elif event["op"] == "TrackEnd":
-                assert sounding in (None, event["track"]["info"]["title"])
-                sounding = None
+                assert started in (None, event["track"]["info"]["title"])
+                started = None
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -131,7 +131,7 @@ async def test_a_client_that_closes_is_answered_in_kind(node: FakeNode, port: in
 
 
 @pytest.mark.parametrize("path", SOCKETS)
-async def test_a_client_that_breaks_off_is_forgotten(
+async def test_a_client_whose_connection_is_lost_is_forgotten(
     node: FakeNode, port: int, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with websocket(port, path):

@@ -58,14 +58,14 @@ def decode_rest(media: Media, turn_samples: int = 4800) -> Samples:
 
 
 def decode_until_error(media: Media) -> tuple[Samples, PlayError]:
-    """What is heard before the source breaks off, and why it does."""
+    """What is decoded before the source fails, and its error."""
     parts: list[bytes] = []
     try:
         while part := media.decode(4800):
             parts.append(part)
     except PlayError as error:
         return samples_of(b"".join(parts)), error
-    raise AssertionError("the source did not break off")
+    raise AssertionError("the source did not fail")
 
 
 def decode_bytes(file: bytes) -> Samples:

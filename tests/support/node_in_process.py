@@ -126,7 +126,7 @@ class Listening:
         """Waits for `count` frames from now on: so much of the node's time has passed for every player."""
         await self.listener.wait_frames(len(self.listener) + count)
 
-    def require_not_run_dry(self) -> None:
+    def require_no_underrun(self) -> None:
         """That it never ran out of frames, or not more often than the machine made its processes wait so long."""
         waited_s = (
             waited_for_cpu_s(os.getpid()) - self._waited_before_s + waited_for_cpu_s(self.quality["decoderProcess"])

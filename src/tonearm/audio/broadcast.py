@@ -157,7 +157,7 @@ class Broadcast:
         """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
 
         Frames before `first_frame` that were never encoded, because a decoder process died, are replaced by silence: a
-        stream that were shorter than the time it took would run its listeners dry.
+        stream shorter than the time it took would leave its listeners' players without audio.
         """
         time = self._mp3.setdefault(output, _Mp3Time())
         if time.end_frame is not None and first_frame > time.end_frame:

@@ -2,12 +2,12 @@
 
 It sleeps where its source can be sought and the length is exact, so that it is known without a look where the player
 is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
-player is. Until its audio arrives frames go on passing, unheard, so that no listener's coming shifts anything in time.
+player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
 
   AWAKE    a decoder renders, and each frame is sent
   DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
   ASLEEP   one timer for what falls due next, nothing else
-  WAKING   the source is being opened again; the frames that it is too late for pass unheard
+  WAKING   the source is being opened again; the frames that it is too late for pass without audio
 """
 
 import logging
@@ -178,7 +178,7 @@ class Sleep:
                 self._player.pass_frames(frames)
 
     def may_pass_frame(self) -> bool:
-        """Whether a frame passes unheard for which there is no audio, because the player has slept."""
+        """Whether a frame for which there is no audio passes, because the player has slept."""
         if self.state is not SleepState.WAKING:
             return False
         self._unheard_frames += self._now.has_listeners

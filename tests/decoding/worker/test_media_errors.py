@@ -212,7 +212,7 @@ def _flac_frames(file: bytearray) -> Iterator[int]:
 
 
 class FailingReader(io.BytesIO):
-    """A file that breaks off at a position with an error of its own."""
+    """A file whose reading fails at a position, with an error of its own."""
 
     def __init__(self, file: bytes, fail_at: int, error: Exception, *, can_jump: bool = True) -> None:
         super().__init__(file)

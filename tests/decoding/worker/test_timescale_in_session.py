@@ -82,7 +82,7 @@ def test_samples_are_released_and_decoding_is_asked_for_by_the_file() -> None:
     assert bench.session.used_up_to(1) == pytest.approx(bench.end_frame * FRAME_SAMPLES * 2, abs=1)
     assert bench.session.is_current(1)
     assert bench.session.uses(1)
-    # In chunks of one, so nothing is free before the end; the sounding part is.
+    # In chunks of one, so nothing is free before the end; the part that is played is.
     stretched = next(iter(bench.session._stretched.values()))
     assert stretched.store.oldest > 50 * FRAME_SAMPLES
 

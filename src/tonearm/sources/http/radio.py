@@ -90,7 +90,7 @@ class RadioReader(SourceReader):
             self._drop_response()
 
     async def _receive(self, response: aiohttp.ClientResponse) -> None:
-        """Reads a body until it ends, breaks off or stalls, which is the same for radio."""
+        """Reads a body until it ends, is cut or stalls, which is the same for radio."""
         splitter = IcySplitter(metadata_interval(response.headers.get("icy-metaint")), self._ahead.end)
         while True:
             await self._ahead.wait_for_room()
