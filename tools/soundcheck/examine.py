@@ -241,6 +241,8 @@ def carried(
         if np.sqrt(np.mean(piece**2)) < 1e-3:
             continue
         at_s = pcm[start // 240].at_s
+        if pcm[(start + PIECE) // 240].at_s - at_s > 0.5:
+            continue  # the player was paused, or had nothing, in the middle of it
         # A stream goes on by the clock, through silence too: where a piece has to be follows from when it was sent.
         usual_s = float(np.median(lags[-40:])) if len(lags) > 5 else BURST_S
         reach_s = 0.6 if len(lags) > 5 else 1.5
