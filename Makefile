@@ -2,6 +2,7 @@
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    damaged media files by the thousand
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
+## make test-listeners   mpv and Chromium listen to a node; installs them where it can
 ## Another Python:  make run PYTHON=python3.12
 
 PYTHON ?=
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test check fuzz bench soundcheck format clip clean
+.PHONY: help run install dev test test-listeners check fuzz bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -28,6 +29,11 @@ dev: $(VENV)/.dev
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+
+# Real programs at the streams of a node; they are large, so they are no part of `make test`. What is missing is skipped.
+test-listeners: $(VENV)/.dev
+	@sh tools/install_listeners.sh
+	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -1,5 +1,5 @@
 import pytest
-from bench.frame_stream import MESSAGE_BYTES, FrameStream
+from bench.frame_stream import MESSAGE_BYTES, FrameStream, PacketStream
 
 FRAME = b"\x82\x7e\x0f\x00" + bytes(range(256)) * 15
 PING = b"\x89\x03abc"
@@ -38,3 +38,19 @@ def test_another_payload_of_a_frames_length_is_no_frame() -> None:
     assert stream.feed(PING + bytes([0x81]) + FRAME[1 : MESSAGE_BYTES - len(PING)]) == 0
     assert stream.feed(FRAME[MESSAGE_BYTES - len(PING) :] + FRAME) == 1
     assert stream.strays == 1
+
+
+SHORT_PACKET = b"\x82\x03\xfc\xff\xfe"
+PACKET = b"\x82\x7e\x01\x40" + bytes(320)
+TOO_LONG = b"\x82\x7e\x04\xfc" + bytes(1276)
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 5, 100, len(PACKET), 1 << 20])
+def test_packets_are_counted_however_they_are_cut(piece_bytes: int) -> None:
+    data = PACKET + PING + SHORT_PACKET + PACKET * 2 + TEXT + PONG + TOO_LONG + PACKET + FRAME + PING + CLOSE
+    stream = PacketStream()
+    packets = sum(stream.feed(data[at : at + piece_bytes]) for at in range(0, len(data), piece_bytes))
+    assert packets == 5
+    assert stream.pings == [b"abc", b"abc"]
+    assert stream.strays == 3
+    assert stream.is_closed

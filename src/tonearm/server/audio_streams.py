@@ -84,7 +84,7 @@ class AudioStreamRoutes:
         body: StreamBody
         if kind == "ogg":
             packets_a_page = _PACKETS_A_PAGE if burst_ms >= _PAGE_BURST_MS else 1
-            body = OggBody(name, player.title, is_chained=is_chained, packets_a_page=packets_a_page)
+            body = OggBody(player.title, is_chained=is_chained, packets_a_page=packets_a_page)
         else:
             body = PlainBody(WAV_HEADER if kind == "wav" else b"")
         titles = IcyTitles(player.title, len(body.head)) if has_titles else None

@@ -62,16 +62,14 @@ class OggBody:
     `title` gives artist and title of what is playing; `packets_a_page` are collected, at 20 ms each.
     """
 
-    def __init__(
-        self, name: str, title: Callable[[], tuple[str, str]], *, is_chained: bool, packets_a_page: int
-    ) -> None:
+    def __init__(self, title: Callable[[], tuple[str, str]], *, is_chained: bool, packets_a_page: int) -> None:
         self._title = title
         self._is_chained = is_chained
         self._packets_a_page = packets_a_page
         self._packets: list[bytes] = []
         self._serials = itertools.count(secrets.randbits(31))
         self._sent_title = title()
-        self._stream, self.head = self._begin([("TITLE", name)])
+        self._stream, self.head = self._begin()
 
     def add(self, payload: bytes) -> bytes:
         started = b""
@@ -81,7 +79,7 @@ class OggBody:
                 self._sent_title = title
                 ended = self._stream.page(self._packets, is_last=True) if self._packets else self._stream.end()
                 self._packets = []
-                self._stream, head = self._begin([])
+                self._stream, head = self._begin()
                 started = ended + head
         self._packets.append(payload)
         if len(self._packets) < self._packets_a_page:
@@ -89,7 +87,8 @@ class OggBody:
         packets, self._packets = self._packets, []
         return started + self._stream.page(packets)
 
-    def _begin(self, tags: list[tuple[str, str]]) -> tuple[OggOpusStream, bytes]:
+    def _begin(self) -> tuple[OggOpusStream, bytes]:
+        tags: list[tuple[str, str]] = []  # mpv would show a title here instead of those that come between the bytes
         if self._is_chained:
             artist, title = self._sent_title
             tags = [("TITLE", title), *([("ARTIST", artist)] if artist else [])]
