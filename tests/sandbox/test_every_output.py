@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import music, opus
+from tests.support.audio_files import id3, mp3, music, opus
 from tests.support.decoder_driver import DecoderDriver, open_order
 from tonearm.core.effects import (
     ChannelMix,
@@ -31,18 +31,22 @@ from tonearm.core.effects import (
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
-from tonearm.decoding.messages import Audio as AudioMessage
 from tonearm.decoding.messages import (
+    FIRST_OVERLAY_SOURCE,
     CloseSession,
     Crossfade,
     Encoded,
     Failed,
+    FirstAudio,
+    FoundPicture,
     Grant,
     Mark,
     Opened,
+    Overlay,
     Plan,
     SeekSource,
 )
+from tonearm.decoding.messages import Audio as AudioMessage
 from tonearm.sandbox.report import SandboxMode
 
 FRAMES_A_SETTING = 12
@@ -114,7 +118,15 @@ class Listener:
         self._at_frame = 0
         driver.open_session(session)
 
-    def plan(self, filters: Filters, *, cut_to: int | None, after: int, then: Crossfade | None = None) -> None:
+    def plan(
+        self,
+        filters: Filters,
+        *,
+        cut_to: int | None,
+        after: int,
+        then: Crossfade | None = None,
+        over: tuple[Overlay, ...] = (),
+    ) -> None:
         self._epoch += 1
         plan = Plan(
             self._session,
@@ -127,6 +139,7 @@ class Listener:
             filters,
             crossfade=then,
             outputs=self._outputs,
+            overlays=over,
         )
         self._driver.send(plan)
 
@@ -172,9 +185,9 @@ def every_setting(driver: DecoderDriver, session: int, outputs: Outputs, song: P
     return listener.end()
 
 
-def seeks_and_a_crossfade(driver: DecoderDriver, session: int, outputs: Outputs, song: Path) -> Heard:
-    """Within what is decoded already, and beyond it; then into a song that comes in answer to requests. Everything is
-    on. What is heard depends on how much is decoded in time."""
+def seeks_overlay_and_crossfade(driver: DecoderDriver, session: int, outputs: Outputs, song: Path) -> Heard:
+    """Seeks within what is decoded already, and beyond it; another sound over it; then the fade into a song that comes
+    in answer to requests. Everything is on. What is heard depends on how much is decoded in time."""
     listener = Listener(driver, session, outputs)
     filters = Filters(0.9, effects=ALL_AT_ONCE)
     driver.open_file(song, session)
@@ -186,7 +199,10 @@ def seeks_and_a_crossfade(driver: DecoderDriver, session: int, outputs: Outputs,
         listener.play(FRAMES_A_SETTING)
     driver.open_bytes(song.read_bytes(), session, 5)
     driver.wait_for(Opened, session, 5)
-    listener.plan(filters, cut_to=None, after=4, then=Crossfade(24_000, 12_000, "equalPower"))
+    driver.open_file(song, session, FIRST_OVERLAY_SOURCE)
+    driver.wait_for(FirstAudio, session)
+    overlay = Overlay(FIRST_OVERLAY_SOURCE, 0.5, -12.0, 4_800, end_sample=20_000)
+    listener.plan(filters, cut_to=None, after=4, then=Crossfade(24_000, 12_000, "equalPower"), over=(overlay,))
     listener.play(60)
     return listener.end()
 
@@ -199,6 +215,11 @@ def nobody(driver: DecoderDriver, session: int, _: Outputs, song: Path) -> Heard
     driver.send_with_descriptor_of(replace(order, is_probe=True), song)
     for source in (1, 2):
         driver.wait_for(Opened, session, source)
+    cover = song.with_name("cover.mp3")
+    cover.write_bytes(id3(texts={}, picture=b"\x89PNG\r\n\x1a\n" + bytes(2000)) + mp3(music(1.0)))
+    order = open_order(session, 3, cover.stat().st_size, has_descriptor=True)
+    driver.send_with_descriptor_of(replace(order, is_probe=True, wants_picture=True), cover)
+    assert len(driver.wait_for(FoundPicture, session).data) == 2008
     listener.plan(Filters(), cut_to=1, after=1)
     listener.play(60)
     return listener.end()
@@ -219,7 +240,7 @@ def test_no_output_and_no_effect_asks_for_more(outputs: Outputs, tmp_path: Path)
         assert all(map(any, inside.packets.values()))
         assert all(inside.mp3.values())
         assert nobody(confined, 2, outputs, song) == nobody(free, 2, outputs, song)
-        assert seeks_and_a_crossfade(confined, 3, outputs, song).pcm or PCM not in outputs
+        assert seeks_overlay_and_crossfade(confined, 3, outputs, song).pcm or PCM not in outputs
         status, stderr = confined.end()
         assert status == 0, stderr
         assert not stderr
