@@ -37,7 +37,7 @@ const spectrum = new Float32Array(analyser.frequencyBinCount);
 setInterval(() => {
     analyser.getFloatFrequencyData(spectrum);
     const loudest = spectrum.indexOf(Math.max(...spectrum));
-    tell("heard", {hertz: loudest * context.sampleRate / analyser.fftSize, level_db: spectrum[loudest],
+    tell("heard", {hertz: loudest * context.sampleRate / analyser.fftSize, level_db: Math.max(spectrum[loudest], -200),
                    at_s: audio.currentTime, clock_s: performance.now() / 1000});
 }, 200);
 audio.src = new URLSearchParams(location.search).get("stream");
