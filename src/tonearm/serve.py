@@ -168,9 +168,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         return exit_codes.WRONG_USE
     opener.add_own_address(config.server.host, server.port)
     _tell_start(config, server.port, descriptors)
-    for process_id in node.decoder_process_ids[:1]:  # the spare reports for itself
-        log.info("decoder process 1 (pid %d) is ready", process_id)
-    node.announce_sandboxes()
+    node.announce_processes()
     _keep_collections_short()
     if shows_commands:
         sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))

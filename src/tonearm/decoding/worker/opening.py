@@ -51,8 +51,8 @@ def open_audio(
 ) -> OpenedAudio:
     """Open the bytes of `guard` and decode the first packets of the first audio stream. Raises PlayError.
 
-    `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`: the bytes arrive in real
-    time, so every byte that libav analyses first delays the audio.
+    `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
+    the bytes arrive in real time, so every byte that libav analyses first delays the audio.
     """
     container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
