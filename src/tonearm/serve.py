@@ -169,7 +169,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     opener.add_own_address(config.server.host, server.port)
     _tell_start(config, server.port, descriptors)
     node.announce_processes()
-    _keep_collections_short()
+    keep_collections_short()
     if shows_commands:
         sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
         sys.stdout.flush()
@@ -179,7 +179,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
     return exit_codes.OK
 
 
-def _keep_collections_short() -> None:
+def keep_collections_short() -> None:
     """What is there at the start stays for good: the collector of cycles need not go through it again and again, which
     would hold the audio clock up for 15 to 40 ms each time. It also looks less often at what comes later, for most of
     that is gone by then."""

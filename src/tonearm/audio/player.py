@@ -187,7 +187,13 @@ class Player:
         )
         life = secrets.token_hex(8)
         self._events = EventLog(
-            player_id, life, services.wall_ms, services.event_text, services.event_feed, services.max_event_bytes
+            player_id,
+            life,
+            services.wall_ms,
+            services.event_text,
+            services.event_feed,
+            services.max_event_bytes,
+            services.call_later,
         )
         self._listener_changes = ListenerChanges(
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
