@@ -357,3 +357,87 @@ async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
     bench.time.forward(120)
     assert len(bench.said) == said
     assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]
+
+
+@pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])
+async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from_s: float, target_ms: int) -> None:
+    bench = SleepBench({"a": seconds(100)}, "a")
+    await bench.run(from_s)
+    assert bench.is_asleep
+    bench.player.seek(target_ms)
+    assert bench.player.status().position_ms == target_ms
+    await bench.run(1)
+    assert bench.player.status().position_ms == pytest.approx(target_ms + 1000, abs=100)
+    await bench.run(4)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    position_ms = bench.player.status().position_ms
+    assert position_ms == pytest.approx(target_ms + 5000, abs=100)
+    bench.player.attach(listener)
+    await bench.run(1)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert 0 <= samples[0] - position_ms * 48 <= 4 * FRAME_SAMPLES
+    assert samples == [samples[0] + FRAME_SAMPLES * n for n in range(len(samples))]
+    assert [event["op"] for event in bench.said].count("TrackStart") == 1
+    await bench.close()
+
+
+async def test_a_seek_behind_the_end_ends_the_track_of_a_sleeping_player() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    assert bench.is_asleep
+    bench.player.seek(61_000)
+    await bench.run(1)
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert end["reason"] == "finished"
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(4)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.player.seek(55_000)
+    await bench.run(4)
+    assert not bench.is_asleep
+    await bench.run(4)
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(2)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> None:
+    bench = SleepBench({"a": seconds(300), "b": seconds(60)}, "a#t=100,140", "b#t=30")
+    await bench.run(5)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == pytest.approx(105_000, abs=100)
+    await bench.run(24)
+    assert bench.is_asleep
+    assert bench.shelf.opened == ["a"]
+    await bench.run(10)
+    assert not bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(4)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
+    await bench.close()
+
+
+async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
+    bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(130)
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
+    await bench.close()

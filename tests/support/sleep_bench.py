@@ -113,7 +113,10 @@ class SimulatedSession(PoolSession):
             if due_s <= self._pool.time.now_s():
                 self._opening.remove((due_s, order))
                 self._opened[order.source] = order
-                self._tracks[order.source] = self._pool.shelf.tracks[order.name]
+                track = self._pool.shelf.tracks[order.name]
+                if order.end_sample is not None and order.end_sample < track.samples:
+                    track = TrueTrack(order.end_sample)
+                self._tracks[order.source] = track
                 self._decoder.open(order.source, order.start_sample)
                 self._report(Opened(self.id, order.source, self._pool.shelf.facts(order.name)))
         for report in self._decoder.decode_ahead(AHEAD_SAMPLES):
@@ -192,9 +195,14 @@ class SleepBench:
             self.player.enqueue(self.new_track(name))
 
     def new_track(self, name: str) -> Track:
-        """A track of its own, also where another one has the same source. They are numbered, for two benches that do
-        the same to compare."""
-        return replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        """A track of its own, also where another one has the same source, or a part of it, as in `a#t=10,20`. They are
+        numbered, for two benches that do the same to compare."""
+        name, _, part = name.partition("#t=")
+        track = replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        if not part:
+            return track
+        start_s, _, end_s = part.partition(",")
+        return replace(track, start_ms=int(start_s) * 1000, end_ms=int(end_s) * 1000 if end_s else None)
 
     @property
     def is_asleep(self) -> bool:
