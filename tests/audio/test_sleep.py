@@ -10,6 +10,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.audio.sleep import Circumstances, FrameTimes
+from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
@@ -440,4 +441,51 @@ async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
     await bench.run(130)
     starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
+    await bench.close()
+
+
+async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
+    """It begins where it would for a player that is awake: 8 s before the end."""
+    starts: list[list[tuple[str, int]]] = []
+    for sleeps in (True, False):
+        bench = SleepBench({"a": seconds(60), "b": seconds(50), "c": seconds(40)}, "a", "b", "c", sleeps=sleeps)
+        bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+        bench.player.set_loop(LoopMode.QUEUE)
+        await bench.run(41)
+        assert bench.is_asleep is sleeps
+        await bench.run(170)
+        events = [event for event in bench.said if event["op"] == "TrackStart"]
+        starts.append([(event["track"]["info"]["title"], event["time"]) for event in events])
+        assert {event["reason"] for event in bench.said if event["op"] == "TrackEnd"} == {"finished"}
+        assert bench.player.status().quality.underruns == 0
+        await bench.close()
+    asleep, awake = starts
+    assert [title for title, _ in asleep] == [title for title, _ in awake] == ["a", "b", "c", "a", "b"]
+    assert [at_ms for _, at_ms in asleep] == pytest.approx([at_ms for _, at_ms in awake], abs=20)
+    assert asleep[1][1] - asleep[0][1] == pytest.approx(52_000, abs=20)
+
+
+async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+    await bench.run(30)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(60)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(52 * SAMPLE_RATE_HZ, 0)]
+    await bench.close()
+
+
+async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000, on_skip=True))
+    await bench.run(20)
+    assert not bench.is_asleep
     await bench.close()
