@@ -489,3 +489,45 @@ async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
     await bench.run(20)
     assert not bench.is_asleep
     await bench.close()
+
+
+async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:
+    """Each second awake is decoded. Joins, openings and times are as ever."""
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b", has_files=True)
+    bench.player.set_loop(LoopMode.QUEUE)
+    await bench.run(170)  # all have been opened once
+    rendered = len(bench.pool.contents)
+    opened = len(bench.shelf.opened)
+    await bench.run(120)
+    assert len(bench.shelf.opened) - opened == 4  # for its facts, and near its end
+    assert (len(bench.pool.contents) - rendered) / 50 < 2 * 4.5
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", has_files=True)
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(111)
+    assert bench.is_asleep  # 9 s before the end
+    bench.player.set_loop(LoopMode.NONE)
+    bench.player.enqueue(bench.new_track("b"))
+    await bench.run(0.1)
+    assert bench.shelf.opened[-1] == "b"
+    await bench.run(15)
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_part_that_joins_another_track_says_its_own_position_from_its_first_frame_on() -> None:
+    bench = SleepBench({"a": seconds(5), "b": seconds(100)}, "a", "b#t=30")
+    bench.player.attach(MemoryListener())
+    while bench.player.status().track.info.title == "a":
+        await bench.run(0.02)
+    assert bench.player.status().position_ms == pytest.approx(30_000, abs=40)
+    await bench.run(0.1)
+    assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
+    await bench.close()

@@ -17,7 +17,7 @@ from tonearm.audio.player import Player, PlayerServices
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import OpenedSource, ReportWait
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -165,9 +165,13 @@ class SimulatedPool(DecoderPool):
 
 class SleepBench:
     """A player without listeners whose first listener was waited for in vain. With `sleeps` False nothing is known for
-    certain about its tracks, so that it stays awake."""
+    certain about its tracks, so that it stays awake. With `has_files` they are local files, else they are behind
+    http."""
 
-    def __init__(self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True) -> None:
+    def __init__(
+        self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True, has_files: bool = False
+    ) -> None:
+        self.has_files = has_files
         self.time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         self.pool = SimulatedPool(self.time, self.shelf)
@@ -199,6 +203,8 @@ class SleepBench:
         numbered, for two benches that do the same to compare."""
         name, _, part = name.partition("#t=")
         track = replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        if self.has_files:
+            track = replace(track, uri=parse_source_uri(f"/music/{name}.mp3"))
         if not part:
             return track
         start_s, _, end_s = part.partition(",")
