@@ -190,15 +190,17 @@ class Node:
         self._lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
         try:
-            await self._pool.start()
+            await self._pool.start(spare_at_once=self._settings.decoder_processes > 1)
         except BaseException:
             await self.stop()
             raise
         if self._settings.expire_s:
             self._expiring = loop.create_task(self._delete_forgotten())
 
-    def announce_sandboxes(self) -> None:
-        """Logs how the decoder and the resolver processes are confined, and why something is missing."""
+    def announce_processes(self) -> None:
+        """Logs which decoder processes are ready, how they and the resolver processes are confined, and why something
+        is missing."""
+        self._pool.announce()
         self._sandbox.announce()
         self._opener.announce_sandbox()
 

@@ -5,9 +5,10 @@ import logging
 
 import pytest
 
+from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_status, make_track
-from tonearm.audio.event_log import KEPT_EVENTS, EventLog
+from tonearm.audio.event_log import KEPT_EVENTS, SLICE_EVENTS, EventLog
 from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
 from tonearm.core.player_status import PlayerStatus
 from tonearm.protocol.rendering import event_text
@@ -228,3 +229,42 @@ def test_a_client_for_which_twice_the_budget_waits_is_closed() -> None:
     add(log, 1)
     assert [code for code, _ in slow.closed] == [1013]
     assert (slow.seqs, quick.seqs) == ([1], [1, 2])
+
+
+def test_what_a_client_missed_comes_in_slices_and_before_all_that_is_new() -> None:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    add(log, 200)
+    client = follow(log, since=10)
+    assert [event["seq"] for event in client.events] == list(range(11, 11 + SLICE_EVENTS))
+    add(log, 3)  # more than are sent at a stretch, and as many as lets old ones go
+    add(log, KEPT_EVENTS)
+    time.forward(0.0)
+    assert [event["seq"] for event in client.events] == list(range(11, 204 + KEPT_EVENTS))
+    add(log, 1)
+    assert client.events[-1]["seq"] == log.last_seq
+    assert not client.closed
+
+
+def test_a_slice_of_what_a_client_missed_ends_with_so_many_bytes() -> None:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    for number in range(10):
+        log.add(MetadataChange({"x": "y" * 30_000, "number": number}))
+    client = follow(log, since=0)
+    assert len(client.events) == 2
+    log.close(1000, "the player was deleted")
+    assert [event["seq"] for event in client.events] == list(range(1, 11))
+    assert client.closed == [(1000, "the player was deleted")]
+    time.forward(0.0)
+
+
+def test_a_client_that_leaves_is_sent_nothing_more_of_what_it_missed() -> None:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    add(log, 200)
+    client = MemoryEventClient()
+    leave = log.subscribe(client, 0, False, lambda: status(log))
+    leave()
+    time.forward(0.0)
+    assert len(client.events) == SLICE_EVENTS

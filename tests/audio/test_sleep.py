@@ -10,6 +10,7 @@ from tests.support.sinks import MemoryListener
 from tests.support.sleep_bench import SleepBench, seconds
 from tests.support.tracks import make_track
 from tonearm.audio.sleep import Circumstances, FrameTimes
+from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
@@ -357,3 +358,176 @@ async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
     bench.time.forward(120)
     assert len(bench.said) == said
     assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]
+
+
+@pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])
+async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from_s: float, target_ms: int) -> None:
+    bench = SleepBench({"a": seconds(100)}, "a")
+    await bench.run(from_s)
+    assert bench.is_asleep
+    bench.player.seek(target_ms)
+    assert bench.player.status().position_ms == target_ms
+    await bench.run(1)
+    assert bench.player.status().position_ms == pytest.approx(target_ms + 1000, abs=100)
+    await bench.run(4)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    position_ms = bench.player.status().position_ms
+    assert position_ms == pytest.approx(target_ms + 5000, abs=100)
+    bench.player.attach(listener)
+    await bench.run(1)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert 0 <= samples[0] - position_ms * 48 <= 4 * FRAME_SAMPLES
+    assert samples == [samples[0] + FRAME_SAMPLES * n for n in range(len(samples))]
+    assert [event["op"] for event in bench.said].count("TrackStart") == 1
+    await bench.close()
+
+
+async def test_a_seek_behind_the_end_ends_the_track_of_a_sleeping_player() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    assert bench.is_asleep
+    bench.player.seek(61_000)
+    await bench.run(1)
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert end["reason"] == "finished"
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(4)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.player.seek(55_000)
+    await bench.run(4)
+    assert not bench.is_asleep
+    await bench.run(4)
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(2)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> None:
+    bench = SleepBench({"a": seconds(300), "b": seconds(60)}, "a#t=100,140", "b#t=30")
+    await bench.run(5)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == pytest.approx(105_000, abs=100)
+    await bench.run(24)
+    assert bench.is_asleep
+    assert bench.shelf.opened == ["a"]
+    await bench.run(10)
+    assert not bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(4)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
+    await bench.close()
+
+
+async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
+    bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(130)
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
+    await bench.close()
+
+
+async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
+    """It begins where it would for a player that is awake: 8 s before the end."""
+    starts: list[list[tuple[str, int]]] = []
+    for sleeps in (True, False):
+        bench = SleepBench({"a": seconds(60), "b": seconds(50), "c": seconds(40)}, "a", "b", "c", sleeps=sleeps)
+        bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+        bench.player.set_loop(LoopMode.QUEUE)
+        await bench.run(41)
+        assert bench.is_asleep is sleeps
+        await bench.run(170)
+        events = [event for event in bench.said if event["op"] == "TrackStart"]
+        starts.append([(event["track"]["info"]["title"], event["time"]) for event in events])
+        assert {event["reason"] for event in bench.said if event["op"] == "TrackEnd"} == {"finished"}
+        assert bench.player.status().quality.underruns == 0
+        await bench.close()
+    asleep, awake = starts
+    assert [title for title, _ in asleep] == [title for title, _ in awake] == ["a", "b", "c", "a", "b"]
+    assert [at_ms for _, at_ms in asleep] == pytest.approx([at_ms for _, at_ms in awake], abs=20)
+    assert asleep[1][1] - asleep[0][1] == pytest.approx(52_000, abs=20)
+
+
+async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+    await bench.run(30)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(60)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(52 * SAMPLE_RATE_HZ, 0)]
+    await bench.close()
+
+
+async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000, on_skip=True))
+    await bench.run(20)
+    assert not bench.is_asleep
+    await bench.close()
+
+
+async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:
+    """Each second awake is decoded. Joins, openings and times are as ever."""
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b", has_files=True)
+    bench.player.set_loop(LoopMode.QUEUE)
+    await bench.run(170)  # all have been opened once
+    rendered = len(bench.pool.contents)
+    opened = len(bench.shelf.opened)
+    await bench.run(120)
+    assert len(bench.shelf.opened) - opened == 4  # for its facts, and near its end
+    assert (len(bench.pool.contents) - rendered) / 50 < 2 * 4.5
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", has_files=True)
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(111)
+    assert bench.is_asleep  # 9 s before the end
+    bench.player.set_loop(LoopMode.NONE)
+    bench.player.enqueue(bench.new_track("b"))
+    await bench.run(0.1)
+    assert bench.shelf.opened[-1] == "b"
+    await bench.run(15)
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_part_that_joins_another_track_says_its_own_position_from_its_first_frame_on() -> None:
+    bench = SleepBench({"a": seconds(5), "b": seconds(100)}, "a", "b#t=30")
+    bench.player.attach(MemoryListener())
+    while bench.player.status().track.info.title == "a":
+        await bench.run(0.02)
+    assert bench.player.status().position_ms == pytest.approx(30_000, abs=40)
+    await bench.run(0.1)
+    assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
+    await bench.close()

@@ -14,6 +14,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     Audio,
+    Crossfade,
     Decoded,
     Failed,
     Flush,
@@ -103,6 +104,8 @@ class SimulatedDecoder:
         self._contents = contents
         self._sources: dict[int, OpenedSource] = {}
         self._followers: dict[int, int | None] = {}
+        self._crossfades: dict[int, Crossfade] = {}
+        self._fading: list[Mark] = []  # where sources will have faded away
         self._place = Place()
         self._must_flush = False
         self._has_listeners = True
@@ -178,8 +181,13 @@ class SimulatedDecoder:
         if plan.switch_to is not None:
             timeline.place = Place(plan.switch_to)
             self._followers.clear()
+            self._crossfades.clear()
+            self._fading.clear()
         self._place = timeline.place
         self._followers[plan.after] = plan.following
+        self._crossfades.pop(plan.after, None)
+        if plan.crossfade is not None and plan.following is not None:
+            self._crossfades[plan.after] = plan.crossfade
         self._must_flush = False
         self._glides = plan.filters != timeline.filters
         timeline.filters = plan.filters
@@ -197,6 +205,8 @@ class SimulatedDecoder:
                 self._place = before
                 break
             marks += new_marks
+            while self._fading and self._fading[0].frame <= timeline.end_frame:
+                marks.append(self._fading.pop(0))
             if not pieces:
                 break
             first = first or pieces[0]
@@ -225,7 +235,9 @@ class SimulatedDecoder:
             if opened is None:
                 break
             sample = opened.start if sample == FROM_START else sample
-            count = min(FRAME_SAMPLES - have, opened.end - sample)
+            crossfade = self._crossfades.get(source)
+            end_sample = opened.end if crossfade is None else min(opened.end, crossfade.at_sample)
+            count = min(FRAME_SAMPLES - have, end_sample - sample)
             if count > 0:
                 if not has_begun:
                     marks.append(Mark(MarkKind.BEGIN, frame, source, have))
@@ -234,6 +246,14 @@ class SimulatedDecoder:
                 self._place = Place(source, sample + count, has_begun=True)
                 continue
             follower = self._followers.get(source)
+            if crossfade is not None and follower is not None and sample == crossfade.at_sample:
+                del self._crossfades[source]  # a plain join when the next one is late
+                if self._can_join(follower):
+                    faded_frame = frame + 1 + crossfade.samples // FRAME_SAMPLES
+                    self._fading.append(Mark(MarkKind.FADED, faded_frame, source))
+                    marks.append(Mark(MarkKind.FADING, frame, source))
+                    self._place = Place(follower)
+                continue
             joins = follower is not None and self._can_join(follower)
             if not opened.is_finished or (follower is not None and not joins and self._is_awaited(follower)):
                 break

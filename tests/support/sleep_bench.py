@@ -17,7 +17,7 @@ from tonearm.audio.player import Player, PlayerServices
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import OpenedSource, ReportWait
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -113,7 +113,10 @@ class SimulatedSession(PoolSession):
             if due_s <= self._pool.time.now_s():
                 self._opening.remove((due_s, order))
                 self._opened[order.source] = order
-                self._tracks[order.source] = self._pool.shelf.tracks[order.name]
+                track = self._pool.shelf.tracks[order.name]
+                if order.end_sample is not None and order.end_sample < track.samples:
+                    track = TrueTrack(order.end_sample)
+                self._tracks[order.source] = track
                 self._decoder.open(order.source, order.start_sample)
                 self._report(Opened(self.id, order.source, self._pool.shelf.facts(order.name)))
         for report in self._decoder.decode_ahead(AHEAD_SAMPLES):
@@ -162,9 +165,13 @@ class SimulatedPool(DecoderPool):
 
 class SleepBench:
     """A player without listeners whose first listener was waited for in vain. With `sleeps` False nothing is known for
-    certain about its tracks, so that it stays awake."""
+    certain about its tracks, so that it stays awake. With `has_files` they are local files, else they are behind
+    http."""
 
-    def __init__(self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True) -> None:
+    def __init__(
+        self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True, has_files: bool = False
+    ) -> None:
+        self.has_files = has_files
         self.time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         self.pool = SimulatedPool(self.time, self.shelf)
@@ -192,9 +199,16 @@ class SleepBench:
             self.player.enqueue(self.new_track(name))
 
     def new_track(self, name: str) -> Track:
-        """A track of its own, also where another one has the same source. They are numbered, for two benches that do
-        the same to compare."""
-        return replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        """A track of its own, also where another one has the same source, or a part of it, as in `a#t=10,20`. They are
+        numbered, for two benches that do the same to compare."""
+        name, _, part = name.partition("#t=")
+        track = replace(make_track(name), id=f"track {next(self._track_numbers)}")
+        if self.has_files:
+            track = replace(track, uri=parse_source_uri(f"/music/{name}.mp3"))
+        if not part:
+            return track
+        start_s, _, end_s = part.partition(",")
+        return replace(track, start_ms=int(start_s) * 1000, end_ms=int(end_s) * 1000 if end_s else None)
 
     @property
     def is_asleep(self) -> bool:

@@ -258,6 +258,10 @@ class DecoderSession:
 
     # The decoder
 
+    @property
+    def frames_ahead(self) -> int:
+        return self.buffer.frames_ahead
+
     def receive(self, message: FromDecoder) -> None:
         try:
             match message:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.sinks import EventSink
+from tonearm.audio.timers import CallLater
 from tonearm.core.events import Event, MetadataChange, TrackEnd, TrackException, TrackStart, TrackStuck
 from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.protocol import close_codes
@@ -18,6 +19,9 @@ MAX_KEPT_BYTES: Final = 1024 * 1024
 # Of an event whose text is not made yet: for all that it says, and for each character of its track's URI.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
+# What a client missed is written in slices, since texts have to be made: about 2 ms at a stretch.
+SLICE_EVENTS: Final = 64
+SLICE_BYTES: Final = 32 * 1024
 
 # From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
 EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
@@ -41,7 +45,8 @@ class EventLog:
     numbers that begins here. What is added goes to `feed`, too.
 
     Of the last `KEPT_EVENTS` so many are kept as have `max_bytes` together, one at least. A client for which twice as
-    much waits is closed.
+    much waits is closed. `call_later` spreads over some turns of the event loop what a client missed; without it, all
+    is sent at once.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class EventLog:
         event_text: EventText,
         feed: EventFeed | None = None,
         max_bytes: int = MAX_KEPT_BYTES,
+        call_later: CallLater | None = None,
     ) -> None:
         self.life: Final = life
         self._player_id = player_id
@@ -61,7 +67,9 @@ class EventLog:
         self._max_bytes = max_bytes
         self._kept: deque[_KeptEvent] = deque()
         self._kept_bytes = 0
+        self._call_later = call_later
         self._sinks: dict[EventSink, None] = {}
+        self._missed: dict[EventSink, deque[_KeptEvent]] = {}  # by client: what comes before all that is new
         self.last_seq = 0
 
     def __len__(self) -> int:
@@ -79,7 +87,9 @@ class EventLog:
         while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
             self._kept_bytes -= self._kept.popleft().size_bytes
         for sink in tuple(self._sinks):
-            if sink in self._sinks:  # it may leave while another one is sent the event
+            if sink in self._missed:
+                self._missed[sink].append(kept)
+            elif sink in self._sinks:  # it may leave while another one is sent the event
                 self._send(sink, self._text(kept))
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(self._text(kept))
@@ -107,9 +117,8 @@ class EventLog:
         if is_lost or (wants_snapshot and since is None):
             sink.send(self.snapshot_text(status(), is_lost=is_lost))
         elif since is not None:
-            for kept in self._kept:
-                if kept.seq > since:
-                    sink.send(self._text(kept))
+            self._missed[sink] = deque(kept for kept in self._kept if kept.seq > since)
+            self._send_missed(sink)
         self._sinks[sink] = None
         return lambda: self._remove(sink)
 
@@ -118,10 +127,28 @@ class EventLog:
         sinks = tuple(self._sinks)
         self._sinks.clear()
         for sink in sinks:
+            for kept in self._missed.pop(sink, ()):
+                sink.send(self._text(kept))
             sink.close(code, reason)
 
     def _remove(self, sink: EventSink) -> None:
         self._sinks.pop(sink, None)
+        self._missed.pop(sink, None)
+
+    def _send_missed(self, sink: EventSink) -> None:
+        """Sends a slice of what a client missed, and the next one in the loop's next turn."""
+        missed = self._missed.get(sink)
+        if missed is None:  # it has left
+            return
+        events = size_bytes = 0
+        while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
+            text = self._text(missed.popleft())
+            sink.send(text)
+            events, size_bytes = events + 1, size_bytes + len(text)
+        if not missed:
+            del self._missed[sink]
+        elif self._call_later is not None:
+            self._call_later(0.0, lambda: self._send_missed(sink))
 
     def _text(self, kept: _KeptEvent) -> str:
         if kept.text is None:

@@ -9,7 +9,7 @@ that may fall due earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -57,6 +57,7 @@ class FrameBuffer:
     """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is the one that is sent next."""
 
     def __init__(self, first_frame: int = 0) -> None:
+        self.starts: dict[SourceId, int] = {}  # the first sample of each source that does not begin at 0
         self.next_frame = first_frame
         self.end_frame = first_frame
         self._payloads: deque[Payloads] = deque()
@@ -112,7 +113,7 @@ class FrameBuffer:
         if run.position_rate == 0.0:
             return 0
         frames = min(most, self.end_frame - run.first_frame)
-        while frames and run.position(self.end_frame - frames)[1] < 0:
+        while frames and run.position(self.end_frame - frames)[1] < self.starts.get(run.source, 0):
             frames -= 1
         return frames
 
@@ -133,7 +134,7 @@ class FrameBuffer:
             self.end_plain_run()
             self.overlays.append(audio)
         self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
-        for run in _runs(audio):
+        for run in _runs(audio, self.starts):
             self._continue_with(run)
         self.end_frame = end_frame
 
@@ -273,7 +274,7 @@ class FrameBuffer:
 
 class _Run(NamedTuple):
     """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
-    below 0 where the source begins later in that frame. `position_rate`: how many samples of the source pass in one
+    before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
     that is heard."""
 
     first_frame: int
@@ -312,7 +313,7 @@ def _payloads(audio: Audio) -> list[Payloads]:
     return payloads
 
 
-def _runs(audio: Audio) -> Iterator[_Run]:
+def _runs(audio: Audio, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
     """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
     yield _Run(audio.first_frame, source, audio.position_samples, audio.position_rate)
@@ -320,4 +321,4 @@ def _runs(audio: Audio) -> Iterator[_Run]:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
             before_begin = round(mark.offset_samples * audio.position_rate)
-            yield _Run(mark.frame, source, -before_begin, audio.position_rate)
+            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, audio.position_rate)

@@ -223,9 +223,12 @@ class PlanState:
         """Makes a source known, which begins at this sample (48 kHz). It is the caller who has it opened now; later
         sessions do by `OpenSourceAt`."""
         self._sources[source] = _Progress(start_sample)
+        if start_sample:
+            self.buffer.starts[source] = start_sample
 
     def drop(self, source: SourceId) -> None:
         self._sources.pop(source, None)
+        self.buffer.starts.pop(source, None)
         self.buffer.forget_titles(source)
 
     def play(
@@ -383,6 +386,7 @@ class PlanState:
         """The source begins at its start instead of where it was to begin."""
         if source in self._sources:
             self._sources[source].start_sample = 0
+            self.buffer.starts.pop(source, None)
 
     def titled(self, source: SourceId, sample: int, title: str) -> None:
         """From `sample` on the source has this title."""

@@ -149,6 +149,9 @@ def _part(action: Open) -> SourcePart:
 NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+# Where nobody listens, and the next track is a file that was opened before: each second that a player is awake for it
+# costs as much decoding as the rest of a track that it sleeps through.
+OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 3_000
 MAX_ENCODERS: Final = 3  # of one format for one player
 MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
 
@@ -187,7 +190,13 @@ class Player:
         )
         life = secrets.token_hex(8)
         self._events = EventLog(
-            player_id, life, services.wall_ms, services.event_text, services.event_feed, services.max_event_bytes
+            player_id,
+            life,
+            services.wall_ms,
+            services.event_text,
+            services.event_feed,
+            services.max_event_bytes,
+            services.call_later,
         )
         self._listener_changes = ListenerChanges(
             services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
@@ -539,11 +548,15 @@ class Player:
     def _take_up_due_events(self) -> int:
         """What falls due with the next frame. Returns the flags of that frame."""
         flags = 0
+        has_ended = False
         while (event := self._session.take_event()) is not None:
             if isinstance(event, SourceBegan) and event.source != self._begun_source:
                 self._begun_source = event.source  # another session reports it again
                 flags = FrameFlag.TRACK_STARTS
             self._take_up(event)
+            if isinstance(event, SourceBegan) and has_ended:
+                self._sleep.joined()
+            has_ended = isinstance(event, SourceEnded)
         if self._buffer.overlays:
             self._overlays.frame_comes()
         return flags
@@ -617,7 +630,17 @@ class Player:
 
     def _open_next_before_end_ms(self) -> int:
         """In time of the file, for the next track is opened in good time as it is heard."""
-        return int(OPEN_NEXT_BEFORE_END_MS * self._playback.filters.effects.position_rate)
+        playback = self._playback
+        before_end_ms = OPEN_NEXT_BEFORE_END_MS
+        if not len(self._broadcast) and self._is_file_that_is_known(playback.current):
+            coming = playback.front_of_queue or playback.current
+            if playback.loop_mode is LoopMode.TRACK or self._is_file_that_is_known(coming):
+                before_end_ms = OPEN_KNOWN_FILE_BEFORE_END_MS
+        return int(before_end_ms * playback.filters.effects.position_rate)
+
+    @staticmethod
+    def _is_file_that_is_known(track: Track) -> bool:
+        return track.is_known and track.uri.kind == "file"
 
     def _send(self, payloads: Payloads, flags: int = 0) -> None:
         self._frames_sent += 1

@@ -153,7 +153,7 @@ class Sleep:
         return self.state is SleepState.WAKING
 
     def follow(self, circumstances: Circumstances) -> None:
-        self._now = circumstances
+        open_from_ms, self._now = self._now.open_from_ms, circumstances
         match self.state:
             case SleepState.AWAKE:
                 self._doze()
@@ -166,6 +166,8 @@ class Sleep:
                 self._wake()
             case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
+            case SleepState.ASLEEP if circumstances.open_from_ms != open_from_ms and self._times is not None:
+                self._run(self._times.deadline_s())
             case SleepState.WAKING if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
                 self._doze()
@@ -176,6 +178,12 @@ class Sleep:
             frames = self._times.take_due(self._clock.now_s())
             if frames:
                 self._player.pass_frames(frames)
+
+    def joined(self) -> None:
+        """The track has begun at the end of the one before it: whoever wanted to listen had that time to come."""
+        if self.state is SleepState.DOZING and self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._call_later(0.0, lambda: self._guarded(self._fall_asleep))
 
     def may_pass_frame(self) -> bool:
         """Whether a frame for which there is no audio passes, because the player has slept."""

@@ -140,6 +140,10 @@ class _Load:
             case Failed():
                 self._settle(message.failure)
 
+    @property
+    def frames_ahead(self) -> int:
+        return 0
+
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
         if suspect_sources:

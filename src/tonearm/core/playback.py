@@ -129,6 +129,11 @@ class Playback:
         return tuple(queued_track.track for queued_track in self._queue.tracks)
 
     @property
+    def front_of_queue(self) -> Track | None:
+        """The first track that waits behind the current one."""
+        return self._queue.tracks[0].track if self._queue.tracks else None
+
+    @property
     def queue_length(self) -> int:
         return len(self._queue.tracks)
 

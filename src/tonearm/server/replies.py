@@ -15,7 +15,7 @@ from tonearm.protocol.json_text import json_text
 # Making one player's state takes about 20 µs and 10 µs more for each KiB of metadata, so a slice holds the event loop
 # for about 2 ms. It ends after the item with which it has so much.
 SLICE_ITEMS: Final = 100
-SLICE_BYTES: Final = 128 * 1024
+SLICE_BYTES: Final = 32 * 1024
 # A list that is longer is sent while it is made, as fast as the client takes it: no client can have it held in memory.
 SENT_AT_ONCE_BYTES: Final = 1024 * 1024
 

@@ -29,6 +29,8 @@ LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a sessi
 class Owner:
     """A session of the pool, opened again whenever it is lost."""
 
+    frames_ahead = 10
+
     def __init__(self, pool: DecoderPool) -> None:
         self._pool = pool
         self.received: list[FromDecoder] = []
@@ -636,3 +638,33 @@ async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCap
         await eventually(lambda: owner.opened, "it plays")
         assert owner.losses == []
         assert caplog.records == [] or caplog.records[0].levelno < logging.WARNING
+
+
+async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
+    pool = DecoderPool(2, MEMORY_MB, LATER)
+    try:
+        await pool.start(spare_at_once=True)
+        await eventually(lambda: pool.has_spare, "a spare")
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT * 4)]
+        processes = [owner.process_id for owner in owners]
+        assert sorted(processes.count(process) for process in set(processes)) == [SESSIONS_BEFORE_NEXT * 2] * 2
+    finally:
+        await pool.stop()
+
+
+async def test_the_sessions_whose_frames_last_the_shortest_move_first() -> None:
+    moved: list[int] = []
+    pool = DecoderPool(1, MEMORY_MB, SOON)
+    try:
+        await pool.start()
+        await eventually(lambda: pool.has_spare, "a spare")
+        owners = [Owner(pool) for _ in range(5)]
+        for owner, frames in zip(owners, (7, 20, 0, 11, 3), strict=True):
+            owner.frames_ahead = frames
+            owner.on_loss = lambda owner: moved.append(owner.frames_ahead)
+        assert owners[0].process_id is not None
+        os.kill(owners[0].process_id, signal.SIGKILL)
+        await eventually(lambda: len(moved) == 5, "all have moved")
+    finally:
+        await pool.stop()
+    assert moved == [0, 3, 7, 11, 20]

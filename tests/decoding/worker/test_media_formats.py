@@ -1,5 +1,6 @@
 """Each format from file to PCM: the decoded audio is aligned with the signal, at the right pitch and length."""
 
+import io
 from collections.abc import Callable
 
 import numpy as np
@@ -39,6 +40,33 @@ def test_wav_is_wav_whatever_its_samples_look_like(frequency_hz: float) -> None:
     got = decode_rest(media)
     assert media.facts.probe_name == "wav"
     assert loudest_hz(got) == pytest.approx(frequency_hz, abs=1)
+
+
+class CountingReader(io.BytesIO):
+    """Counts what is read of it."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.read_bytes += len(data)
+        return data
+
+
+@pytest.mark.parametrize("container", ["wav", "w64"])
+def test_little_of_plain_samples_is_read_before_they_play(container: str) -> None:
+    """libav looks for coded streams among them, again and again: for 256 KiB that takes 28 ms, and so long for each
+    player of a process that died."""
+    file = encoded(container, "pcm_s16le", music(5.0))
+    reader = CountingReader(file)
+    open_bytes(file, reader=reader)
+    assert 0 < reader.read_bytes < 200 * 1024
+
+
+def test_a_coded_stream_in_a_wav_is_found() -> None:
+    coded = encoded("ac3", "ac3", tone(1000, SECONDS, 48_000, level=0.5), 48_000, bit_rate=448_000)
+    coded_as_samples = np.frombuffer(coded[: len(coded) // 4 * 4], dtype="<i2").reshape(-1, 2) / 32768.0
+    assert loudest_hz(decode_bytes(wav(coded_as_samples))) == pytest.approx(1000, abs=1)
 
 
 LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {

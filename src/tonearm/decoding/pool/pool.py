@@ -67,6 +67,7 @@ class DecoderPool:
         self._keeps_spare = keeps_spare
         self._in_use: list[DecoderProcess] = []  # All of them are ready.
         self._next: DecoderProcess | None = None  # The spare, or the process that is being started to be it.
+        self._early_spare: DecoderProcess | None = None  # What `_next` will be as soon as the first process is ready.
         self._first_ready: asyncio.Future[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._session_ids = itertools.count(1)
@@ -76,16 +77,28 @@ class DecoderPool:
         self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
         self._is_stopping = False
+        self._is_announced = not keeps_spare
 
-    async def start(self) -> None:
-        """Starts the first process and waits until it is ready; the spare follows in the background.
+    async def start(self, *, spare_at_once: bool = False) -> None:
+        """Starts the first process and waits until it is ready; the spare follows in the background, a while later or,
+        `spare_at_once`, beside the first one: many players that are created right after the start share two then.
 
         Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
         when it cannot have the sandbox that it must have.
         """
         self._first_ready = asyncio.get_running_loop().create_future()
         self._next = self._start_process()
+        if spare_at_once and self._keeps_spare:
+            with contextlib.suppress(OSError):  # It is tried again when the first one is ready.
+                self._early_spare = self._start_process()
         await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
+
+    def announce(self) -> None:
+        """Logs which processes are ready, and from now on each one that becomes ready."""
+        self._is_announced = True
+        for process in self._in_use if self._next is None else [*self._in_use, self._next]:
+            if process.is_ready:
+                _log_ready(process)
 
     @property
     def process_ids(self) -> list[int]:
@@ -129,9 +142,9 @@ class DecoderPool:
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.wait([self._starting])
-        processes = self._in_use if self._next is None else [*self._in_use, self._next]
-        await asyncio.gather(*(process.stop() for process in processes))
-        self._in_use, self._next = [], None
+        processes = (*self._in_use, self._next, self._early_spare)
+        await asyncio.gather(*(process.stop() for process in processes if process is not None))
+        self._in_use, self._next, self._early_spare = [], None, None
 
     def _choose(self) -> DecoderProcess | None:
         least_busy = min(self._in_use, key=lambda process: len(process.owners), default=None)
@@ -163,6 +176,8 @@ class DecoderPool:
 
     def _start_next(self) -> None:
         """Starts another process in the background if one is needed."""
+        if self._next is None:
+            self._next, self._early_spare = self._early_spare, None
         is_starting = self._next is not None or (self._starting is not None and not self._starting.done())
         if not is_starting and (self._keeps_spare or not self._in_use):
             self._starting = asyncio.get_running_loop().create_task(self._start_patiently())
@@ -191,13 +206,13 @@ class DecoderPool:
 
     def _process_ready(self, process: DecoderProcess) -> None:
         self._sandbox.take_note(process.sandbox or SandboxReport())
-        if not self._in_use:
+        if not self._in_use and process is self._next:
             self._use_spare()
-        is_first = self._first_ready is not None and not self._first_ready.done()
+        is_first = process in self._in_use and self._first_ready is not None and not self._first_ready.done()
         if is_first and self._first_ready is not None:
             self._first_ready.set_result(None)
-        if not (is_first and self._keeps_spare):  # that one is reported when the node has started as a whole
-            log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
+        if self._is_announced:  # before it, the node has not started as a whole
+            _log_ready(process)
         if self.has_spare or not self._keeps_spare:
             self._suspected.clear()
         self._place([owner for owner in self._waiting if owner not in self._suspected])
@@ -207,6 +222,9 @@ class DecoderPool:
     def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
         """Moves its sessions to the spare and to the others in use, within this call."""
         if self._is_stopping:
+            return
+        if process is self._early_spare:
+            self._early_spare = None  # Should all of them exit, the first one says why.
             return
         if self._first_ready is not None and not self._first_ready.done():
             self._next = None
@@ -237,16 +255,17 @@ class DecoderPool:
         self._move_sessions(process, process_exit)
 
     def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
-        """Suspects come first: they have to be counted before other sessions open the same sources again.
+        """Suspects come first: they have to be counted before other sessions open the same sources again. After them
+        the sessions whose frames last the shortest: to open many sources takes as long as their frames last.
 
-        They themselves wait until a spare is ready: if one of them ends a second process, its other sessions can move
-        at once again.
+        Suspects themselves wait until a spare is ready: if one of them ends a second process, its other sessions can
+        move at once again.
         """
         losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
         process.owners.clear()
         if self._keeps_spare:
             self._suspected.update(owner for owner, suspects in losses if suspects)
-        for owner, suspects in sorted(losses, key=lambda loss: not loss[1]):
+        for owner, suspects in sorted(losses, key=lambda loss: (not loss[1], loss[0].frames_ahead)):
             _report_loss(owner, suspects)
 
     def _give_up_waiting_for_spare(self) -> None:
@@ -263,6 +282,10 @@ class DecoderPool:
             self._is_waited_for.clear()
         for owner in placed:
             _report_loss(owner, ())
+
+
+def _log_ready(process: DecoderProcess) -> None:
+    log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
 
 
 def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:

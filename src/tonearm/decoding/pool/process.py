@@ -52,6 +52,11 @@ class Timeouts:
 class SessionOwner(Protocol):
     """Receives the messages of a session."""
 
+    @property
+    def frames_ahead(self) -> int:
+        """How many frames it holds that were not sent yet, and for how long it needs no process therefore."""
+        ...
+
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
