@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.audio_files import mp3, music, opus, wav
 from tests.support.e2e_players import until_state
-from tests.support.http_client import Answer
+from tests.support.http_client import Answer, websocket
 from tests.support.media_server import MediaServer, Reply, Request, media
 from tests.support.pictures import GIF, JPEG, SVG, WEBP, flac_with, m4a_with, mp3_with, opus_with, png
 from tests.support.radio_server import radio
@@ -101,9 +101,10 @@ async def test_of_links_and_not_of_live_streams(node: RunningNode) -> None:
         assert (await artwork(node)).body == png()
         await play(node, server.serve("/live", radio(mp3(SOUND_44K))))
         await node.request("POST", "/v0/players/p/play")
-        await until_state(node, "p", lambda state: state["state"] == "playing")
-        before = len(server.requests)
-        require_none(await artwork(node), "live")
+        async with websocket(node.port, "/v0/players/p/ws"):
+            await until_state(node, "p", lambda state: state["state"] == "playing")
+            before = len(server.requests)
+            require_none(await artwork(node), "live")
         assert len(server.requests) == before
         await node.request("DELETE", "/v0/players/p")
 
