@@ -8,7 +8,7 @@ from typing import Final
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import NoArtwork
 from tonearm.core.failure import PlayError
-from tonearm.core.picture import Picture, picture_type
+from tonearm.core.picture import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.track import Track
 from tonearm.lookup import raise_refusal
 
@@ -67,7 +67,7 @@ class Artworks:
 
     async def _read(self, track: Track) -> Picture | None:
         data = await self._loader.load_picture(track.uri)
-        media_type = picture_type(data)
+        media_type = picture_type(data) if len(data) <= MAX_PICTURE_BYTES else None
         picture = None
         if media_type is not None:
             version = await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest()[:32])

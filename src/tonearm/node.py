@@ -19,6 +19,7 @@ from tonearm.audio.load import LoadWatch
 from tonearm.audio.player import FirstSettings, Player, PlayerServices
 from tonearm.audio.sinks import EventSink
 from tonearm.audio.source_input import playlist_tracks
+from tonearm.audio.tags_ahead import TagsAhead
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import (
@@ -68,7 +69,8 @@ class NodeSettings:
     `expire_s`: after how long without listener, event client or request a player is deleted; 0: never.
     `live_pause_s`: how long a live stream is held while its player is paused. `start_timeout_s`: how long a track whose
     turn has come may take to give its first audio. `max_load`: the share of time that the
-    node may be late and yet create players; 0: they are always created.
+    node may be late and yet create players; 0: they are always created. `tags_ahead`: of how many waiting tracks of a
+    player the tags are read ahead.
     """
 
     decoder_processes: int = 0
@@ -85,6 +87,7 @@ class NodeSettings:
     live_pause_s: float = LIVE_PAUSE_S
     start_timeout_s: float = START_TIMEOUT_S
     max_load: float = 0.0
+    tags_ahead: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,7 @@ class Node:
         self._loader: TrackLoader | None = None
         self._lookup: Lookup | None = None
         self._artworks: Artworks | None = None
+        self._tags_ahead: TagsAhead | None = None
         self._load: LoadWatch | None = None
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
@@ -164,6 +168,12 @@ class Node:
             self._load = LoadWatch(loop.call_later)
             self._load.start()
         suspects = _QuarantinedOpener(self._opener)
+        self._loader = TrackLoader(
+            suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
+        )
+        self._lookup = Lookup(self._opener, self._loader)
+        self._artworks = Artworks(self._loader)
+        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead)
         self._feed = EventFeed(loop.call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             pool=self._pool,
@@ -183,12 +193,8 @@ class Node:
             live_pause_s=self._settings.live_pause_s,
             event_feed=self._feed,
             start_timeout_s=self._settings.start_timeout_s,
+            queue_changed=self._tags_ahead.look_at,
         )
-        self._loader = TrackLoader(
-            suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
-        )
-        self._lookup = Lookup(self._opener, self._loader)
-        self._artworks = Artworks(self._loader)
         try:
             await self._pool.start(spare_at_once=self._settings.decoder_processes > 1)
         except BaseException:
@@ -222,6 +228,8 @@ class Node:
         if self._feed is not None:
             self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
         await asyncio.gather(*(player.delete() for player in players))
+        if self._tags_ahead is not None:
+            await self._tags_ahead.stop()
         if self._artworks is not None:
             await self._artworks.stop()
         if self._loader is not None:
@@ -541,6 +549,14 @@ class _QuarantinedOpener:
         self._quarantine.suspect(uri.normalised, time.monotonic())
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        self._require_free(uri)
+        return await self._opener.open(uri, report_wait)
+
+    @property
+    def for_tags(self) -> "_OpenerForTags":
+        return _OpenerForTags(self._opener, self._require_free)
+
+    def _require_free(self, uri: SourceUri) -> None:
         if self._quarantine.is_quarantined(uri.normalised, time.monotonic()):
             raise PlayError(
                 PlayFailure(
@@ -551,4 +567,25 @@ class _QuarantinedOpener:
                 )
             )
         self._quarantine.note_open(uri.normalised)
-        return await self._opener.open(uri, report_wait)
+
+
+_NOT_READ_AHEAD: Final = PlayFailure(
+    FailureCode.NOT_AUDIO, Stage.CONNECT, "Only files are read ahead.", "Wait until it is this track's turn."
+)
+
+
+class _OpenerForTags:
+    """Opens files only: nothing is resolved ahead, and nothing live is connected to."""
+
+    def __init__(self, opener: SourceOpener, require_free: Callable[[SourceUri], None]) -> None:
+        self._opener = opener
+        self._require_free = require_free
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        self._require_free(uri)
+        opened = await self._opener.open_direct(uri)
+        if opened is None or isinstance(opened, Playlist) or opened.is_live:
+            if isinstance(opened, OpenedSource):
+                await opened.close()
+            raise PlayError(_NOT_READ_AHEAD)
+        return opened

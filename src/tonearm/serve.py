@@ -226,6 +226,7 @@ def _node_settings(config: Config) -> NodeSettings:
         max_event_bytes=config.player.max_event_bytes,
         start_timeout_s=config.sources.start_timeout_s,
         max_load=config.server.max_load,
+        tags_ahead=config.player.tags_ahead,
     )
 
 

@@ -3,20 +3,31 @@
 import asyncio
 import os
 import signal
+from collections.abc import Callable
+from functools import cache
 from urllib.parse import quote
 
 import pytest
 
-from tests.support.audio_files import mp3, music, opus, wav
+from tests.support.audio_files import Signal, mp3, music, opus, wav
 from tests.support.e2e_players import until_state
-from tests.support.http_client import Answer
+from tests.support.http_client import Answer, websocket
 from tests.support.media_server import MediaServer, Reply, Request, media
 from tests.support.pictures import GIF, JPEG, SVG, WEBP, flac_with, m4a_with, mp3_with, opus_with, png
 from tests.support.radio_server import radio
 from tests.support.running_node import RunningNode
 
-SOUND = music(2.0)
-SOUND_44K = music(2.0, 44_100)
+LARGE = png(filler=3_000_000)
+
+
+@cache
+def sound() -> Signal:
+    return music(2.0)
+
+
+@cache
+def sound_44k() -> Signal:
+    return music(2.0, 44_100)
 
 
 async def play(node: RunningNode, uri: str) -> None:
@@ -36,23 +47,24 @@ def require_none(answer: Answer, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "picture", "media_type"),
+    ("name", "make", "picture", "media_type"),
     [
-        ("a.flac", flac_with(SOUND, png()), png(), "image/png"),
-        ("a.opus", opus_with(SOUND, png(60)), png(60), "image/png"),
-        ("a.mp3", mp3_with(SOUND_44K, png()), png(), "image/png"),
-        ("a.m4a", m4a_with(SOUND_44K, png()), png(), "image/png"),
-        ("b.m4a", m4a_with(SOUND_44K, JPEG, kind=13), JPEG, "image/jpeg"),
-        ("wrongly-named.flac", flac_with(SOUND, JPEG), JPEG, "image/jpeg"),
-        ("b.flac", flac_with(SOUND, WEBP, "image/webp"), WEBP, "image/webp"),
-        ("c.flac", flac_with(SOUND, GIF, "image/gif"), GIF, "image/gif"),
-        ("large.flac", flac_with(SOUND, png(filler=3_000_000)), png(filler=3_000_000), "image/png"),
+        ("a.flac", lambda: flac_with(sound(), png()), png(), "image/png"),
+        ("a.opus", lambda: opus_with(sound(), png(60)), png(60), "image/png"),
+        ("a.mp3", lambda: mp3_with(sound_44k(), png()), png(), "image/png"),
+        ("a.m4a", lambda: m4a_with(sound_44k(), png()), png(), "image/png"),
+        ("b.m4a", lambda: m4a_with(sound_44k(), JPEG, kind=13), JPEG, "image/jpeg"),
+        ("wrongly-named.flac", lambda: flac_with(sound(), JPEG), JPEG, "image/jpeg"),
+        ("b.flac", lambda: flac_with(sound(), WEBP, "image/webp"), WEBP, "image/webp"),
+        ("c.flac", lambda: flac_with(sound(), GIF, "image/gif"), GIF, "image/gif"),
+        ("large.flac", lambda: flac_with(sound(), LARGE), LARGE, "image/png"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_the_picture_of_a_file(
-    node: RunningNode, name: str, content: bytes, picture: bytes, media_type: str
+    node: RunningNode, name: str, make: Callable[[], bytes], picture: bytes, media_type: str
 ) -> None:
-    (node.folder / name).write_bytes(content)
+    (node.folder / name).write_bytes(make())
     await play(node, name)
     answer = await artwork(node)
     assert (answer.status, answer.header("content-type")) == (200, media_type)
@@ -62,8 +74,8 @@ async def test_the_picture_of_a_file(
 
 
 async def test_who_has_it_is_not_sent_it_again(node: RunningNode) -> None:
-    (node.folder / "a.flac").write_bytes(flac_with(SOUND, png()))
-    (node.folder / "b.flac").write_bytes(flac_with(SOUND, JPEG))
+    (node.folder / "a.flac").write_bytes(flac_with(sound(), png()))
+    (node.folder / "b.flac").write_bytes(flac_with(sound(), JPEG))
     await play(node, "a.flac")
     first = await artwork(node)
     etag = first.header("etag")
@@ -79,11 +91,11 @@ async def test_who_has_it_is_not_sent_it_again(node: RunningNode) -> None:
 
 async def test_what_has_none_or_must_not_be_shown(node: RunningNode) -> None:
     for name, content, words in (
-        ("plain.wav", wav(SOUND), "no picture"),
-        ("plain.opus", opus(SOUND), "no picture"),
-        ("svg.flac", flac_with(SOUND, SVG, "image/svg+xml"), "JPEG, PNG, WebP or GIF"),
-        ("page.flac", flac_with(SOUND, b"<html><script>alert(1)</script></html>"), "JPEG, PNG, WebP or GIF"),
-        ("huge.flac", flac_with(SOUND, png(filler=9_000_000)), "8 MiB"),
+        ("plain.wav", wav(sound()), "no picture"),
+        ("plain.opus", opus(sound()), "no picture"),
+        ("svg.flac", flac_with(sound(), SVG, "image/svg+xml"), "JPEG, PNG, WebP or GIF"),
+        ("page.flac", flac_with(sound(), b"<html><script>alert(1)</script></html>"), "JPEG, PNG, WebP or GIF"),
+        ("huge.flac", flac_with(sound(), png(filler=9_000_000)), "8 MiB"),
         ("junk.mp3", bytes(10_000), ""),
     ):
         (node.folder / name).write_bytes(content)
@@ -97,20 +109,21 @@ async def test_what_has_none_or_must_not_be_shown(node: RunningNode) -> None:
 
 async def test_of_links_and_not_of_live_streams(node: RunningNode) -> None:
     async with MediaServer() as server:
-        await play(node, server.serve("/a.mp3", media(mp3_with(SOUND_44K, png()))))
+        await play(node, server.serve("/a.mp3", media(mp3_with(sound_44k(), png()))))
         assert (await artwork(node)).body == png()
-        await play(node, server.serve("/live", radio(mp3(SOUND_44K))))
+        await play(node, server.serve("/live", radio(mp3(sound_44k()))))
         await node.request("POST", "/v0/players/p/play")
-        await until_state(node, "p", lambda state: state["state"] == "playing")
-        before = len(server.requests)
-        require_none(await artwork(node), "live")
+        async with websocket(node.port, "/v0/players/p/ws"):
+            await until_state(node, "p", lambda state: state["state"] == "playing")
+            before = len(server.requests)
+            require_none(await artwork(node), "live")
         assert len(server.requests) == before
         await node.request("DELETE", "/v0/players/p")
 
 
 async def test_many_ask_at_once_and_some_go_away(node: RunningNode) -> None:
     go = asyncio.Event()
-    content = media(mp3_with(SOUND_44K, png(filler=100_000)))
+    content = media(mp3_with(sound_44k(), png(filler=100_000)))
 
     async def slowly(request: Request, reply: Reply) -> None:
         await go.wait()
@@ -134,8 +147,8 @@ def openings(server: MediaServer) -> list[Request]:
 
 
 async def test_the_process_that_reads_it_may_die(node: RunningNode) -> None:
-    (node.folder / "a.flac").write_bytes(flac_with(SOUND, png()))
-    (node.folder / "b.flac").write_bytes(flac_with(SOUND, JPEG))
+    (node.folder / "a.flac").write_bytes(flac_with(sound(), png()))
+    (node.folder / "b.flac").write_bytes(flac_with(sound(), JPEG))
     await play(node, "a.flac")
     before = node.decoder_pids()
     assert (await artwork(node)).body == png()

@@ -197,6 +197,14 @@ class TestHostileLists:
         assert 1 <= len(found["tracks"]) <= 14
         assert found["leftOut"]["reasons"] == ["The page takes too long to list all of its entries."]
 
+    async def test_a_list_that_breaks_off_is_what_came_before(self, node: NodeOverHttp, server: MediaServer) -> None:
+        found = (await node.get("/v0/loadplaylist", identifier=server.url("/fake/broken-list?3"))).json()
+        assert len(found["tracks"]) == 3
+        assert found["leftOut"] == {"count": 1, "reasons": ["The rest of the list could not be read."]}
+        answer = await node.get("/v0/loadplaylist", identifier=server.url("/fake/broken-list?0"))
+        assert (answer.status, answer.json()["code"]) == (400, "resolve_failed")
+        assert "The rest is private" in answer.json()["message"]
+
     async def test_a_page_that_never_answers_is_given_up(self, server: MediaServer) -> None:
         server.serve("/api/pages", stall())
         async with node_over_http(SETTINGS, resolver=fake_sites(timeout_s=2.0)) as node:

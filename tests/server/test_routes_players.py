@@ -233,3 +233,8 @@ async def test_several_requests_share_a_connection(port: int) -> None:
             connection.send_request("GET", "/v0/players/p")
             assert (await connection.read_answer()).status == 204
             assert json.loads((await connection.read_answer()).body)["id"] == "p"
+
+
+async def test_an_empty_list_of_tracks_is_told_in_plain_words(port: int) -> None:
+    answer = await request(port, "POST", "/v0/players/p/queue", body=b'{"tracks": []}')
+    assert answer.json()["message"] == "The field `tracks` must not be empty."

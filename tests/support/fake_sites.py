@@ -56,6 +56,14 @@ class FakeIE(InfoExtractor):  # type: ignore[misc]  # yt-dlp has no types
         entry = self.url_result(url.replace("/fake/million", "/fake/told"), video_title="x" * 100_000)
         return self.playlist_result([entry] * 1_000_000, "all", "y" * 100_000)
 
+    def _broken_list(self, url: str, port: int) -> Any:
+        def some() -> Any:
+            for number in range(port):
+                yield self.url_result(url.replace("/fake/broken-list", f"/fake/told#{number}"))
+            raise ExtractorError("The rest is private", expected=True)
+
+        return self.playlist_result(some(), "all", "Broken")
+
     def _slow_list(self, url: str, port: int) -> Any:
         def slowly() -> Any:
             for number in itertools.count():

@@ -42,6 +42,7 @@ from tonearm.core.events import (
     ListenersChange,
     OverlayException,
     PlayerState,
+    QueueUpdate,
     TrackEnd,
     TrackException,
     TrackStart,
@@ -95,6 +96,7 @@ class PlayerServices:
     max_metadata_bytes: int = MAX_METADATA_BYTES
     max_event_bytes: int = MAX_KEPT_BYTES
     event_feed: EventFeed | None = None
+    queue_changed: "Callable[[Player], None]" = lambda player: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +396,15 @@ class Player:
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
         return self._playback.room_for(tracks)
+
+    def unread_track(self, depth: int) -> Track | None:
+        """The first of the next `depth` waiting tracks of which nothing is known; None without one."""
+        return None if self._is_deleted else self._playback.unread_track(depth)
+
+    def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
+        """What was read of a track that may still wait; None when it could not be read."""
+        if not self._is_deleted:
+            self._playback.tags_read(track_id, facts)
 
     # What the player is
 
@@ -865,6 +876,8 @@ class Player:
         for event in events:
             log_event(self._playback.player_id, event)
             self._events.add(event)
+            if isinstance(event, QueueUpdate) and not self._is_deleted:
+                self._services.queue_changed(self)
 
     def _drop(self, source: SourceId) -> None:
         self._tracks.pop(source, None)

@@ -46,18 +46,19 @@ class TrackLoader:
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
-    async def load(self, uri: SourceUri) -> SourceFacts:
-        """The facts from opening `uri`. Nothing of it stays open when this returns, raises or is cancelled.
+    async def load(self, uri: SourceUri, opener: Opener | None = None) -> SourceFacts:
+        """The facts from opening `uri`, by `opener` if there is one. Nothing of it stays open when this returns,
+        raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
-        loaded = await self._begin(uri, wants_picture=False)
+        loaded = await self._begin(uri, opener or self._opener, wants_picture=False)
         assert isinstance(loaded, SourceFacts), "a picture was not asked for"
         return loaded
 
     async def load_picture(self, uri: SourceUri) -> bytes:
         """The picture inside of `uri`, as it is there; empty without one. As `load` in all else."""
-        loaded = await self._begin(uri, wants_picture=True)
+        loaded = await self._begin(uri, self._opener, wants_picture=True)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
     @property
@@ -65,8 +66,10 @@ class TrackLoader:
         """Whether anything is being loaded."""
         return bool(self._loads)
 
-    def _begin(self, uri: SourceUri, *, wants_picture: bool) -> "asyncio.Task[SourceFacts | FoundPicture]":
-        task = asyncio.get_running_loop().create_task(self._load(uri, wants_picture))
+    def _begin(
+        self, uri: SourceUri, opener: Opener, *, wants_picture: bool
+    ) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, opener, wants_picture))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
         return task
@@ -79,10 +82,10 @@ class TrackLoader:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri, wants_picture: bool) -> SourceFacts | FoundPicture:
+    async def _load(self, uri: SourceUri, opener: Opener, wants_picture: bool) -> SourceFacts | FoundPicture:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
-                outcome = await self._open(uri, pool, wants_picture)
+                outcome = await self._open(uri, pool, opener, wants_picture)
                 if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
@@ -91,8 +94,10 @@ class TrackLoader:
             raise PlayError(outcome)
         return outcome
 
-    async def _open(self, uri: SourceUri, pool: DecoderPool, wants_picture: bool = False) -> _Outcome | _Entries:
-        load = _Load(uri, pool, self._opener, self._suspects, wants_picture)
+    async def _open(
+        self, uri: SourceUri, pool: DecoderPool, opener: Opener, wants_picture: bool = False
+    ) -> _Outcome | _Entries:
+        load = _Load(uri, pool, opener, self._suspects, wants_picture)
         try:
             return await load.outcome
         finally:
@@ -102,7 +107,7 @@ class TrackLoader:
         """The facts of the first entry that can be played; without one, the failure of the last."""
         failure = _NOTHING_PLAYABLE
         for entry in entries:
-            outcome = await self._open(entry.uri, pool)
+            outcome = await self._open(entry.uri, pool, self._opener)
             match outcome:
                 case SourceFacts():
                     return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))

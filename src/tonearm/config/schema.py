@@ -173,6 +173,13 @@ class PlayerConfig(_Section):
     )
     max_players: int = Field(default=10_000, ge=1, description="Players at a time.")
     max_waiting_tracks: int = Field(default=10_000, ge=1, description="Waiting tracks in one player's queue.")
+    tags_ahead: int = Field(
+        default=5,
+        ge=0,
+        le=100,
+        description="Of how many waiting tracks of a player titles and lengths are read ahead, for a queue that shows "
+        "them; 0 reads none.",
+    )
     max_waiting_bytes: int = Field(
         default=16_777_216, ge=4096, description="URIs and metadata of one player's waiting tracks together, in bytes."
     )

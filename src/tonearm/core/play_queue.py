@@ -151,12 +151,19 @@ _DOUBLINGS_BELOW_LONGEST: Final = 4  # 1, 2, 4, 8, 16, then 30
 class QueuedTrack:
     """A track in a player: one object for its whole stay, wherever a loop moves it.
 
-    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed loads since then.
+    `gave_audio`: at least one frame of it was sent by this player. `failures`: its failed loads since then. `is_read`:
+    its tags were read ahead while it waited, or could not be read.
     """
 
     track: Track
     gave_audio: bool = False
     failures: int = 0
+    is_read: bool = False
+
+    @property
+    def is_unread(self) -> bool:
+        """True when nothing is known of it but what its URI says, and nobody has tried to read its tags."""
+        return not (self.is_read or self.track.is_known or self.track.info.length_ms)
 
     @property
     def retry_delay_s(self) -> float:
@@ -231,6 +238,11 @@ class PlayQueue:
         """Where the track waits; None when it does not."""
         ids = (queued_track.track.id for queued_track in self.tracks)
         return next((index for index, waiting_id in enumerate(ids) if waiting_id == track_id), None)
+
+    def unread(self, depth: int) -> QueuedTrack | None:
+        """The first of the next `depth` waiting tracks that is neither read nor being opened to be played."""
+        opened = None if self.next_load is None else self.next_load.queued_track
+        return next((one for one in self.tracks[:depth] if one.is_unread and one is not opened), None)
 
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
         """What `select_next` says for the current track."""

@@ -357,6 +357,19 @@ class Playback:
         self._change_queue(tuple(self._queue.tracks[index] for index in order))
         return self._outcome()
 
+    def unread_track(self, depth: int) -> Track | None:
+        """The first of the next `depth` waiting tracks whose tags are to be read ahead."""
+        unread = self._queue.unread(depth)
+        return None if unread is None else unread.track
+
+    def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
+        """What was read of a waiting track; None when it could not be read. It is no change of the player."""
+        for waiting in self._queue.tracks:
+            if waiting.track.id == track_id and waiting.is_unread:
+                waiting.is_read = True
+                if facts is not None:
+                    waiting.track = waiting.track.with_hints(facts)
+
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
         room_bytes = self._max_waiting_bytes - sum(waiting.track.waiting_bytes for waiting in self._queue.tracks)

@@ -79,6 +79,11 @@ class Track:
             facts = replace(facts, title=None, author=None)
         return replace(self, info=self.info.with_facts(facts), is_known=True)
 
+    def with_hints(self, facts: SourceFacts) -> "Track":
+        """The same track as it was when it was read ahead; opening it will show how it is then."""
+        known = self.with_facts(facts)
+        return replace(known, info=replace(known.info, is_length_exact=False), is_known=self.is_known)
+
     @property
     def known_end_ms(self) -> int | None:
         """Where the track ends in its file; None when that is not known (yet), or when it is endless."""

@@ -137,6 +137,7 @@ _EXPECTED: Final[Mapping[str, str]] = MappingProxyType(
         "bool_type": "must be true or false",
         "list_type": "must be an array",
         "model_type": "must be an object",
+        "too_short": "must not be empty",
     }
 )
 

@@ -1,8 +1,11 @@
 """Opening URIs that may be pages: what is fetched, with which headers, and where it is looked for again."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from tests.support.fetching import opener, read_all
+from tests.support.fetching import QUICK, opener, read_all
 from tests.support.media_server import Canary, MediaServer, in_turn, media, redirect, status
 from tests.support.resolving import fake_sites, html, told
 from tonearm.config.patterns import compile_pattern
@@ -10,8 +13,10 @@ from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import Playlist
+from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings
 
 BODY = bytes(range(256)) * 2000
@@ -127,3 +132,27 @@ async def test_direct_uris_and_refusals_of_what_was_given() -> None:
             await opening.direct_uri(parse_source_uri("ytsearch:x"))
     async with opener() as opening:
         assert not opening.resolves_pages
+
+
+async def test_searches_and_lists_that_came_through_a_proxy_reach_less() -> None:
+    async with MediaServer() as server:
+        results = [{"_type": "url", "url": "http://a.example/1"}, {"_type": "url", "url": server.url("/fake/told")}]
+        found = media(json.dumps(results).encode(), content_type="application/json", ranges=False)
+        server.serve("/api/search", found)
+        opening = source_opener(SourcePolicy(), "auto", QUICK, fake_sites())
+        try:
+            await opening.start()
+            search = parse_source_uri(f"fakesearch:{server.port} x", takes_search=True)
+            direct = await opening.search(opening.admit(search), 10)
+            assert [entry.uri.given for entry in direct.entries] == [result["url"] for result in results]
+            asked = len(server.requests)
+            proxied = opening.admit(replace(search, came_through_proxy=True))
+            page = replace(parse_source_uri("http://a.example/"), came_through_proxy=True)
+            assert opening.admit(page).came_through_proxy
+            for work in (opening.search(proxied, 10), opening.open_list(proxied), opening.open(proxied)):
+                with pytest.raises(PlayError) as caught:
+                    await work
+                assert caught.value.failure.code is FailureCode.SOURCE_REFUSED
+            assert len(server.requests) == asked
+        finally:
+            await opening.close()

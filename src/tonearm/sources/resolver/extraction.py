@@ -66,7 +66,7 @@ class Extraction:
             pattern = getattr(extractor, "_VALID_URL", None)
             key = _SEARCH_PATTERN.match(pattern) if isinstance(pattern, str) else None
             if key is not None:
-                found[key[1]] = extractor.IE_NAME.lower().partition(":")[0]
+                found[key[1]] = extractor.IE_NAME.lower().partition(":")[0].removesuffix("search")
         return found
 
     def resolve(self, url: str, proxy: str, item: int | None = None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ and each is resolved when its turn comes.
 """
 
 import asyncio
+import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from tonearm.core.json_value import JsonObject
 from tonearm.core.opened_source import OPENING, PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri
+from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import resolver_supervision
 from tonearm.sources.guard import AddressGuard
@@ -39,6 +41,9 @@ _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
 # A search plays its best match that this node may play: so many are asked for.
 _CANDIDATES: Final = 5
+_MAX_LOGGED_CHARACTERS: Final = 500
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +278,13 @@ class PageResolver:
         if "list" not in answer:
             return read_page(answer, self._admit)
         # In a thread: to judge hundreds of entries takes some ms.
-        return await asyncio.to_thread(read_list, answer, uri, judge, MAX_LISTED)
+        listed = await asyncio.to_thread(read_list, answer, uri, judge, MAX_LISTED)
+        if listed.left_out.count:
+            reasons = text_for_logs(" ".join(listed.left_out.reasons))[:_MAX_LOGGED_CHARACTERS]
+            log.warning(
+                "%d entries of a page are left out: %s (of %s)", listed.left_out.count, reasons, text_for_logs(url)
+            )
+        return listed
 
     async def search(self, uri: SourceUri, judge: Judge, limit: int, report_wait: ReportWait = ignore_wait) -> Playlist:
         """The first results that this node may play, one at least. Raises `PlayError`."""

@@ -1,0 +1,97 @@
+"""Titles and lengths of waiting tracks, read ahead by a whole node."""
+
+import asyncio
+from typing import Any
+
+from tests.support.audio_files import mp3, music, wav
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, media, stall
+from tests.support.node_in_process import listening, running_node
+from tests.support.radio_server import radio
+from tests.support.resolving import fake_sites, told
+from tests.support.shelf import Shelf
+from tonearm.node import Node, NodeSettings
+from tonearm.protocol.rendering import queued_track_details_out
+
+SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
+
+
+def waiting(node: Node, player_id: str = "p") -> Any:
+    return [queued_track_details_out(track) for track in node.player(player_id).queue]
+
+
+async def read(node: Node, count: int, player_id: str = "p") -> Any:
+    """The queue, once so many of its tracks have a length."""
+    await eventually(
+        lambda: len([track for track in waiting(node, player_id) if "length" in track]) == count,
+        lambda: f"{count} lengths; {waiting(node, player_id)}",
+    )
+    return waiting(node, player_id)
+
+
+async def test_the_next_ones_show_their_titles(node: Node, server: MediaServer, shelf: Shelf) -> None:
+    await node.create_player("p", shelf.song(30.0)[0], {})
+    song = mp3(music(2.0, 44_100), tags={"title": "Söng", "artist": "Bänd"})
+    await node.enqueue("p", server.serve("/a.mp3", media(song)), {})
+    await node.enqueue("p", server.url("/gone.mp3"), {})
+    for number in range(5):
+        await node.enqueue("p", server.serve(f"/{number}.wav", media(wav(music(1.0)))), {})
+    listed = await read(node, 4)
+    assert (listed[0]["title"], listed[0]["author"]) == ("Söng", "Bänd")
+    assert abs(listed[0]["length"] - 2000) < 100
+    assert (listed[1]["title"], "length" in listed[1]) == ("gone", False)
+    assert [track.get("length") for track in listed[2:]] == [1000, 1000, 1000, None, None]
+    # When one leaves, the next one comes near.
+    node.player("p").remove(listed[0]["id"])
+    listed = await read(node, 4)
+    assert [track.get("length") for track in listed] == [None, 1000, 1000, 1000, 1000, None]
+    assert len([request for request in server.requests if request.path == "/gone.mp3"]) == 1
+
+
+async def test_nothing_is_resolved_expanded_or_tuned_in_ahead(server: MediaServer, shelf: Shelf) -> None:
+    song = server.serve("/song.wav", media(wav(music(1.0))))
+    server.serve("/api/told", told(song))
+    async with running_node(SETTINGS, resolver=fake_sites()) as node:
+        await node.create_player("p", shelf.song(30.0)[0], {})
+        uris = (
+            server.url("/fake/told"),
+            f"fakesearch:{server.port} x",
+            server.serve("/live", radio(mp3(music(1.0, 44_100)))),
+            server.serve("/list", media(b"#EXTM3U\nsong.wav\n", content_type="audio/x-mpegurl")),
+            song,
+        )
+        for uri in uris:
+            await node.enqueue("p", uri, {})
+        listed = await read(node, 1)
+        assert [track.get("length") for track in listed] == [None, None, None, None, 1000]
+        assert not [request for request in server.requests if request.path.startswith("/api/")]
+
+
+async def test_what_plays_and_what_clients_load_go_on(server: MediaServer, shelf: Shelf) -> None:
+    async with running_node(SETTINGS) as node:
+        player = await listening(node, "p", shelf.song(30.0)[0], server.serve("/silent.mp3", stall()))
+        await server.requested(1)
+        assert (await asyncio.wait_for(node.load_track(shelf.song(1.0)[0]), 10)) is not None
+        await player.more_frames(50)
+        player.require_not_run_dry()
+        await node.delete_player("p")
+
+
+async def test_many_players_take_turns(server: MediaServer, shelf: Shelf) -> None:
+    async with running_node(SETTINGS) as node:
+        for name in ("p", "q"):
+            await node.create_player(name, shelf.song(30.0)[0], {})
+            for number in range(3):
+                song = server.serve(f"/{name}{number}.wav", media(wav(music(1.0)), headers="Connection: close\r\n"))
+                await node.enqueue(name, song, {})
+        await asyncio.gather(read(node, 3, "p"), read(node, 3, "q"))
+        order = list(dict.fromkeys(request.path[1] for request in server.requests[:2]))
+        assert sorted(order) == ["p", "q"]
+
+
+async def test_none_is_read_where_that_is_configured(server: MediaServer, shelf: Shelf) -> None:
+    async with running_node(NodeSettings(decoder_processes=1, tags_ahead=0)) as node:
+        player = await listening(node, "p", shelf.song(30.0)[0], server.serve("/a.wav", media(wav(music(1.0)))))
+        await player.more_frames(50)
+        assert server.requests == []
+        await node.delete_player("p")
