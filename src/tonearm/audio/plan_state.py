@@ -205,6 +205,11 @@ class PlanState:
             return True  # the decoder had overlays go on alone until it had enough
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether the buffered frames are those of the newest plan."""
+        return self.state is _STEADY
+
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
 
