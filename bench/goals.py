@@ -82,6 +82,7 @@ GOALS: Final = (
         "capacity/opus/flat/players",
         at_least=True,
     ),
+    Goal("overlay heard, 100 players, median", 60, "overlay_heard/100/ms", unit="ms"),
     Goal(
         "further listener of a player / bare write",
         1.2,

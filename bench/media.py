@@ -66,9 +66,17 @@ def _piece(rate_hz: int) -> np.ndarray:
 
 def make_tone(folder: Path) -> Path:
     """Some minutes of a steady 1 kHz tone, for hearing when a filter takes hold."""
-    path = folder / "tone.wav"
+    return _make_tone(folder / "tone.wav", LENGTH_S)
+
+
+def make_clip(folder: Path) -> Path:
+    """A short tone, for hearing when an overlay begins."""
+    return _make_tone(folder / "clip.wav", 0.2)
+
+
+def _make_tone(path: Path, length_s: float) -> Path:
     if not path.exists():
-        t = np.arange(LENGTH_S * 48_000) / 48_000
+        t = np.arange(round(length_s * 48_000)) / 48_000
         samples = np.asarray(np.sin(2 * np.pi * 1000 * t) * 16_000, dtype=np.int16)
         with wave.open(str(path), "wb") as file:
             file.setnchannels(2)

@@ -73,6 +73,27 @@ async def seek_heard_ms(node: TonearmNode, session: aiohttp.ClientSession, steps
     return heard
 
 
+async def overlay_heard_ms(
+    node: TonearmNode, session: aiohttp.ClientSession, uri: str, clip_uri: str, overlays: int
+) -> list[float]:
+    """From the 201 to the first frame with an overlay in it, over a player whose volume is 0, for each overlay."""
+    player_id = "overlay-bench"
+    path = f"/v0/players/{player_id}"
+    await node.add(session, player_id, uri, bands=False)
+    await node.request(session, "PATCH", f"{path}/filters", {"volume": 0})
+    heard: list[float] = []
+    async with session.ws_connect(node.url + node.path(player_id), max_msg_size=0) as socket:
+        for number in range(overlays):
+            await _until_sound(socket, is_there=False)
+            listening = asyncio.create_task(_until_sound(socket, is_there=True))
+            await asyncio.sleep(0.2 + 0.013 * (number % 7))
+            await node.request(session, "POST", f"{path}/overlays", {"uri": clip_uri})
+            answered = time.monotonic()
+            heard.append((await listening - answered) * 1000)
+    await node.request(session, "DELETE", path)
+    return heard
+
+
 async def control_requests_ms(node: TonearmNode, session: aiohttp.ClientSession, requests: int) -> list[float]:
     """GETs of and PATCHes on the streaming player p0, one after the other."""
     taken = []
@@ -109,6 +130,12 @@ async def _until_level(sound: _Sound, level: float) -> float:
     while abs(_level(await sound.frame(), sound.tolerance) - level) >= sound.tolerance * level:
         pass
     return sound.arrived_s
+
+
+async def _until_sound(socket: aiohttp.ClientWebSocketResponse, *, is_there: bool) -> float:
+    while any(await socket.receive_bytes()) is not is_there:
+        pass
+    return time.monotonic()
 
 
 def _level(samples: Samples, tolerance: float = 0.05) -> float:

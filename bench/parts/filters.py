@@ -1,4 +1,5 @@
-"""What each filter costs: the CPU of a render session a frame, in this process and without decoding or sockets."""
+"""What each filter and what overlays cost: the CPU of a render session a frame, in this process and without decoding
+or sockets."""
 
 import asyncio
 import time
@@ -27,7 +28,7 @@ from tonearm.core.effects import (
 )
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.messages import Grant, OpenSession, Plan
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Grant, OpenSession, Overlay, Plan
 from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.timeline import PcmStore
@@ -61,6 +62,12 @@ SETTINGS: Final[Mapping[str, Filters]] = {
     "limiter, nothing to do": Filters(volume=0.1, effects=Effects(limiter=Limiter(enabled=True))),
     "limiter, limiting": Filters(volume=3.0, effects=Effects(limiter=Limiter(enabled=True))),
 }
+# By name: the filters, and how many overlays sound.
+OVERLAYS: Final[Mapping[str, tuple[Filters, int]]] = {
+    "overlay, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 1),
+    "overlay, limiter has nothing to do": (Filters(volume=0.1), 1),
+    "overlays, eight, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 8),
+}
 
 
 class _Noise:
@@ -83,13 +90,19 @@ async def filters(run: Run) -> None:
             measure = partial(asyncio.to_thread, us_a_frame, source, setting)
             cost, ticker_p99_ms = await run.ticker.quiet(measure)
             run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
+        for name, (setting, overlays) in OVERLAYS.items():
+            measure = partial(asyncio.to_thread, us_a_frame, source, setting, overlays)
+            cost, ticker_p99_ms = await run.ticker.quiet(measure)
+            run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
 
 
-def us_a_frame(source: _Noise, setting: Filters) -> float:
+def us_a_frame(source: _Noise, setting: Filters, overlays: int = 0) -> float:
     """CPU of the calling thread for each of FRAMES frames. Ten are rendered at once, as a session does that plays."""
     source.loudness = SourceLoudness()
-    session = RenderSession(OpenSession(1, 1, 0, setting), {1: source})
-    session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting))
+    order = tuple(Overlay(FIRST_OVERLAY_SOURCE + number, 0.1, -12.0, 7_200) for number in range(overlays))
+    sources = {1: source} | {overlay.source: _Noise() for overlay in order}
+    session = RenderSession(OpenSession(1, 1, 0, setting), sources)
+    session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting, overlays=order))
     session.render()
     sent = 0
     begun = time.thread_time()

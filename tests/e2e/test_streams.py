@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.support.audio_files import music, pcm_of, wav
+from tests.support.audio_files import music, pcm_of, tone, wav
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected, websocket
@@ -129,6 +129,27 @@ async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: 
         assert len(samples) / 48_000 == pytest.approx(8.5, abs=1.0), "six seconds and the burst"
         assert longest_hole_s(samples[48_000:]) < hole_s, file_format
         assert now["quality"]["timesRunDry"] <= 1
+
+
+async def test_an_overlay_over_an_idle_player_is_in_every_stream(node: RunningNode) -> None:
+    song(node, "song.wav", 0.2)
+    (node.folder / "beep.wav").write_bytes(wav(tone(1_500, 1.0)))
+    await create(node, "p", "song.wav")
+    kinds = ("wav", "ogg", "mp3")
+    async with following(node, "p") as tape:
+        recordings = [asyncio.create_task(recorded(stream(node, kind, "?burst=0"), 4.0)) for kind in kinds]
+        await tape.until("PlayerUpdate", state="idle")
+        answer = await node.request("POST", "/v0/players/p/overlays", {"uri": "beep.wav"})
+        assert answer.status == 201
+        await tape.until("OverlayEnd", reason="finished")
+        bodies = await asyncio.gather(*recordings)
+    for kind, body in zip(kinds, bodies, strict=True):
+        # The length in the header of an endless WAV stream is no length.
+        samples = decoded_file(body, kind) if kind != "wav" else channels(body[44:][: len(body) // 4 * 4 - 44])
+        loud = np.flatnonzero(np.abs(samples[24_000:]).max(axis=1) > 3_000) + 24_000
+        assert loud[-1] - loud[0] == pytest.approx(48_000, abs=1_500), kind
+        beep = samples[loud[0] + 4_800 : loud[0] + 4_800 + 38_400, 0]
+        assert np.abs(np.fft.rfft(beep)).argmax() * 48_000 / len(beep) == pytest.approx(1_500, abs=2), kind
 
 
 @needs_ffmpeg

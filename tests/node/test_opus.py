@@ -19,8 +19,9 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import SILENT_PACKET, Output, mp3_output
+from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
-from tonearm.node import Node
+from tonearm.node import Node, WantedTrack
 
 OPUS = Output("opus")
 SMALL = Output("opus", 32_000)
@@ -188,3 +189,15 @@ async def test_mp3_listeners_get_what_was_sent_and_silence_after_it(node: Node, 
     loud = [number for number, message in enumerate(mp3.messages) if any(message[40:])]
     assert loud[-1] - loud[0] + 1 == len(loud), "no silence within the sound"
     assert 1.0 <= len(loud) * 0.024 <= 1.12
+
+
+async def test_overlays_are_in_the_packets_over_a_track_and_alone(node: Node, shelf: Shelf) -> None:
+    song, jingle, another = songs(shelf, 1.0, 0.7, 0.6)
+    player = await both(node, song)
+    await player.listener.wait_frames(20)
+    node.add_overlay("p", WantedTrack(jingle), OverlaySettings())
+    await player.wait_state("idle")
+    await player.events.wait_for("OverlayEnd", 1)
+    node.add_overlay("p", WantedTrack(another), OverlaySettings())
+    await player.events.wait_for("OverlayEnd", 2)
+    require_same_sound(player.listener.pcm, player.opus.messages, worst_db=0.1)

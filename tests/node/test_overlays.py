@@ -147,6 +147,8 @@ async def test_a_pause_and_a_resume_under_it_do_not_touch_it(node: Node, shelf: 
     )
     alone = slice(paused_at * FRAME_SAMPLES + 240, (paused_at + 9) * FRAME_SAMPLES)
     assert np.abs(heard[alone] - sound[alone.start - at : alone.stop - at]).max() <= 1
+    assert player.quality["timesRunDry"] == 0
+    assert [event["state"] for event in player.events.named("PlayerUpdate")][-2:] == ["playing", "idle"]
     # Without the clip it is the track, with a hole in it.
     rest = heard[at + len(sound) :]
     tail = music[len(music) - FRAME_SAMPLES * 10 :]

@@ -73,7 +73,7 @@ async def test_what_plays_and_what_clients_load_go_on(server: MediaServer, shelf
         await server.requested(1)
         assert (await asyncio.wait_for(node.load_track(shelf.song(1.0)[0]), 10)) is not None
         await player.more_frames(50)
-        player.require_not_run_dry()
+        player.require_no_underrun()
         await node.delete_player("p")
 
 

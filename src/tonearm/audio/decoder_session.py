@@ -226,6 +226,11 @@ class DecoderSession:
         """Whether sending may begin, or go on after an underrun."""
         return self._state.has_enough
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether the buffered frames are what was asked for last."""
+        return self._state.is_steady
+
     def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
         """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
         return self._state.take_event()

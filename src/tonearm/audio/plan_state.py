@@ -185,6 +185,7 @@ class PlanState:
         self._has_flushed = False
         self._granted_at = 0  # the frame that was next at the last grant
         self._due_before = 0  # at the last grant
+        self._begins_at = 0  # the first frame of the session
         # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
         self._begun_before: frozenset[SourceId] = frozenset()
         self._over_before: frozenset[SourceId] = frozenset()
@@ -204,6 +205,11 @@ class PlanState:
         if frames_ahead and self._wanted.overlays:
             return True  # the decoder had overlays go on alone until it had enough
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the buffered frames are those of the newest plan."""
+        return self.state is _STEADY
 
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
@@ -349,7 +355,7 @@ class PlanState:
             self._move(Move.POSTPONE)
             self._postponed += 1
             self.late_plans_total += 1
-            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed
+            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed * (not self._wanted.holds)
             return self._plan_from(min(later_frame, self.buffer.end_frame))
         is_cut = self.state is State.SWITCHING
         goes_on = self.state is State.RESUMING
@@ -408,6 +414,8 @@ class PlanState:
         """
         current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.filters
         buffer = self.buffer
+        if self._wanted.holds and not buffer.begins_with_overlays_alone:
+            buffer.void_from(buffer.next_frame)  # nobody hears the music in them before it goes on
         buffered_source, buffered_to = buffer.end_position()
         finished: set[SourceId | None] = set()
         if buffered_source == next_source and buffered_source != current:
@@ -434,6 +442,7 @@ class PlanState:
         overlays_at = buffer.overlays.samples_at(first_frame)
         self._begun_before, self._over_before = frozenset(overlays_at), buffer.overlays.ending
         finished |= self._over_before
+        self._begins_at = first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters, mp3_from)]
         for source, progress in self._sources.items():
@@ -501,9 +510,14 @@ class PlanState:
         self._cut_fade = None
 
     def _cut(self, wanted: "_Program") -> tuple[Order, ...]:
+        # Such a session goes on with overlays, or without them, behind frames that are void now.
+        has_overlays_before = bool(self._begun_before or self._over_before)
+        must_renew = self._session and self.buffer.next_frame < self._begins_at and has_overlays_before
         self._move(Move.CUT)
         self._wanted = wanted
         self.buffer.void()
+        if must_renew:
+            return (RenewSession(),)
         return self._plan_from(self.buffer.next_frame)
 
     def _change(self, wanted: "_Program") -> tuple[Order, ...]:
@@ -512,6 +526,9 @@ class PlanState:
         is_under_way = self.state is State.CHANGING
         self._move(Move.CHANGE)
         before, self._wanted = self._wanted, wanted
+        if wanted.holds != before.holds and self._session and buffer.next_frame < self._begins_at:
+            buffer.void_from(buffer.next_frame)  # the session cannot render these frames in another way
+            return (RenewSession(),)
         if wanted.next != before.next:
             buffer.void_joins_except(wanted.current, wanted.next)
         elif is_under_way and buffer.frames_ahead:
@@ -572,6 +589,8 @@ class PlanState:
     def _earliest_frame(self) -> int:
         """Where a change may begin. What glides or begins in its first frame must not come too late for it."""
         buffer = self.buffer
+        if self._wanted.holds:
+            return buffer.next_frame  # which is not sent before, as long as there is music in it
         if self._wanted.differs_at_once(self._played) and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame

@@ -574,7 +574,7 @@ class Player:
 
     def _send_overlays(self) -> None:
         """Sends a frame without music in it, in whatever state: the position stands."""
-        if self._playback.wants_frames and not self._is_buffering:
+        if self._playback.wants_frames and not self._is_buffering and self._session.is_steady:
             self._underrun()
         self._overlays.frame_comes()
         if self._must_send_overlays:
@@ -758,6 +758,7 @@ class Player:
             self._take_up_complete_ends()  # an end may be known only after its last frame was sent
         if self._sleep.is_waking and self._buffer.frames_ahead:
             self._sleep.woken()
+            self._overlays_changed()
         if self._is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 
@@ -815,7 +816,8 @@ class Player:
         self._sleep.follow(self._circumstances())
         if (not playback.paused or self._overlays) and not self._sleep.is_asleep:
             self._session.wake()
-        overlays = self._overlays.orders if playback.clock_started else ()
+        # While a player wakes up frames pass that nobody hears, and no overlay is to begin with those.
+        overlays = self._overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
         self._session.play(
             playback.current_source,
             playback.next_source,

@@ -5,7 +5,7 @@ from typing import Final
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.filters.blocks import Planes, scale
 from tonearm.decoding.worker.filters.chain import ChainState, as_pcm
 from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
 from tonearm.decoding.worker.normalization import Levels
@@ -46,7 +46,7 @@ def output(
     begins with the first sample. `mix_overlays` adds the overlays, of which one may begin with the first sample, too.
     """
     if normalized.factors is not None:
-        planes *= normalized.factors
+        scale(planes, normalized.factors)
     if mix_overlays is not None:
         mix_overlays(planes)
     limiter: Sequence[LimiterState] = (QUIET,) * frames
@@ -57,5 +57,7 @@ def output(
         before = BEGINNING if begins_anew and start.limiter.is_at_rest else start.limiter
         sound, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
         planes, limiter = limited(sound, ahead, ceiling_db, before, begins=overlay_begins)
+    if not limits and start.limiter is QUIET and start.passes_by_filters_alone:
+        return as_pcm(planes), tuple(states[:frames])
     outputs = zip(states[:frames], normalized.after[:frames], limiter, strict=True)
     return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
 from tonearm.decoding.messages import Overlay, OverlayPosition
-from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.filters.blocks import Planes, interleaved, scale
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
 # What an overlay has to have again after it had nothing, before it goes on.
@@ -100,7 +100,7 @@ class OverlayVoice:
         """This voice so many samples after `time`."""
         rise = None if self.rise is None or self.rise.end <= time + samples else self.rise
         sample = self.sample + samples if self.moves else self.sample
-        return self if sample == self.sample and rise is self.rise else replace(self, sample=sample, rise=rise)
+        return OverlayVoice(self.order, sample, self.moves, rise, self.fall, self.ends_at)
 
     def tail(self, time: int) -> tuple[Fade, ...]:
         """How it ends when it is cut off at `time`."""
@@ -203,7 +203,7 @@ class Overlays:
         if self.duck is LEVEL and not begins and len(over) == len(self.over):
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
         duck = LEVEL if duck == LEVEL else duck
-        return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
+        return Overlays(tuple(voices), over, tails, duck, self.is_held, self.gate, begins), frames
 
     def after(self, time: int, frames: int, *, is_frozen: bool) -> "Overlays":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
@@ -259,7 +259,7 @@ class Overlays:
         if self.gate is not None:
             gains = gains * self.gate.gains(time, count)
         if not isinstance(gains, float) or gains != 1.0:
-            planes *= gains
+            scale(planes, gains)
         for voice in self.voices:
             if voice.moves:
                 _add(planes, time, voice, read)
@@ -287,6 +287,8 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
             return None
     elif left < GLIDE_SAMPLES + (FRAME_SAMPLES if voice.moves or not voice.has_begun else ENOUGH_SAMPLES):
         return replace(voice, moves=False)
+    if voice.moves and (voice.ends_at is not None or not supply.is_finished):
+        return voice
     rise, fall, ends_at = voice.rise, voice.fall, voice.ends_at
     if not voice.moves and (voice.has_begun or (sample and not voice.order.has_begun)):
         rise = rising(time)
@@ -300,11 +302,19 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
 
 def _add(planes: Planes, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
     count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - voice.sample)
-    pcm = read(voice.order.source, voice.sample, count)
-    sound = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
-    length = sound.shape[1]
+    sound = np.frombuffer(read(voice.order.source, voice.sample, count), dtype=_PCM)
+    length = len(sound) // CHANNELS
     gains: NDArray[np.float32] | float = voice.order.volume
     for ramp in (voice.rise, voice.fall):
         if ramp is not None and ramp.start < time + length and ramp.end > time:
             gains = gains * ramp.gains(time, length)
-    planes[:, :length] += sound if isinstance(gains, float) and gains == 1.0 else sound * np.float32(1) * gains
+    part = sound.astype(np.float32)
+    if not isinstance(gains, float):
+        part *= np.repeat(gains, CHANNELS)
+    elif gains != 1.0:
+        part *= gains
+    row = interleaved(planes)
+    if row is None:
+        planes[:, :length] += part.reshape(-1, CHANNELS).T
+    else:
+        row[: len(part)] += part

@@ -124,6 +124,11 @@ class ChainState:
         return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
 
     @property
+    def is_volume_alone(self) -> bool:
+        """True when `apply` does nothing but multiply by the volume."""
+        return self._outgoing is None and not self._stage.active
+
+    @property
     def passes_by_filters_alone(self) -> bool:
         """True when normalization is off, and has left nothing to glide back from."""
         return self.level.target_lufs is None and not self._stage.filters.effects.normalizes

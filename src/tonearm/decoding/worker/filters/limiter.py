@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, scale
 from tonearm.decoding.worker.filters.true_peak import HALF_TAPS, INTERPOLATION, TAPS
 
 STEP_SAMPLES: Final = 16
@@ -64,6 +64,11 @@ def limited(
     """
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
+    if state.is_at_rest and max(map(_peak, (planes, ahead, state.before))) <= _MAY_PEAK * ceiling:
+        return planes, [
+            LimiterState(_AT_REST, planes[:, end - HALF_TAPS : end].copy())
+            for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
+        ]
     sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
     # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
     sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state is QUIET else state.before
@@ -98,7 +103,13 @@ def limited(
         LimiterState(tuple(held[(index + 1) * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
         for index, before in enumerate(befores)
     ]
-    return planes * gains.reshape(-1).astype(np.float32), states
+    limited_planes = planes.copy(order="K")
+    scale(limited_planes, gains.reshape(-1).astype(np.float32))
+    return limited_planes, states
+
+
+def _peak(planes: Planes) -> float:
+    return max(float(planes.max(initial=0.0)), -float(planes.min(initial=0.0)))
 
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:

@@ -1,0 +1,196 @@
+"""Overlays on a running node: requests and their answers, what is heard, and the events."""
+
+import asyncio
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import create, delete, done, order, patch, refusal, state
+from tests.support.e2e_sockets import following, listening
+from tests.support.running_node import RunningNode, running_node
+
+PLAYER = "/v0/players/p"
+OVERLAYS = f"{PLAYER}/overlays"
+
+
+def write(node: RunningNode, name: str, seconds: float, seed: int = 1) -> bytes:
+    signal = music(seconds, seed=seed)
+    (node.folder / name).write_bytes(wav(signal))
+    return pcm_of(signal)
+
+
+async def post(node: RunningNode, **body: object) -> str:
+    answer = await node.request("POST", OVERLAYS, body)
+    assert answer.status == 201, answer.body
+    overlay_id: str = answer.json()["overlayId"]
+    assert str(uuid.UUID(overlay_id)) == overlay_id
+    return overlay_id
+
+
+async def overlays(node: RunningNode) -> Any:
+    answer = await node.request("GET", OVERLAYS)
+    assert answer.status == 200
+    return answer.json()
+
+
+async def test_one_is_made_shown_heard_and_over(node: RunningNode) -> None:
+    write(node, "song.wav", 3.0)
+    clip = write(node, "jingle.wav", 1.0, seed=2)
+    await create(node, "p", "song.wav")
+    await patch(node, "p", "filters", {"volume": 0})
+    async with listening(node, "p") as ear, following(node, "p") as tape:
+        await ear.frames_heard(10)
+        overlay_id = await post(node, uri="jingle.wav", volume=1, duckDb=-20, fadeMs=50)
+        await tape.until("OverlayStart", overlayId=overlay_id)
+        answer = await node.request("GET", f"{OVERLAYS}/{overlay_id}")
+        shown = answer.json()
+        position = shown.pop("position")
+        assert 0 <= position < 1_000
+        assert shown == {
+            "overlayId": overlay_id,
+            "uri": "jingle.wav",
+            "state": "playing",
+            "length": 1_000,
+            "volume": 1.0,
+            "duckDb": -20.0,
+            "fadeMs": 50,
+            "startMs": 0,
+        }
+        assert [one["overlayId"] for one in await overlays(node)] == [overlay_id]
+        assert [one["overlayId"] for one in (await state(node, "p"))["overlays"]] == [overlay_id]
+        await tape.until("OverlayEnd", overlayId=overlay_id, reason="finished")
+        assert await overlays(node) == []
+        await ear.more_frames(2)
+        assert clip in ear.pcm  # bit for bit: nothing else sounds
+    assert refusal(await node.request("GET", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
+
+
+async def test_one_is_taken_away(node: RunningNode) -> None:
+    write(node, "song.wav", 3.0)
+    write(node, "jingle.wav", 2.0, seed=2)
+    await create(node, "p", "song.wav")
+    async with listening(node, "p") as ear, following(node, "p") as tape:
+        await ear.frames_heard(5)
+        overlay_id = await post(node, uri="jingle.wav")
+        await tape.until("OverlayStart")
+        await done(node, "DELETE", f"{OVERLAYS}/{overlay_id}")
+        await tape.until("OverlayEnd", overlayId=overlay_id, reason="stopped")
+    assert refusal(await node.request("DELETE", f"{OVERLAYS}/{overlay_id}")) == (404, "overlay_not_found")
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        ({}, (400, "bad_request")),
+        ({"uri": ""}, (400, "bad_request")),
+        ({"uri": "a.wav", "volume": 5.1}, (400, "bad_request")),
+        ({"uri": "a.wav", "volume": "1"}, (400, "bad_request")),
+        ({"uri": "a.wav", "duckDb": 1}, (400, "bad_request")),
+        ({"uri": "a.wav", "duckDb": -60.5}, (400, "bad_request")),
+        ({"uri": "a.wav", "fadeMs": 2001}, (400, "bad_request")),
+        ({"uri": "a.wav", "fadeMs": 1.5}, (400, "bad_request")),
+        ({"uri": "a.wav", "startMs": -1}, (400, "bad_request")),
+        ({"uri": "a.wav", "startMs": 5, "endMs": 5}, (400, "bad_request")),
+        ({"uri": "ftp://example.org/a.wav"}, (400, "bad_request")),
+        ({"encoded": "///"}, (400, "invalid_identifier")),
+        ([], (400, "bad_request")),
+    ],
+)
+async def test_what_cannot_be_is_refused(node: RunningNode, body: object, refused: tuple[int, str]) -> None:
+    write(node, "a.wav", 0.5)
+    await create(node, "p", "a.wav")
+    assert refusal(await node.request("POST", OVERLAYS, body)) == refused
+    assert await overlays(node) == []
+
+
+async def test_a_player_that_is_not_there_has_none(node: RunningNode) -> None:
+    for method, path in (("GET", ""), ("POST", ""), ("DELETE", "/x"), ("GET", "/x")):
+        assert refusal(await node.request(method, OVERLAYS + path)) == (404, "player_not_found")
+    assert (await node.request("GET", "/v0/players")).json() == []
+
+
+async def test_eight_may_sound_at_once(node: RunningNode) -> None:
+    write(node, "song.wav", 1.0)
+    write(node, "long.wav", 20.0, seed=2)
+    await create(node, "p", "song.wav", paused=True)
+    ids = await asyncio.gather(*(post(node, uri="long.wav", volume=0.1) for _ in range(8)))
+    assert refusal(await node.request("POST", OVERLAYS, {"uri": "long.wav"})) == (429, "limit_reached")
+    await done(node, "DELETE", f"{OVERLAYS}/{ids[3]}")
+    await post(node, uri="long.wav")
+    assert len(await overlays(node)) == 8
+
+
+async def test_the_policy_is_asked_for_them_too(tmp_path: Any) -> None:
+    async with running_node(tmp_path, "[sources]\nblocked = ['jingle']") as node:
+        write(node, "song.wav", 1.0)
+        write(node, "jingle.wav", 1.0)
+        await create(node, "p", "song.wav")
+        assert refusal(await node.request("POST", OVERLAYS, {"uri": "jingle.wav"})) == (403, "source_blocked")
+
+
+async def test_a_failure_has_its_reason_and_no_beginning(node: RunningNode) -> None:
+    write(node, "song.wav", 1.0)
+    await create(node, "p", "song.wav")
+    async with following(node, "p") as tape:
+        overlay_id = await post(node, uri="missing.wav")
+        await tape.until("OverlayException", overlayId=overlay_id)
+        await tape.until("OverlayEnd", overlayId=overlay_id)
+        told = [event for event in tape.events if event["op"].startswith("Overlay")]
+        assert [event["op"] for event in told] == ["OverlayException", "OverlayEnd"]
+        assert told[0]["error"]["code"] == "file_missing"
+        assert told[1]["reason"] == "loadFailed"
+
+
+async def test_a_playlist_is_no_overlay(node: RunningNode) -> None:
+    write(node, "song.wav", 1.0)
+    (node.folder / "list.m3u").write_text("song.wav\nsong.wav\n")
+    await create(node, "p", "song.wav")
+    async with following(node, "p") as tape:
+        await post(node, uri="list.m3u")
+        event = await tape.until("OverlayException")
+        assert event["error"]["code"] == "not_audio"
+
+
+async def test_an_encoded_track_is_one(node: RunningNode) -> None:
+    write(node, "song.wav", 1.0)
+    write(node, "jingle.wav", 0.3, seed=2)
+    await create(node, "p", "song.wav")
+    answer = await node.request("GET", "/v0/loadtracks?identifier=jingle.wav")
+    async with listening(node, "p"), following(node, "p") as tape:
+        await post(node, encoded=answer.json()["data"]["encoded"])
+        await tape.until("OverlayEnd", reason="finished")
+
+
+async def test_a_paused_player_is_heard_and_stays_paused(node: RunningNode) -> None:
+    write(node, "song.wav", 2.0)
+    clip = write(node, "jingle.wav", 0.5, seed=2)
+    await create(node, "p", "song.wav")
+    async with listening(node, "p") as ear, following(node, "p") as tape:
+        await ear.frames_heard(10)
+        await order(node, "p", "pause")
+        before = await state(node, "p")
+        frames = len(ear.frames)
+        await post(node, uri="jingle.wav")
+        await tape.until("OverlayEnd")
+        await ear.frames_heard(frames + 25)
+        after = await state(node, "p")
+        assert (after["state"], after["paused"], after["position"]) == ("playing", True, before["position"])
+        heard = np.frombuffer(b"".join(ear.frames[frames : frames + 25]), dtype="<i2").astype(int)
+        assert np.abs(heard[480:] - np.frombuffer(clip, dtype="<i2").astype(int)[480:]).max() <= 1
+        ops = [event["op"] for event in tape.events if event["op"] != "ListenersChange"]
+        assert ops[ops.index("PlayerPause") :] == ["PlayerPause", "PlayerUpdate", "OverlayStart", "OverlayEnd"]
+
+
+async def test_deleting_the_player_ends_it(node: RunningNode) -> None:
+    write(node, "song.wav", 2.0)
+    write(node, "jingle.wav", 2.0, seed=2)
+    await create(node, "p", "song.wav")
+    async with listening(node, "p"), following(node, "p") as tape:
+        await post(node, uri="jingle.wav")
+        await tape.until("OverlayStart")
+        await delete(node, "p")
+        await tape.closed()
+        assert tape.summary()[-3:] == ["TrackEnd song stopped", "OverlayEnd stopped", "PlayerDelete"]

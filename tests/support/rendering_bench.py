@@ -1,0 +1,132 @@
+"""A player whose decoder is a real render session in the same thread. Sources are in memory, time is turned by hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.support.player_bench import HandSession, PlayerBench
+from tonearm.core.frame import ms_of_samples
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.messages import (
+    FIRST_OVERLAY_SOURCE,
+    Audio,
+    Decoded,
+    DropSource,
+    FirstAudio,
+    Flush,
+    FromNode,
+    Grant,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Plan,
+    SeekSource,
+)
+from tonearm.decoding.worker.normalization import SourceLoudness
+from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.timeline import PcmStore
+
+
+class HeldSource:
+    """A source of which the test decides how much is decoded."""
+
+    def __init__(self, pcm: bytes, start_sample: int) -> None:
+        self.pcm = pcm
+        self.store = PcmStore(start_sample)
+        self.loudness = SourceLoudness()
+        self.has_failed = False
+
+    def decode(self, samples: int) -> bool:
+        """Appends up to so many samples. True when that was the end."""
+        if self.store.is_finished:
+            return False
+        end = self.store.end
+        part = self.pcm[4 * end : 4 * (end + samples)]
+        if part:
+            self.store.append(part)
+        if 4 * self.store.end < len(self.pcm):
+            return False
+        self.store.finish(is_interrupted=False)
+        return True
+
+
+@dataclass(slots=True)
+class _Running:
+    session: RenderSession
+    sources: dict[int, HeldSource] = field(default_factory=dict)
+    done: int = 0  # of the node's orders
+
+
+class RenderingBench(PlayerBench):
+    """`pcm_of` gives the sound of a source by its number. Overlays are decoded at once, tracks by `decode`."""
+
+    def __init__(self, *names: str, pcm_of: Callable[[int], bytes]) -> None:
+        self._pcm_of = pcm_of
+        self._running: dict[int, _Running] = {}
+        super().__init__(*names)
+
+    async def pump(self) -> None:
+        """Lets the decoder do what the node has told it, and the node take in what comes of it."""
+        for _ in range(4):
+            await self.settle()
+            for session in tuple(self.pool.sessions):
+                if session.id in self.pool.owners:
+                    self._serve(session)
+
+    def decode(self, samples: int) -> None:
+        """So much more is decoded of every track."""
+        for session in tuple(self.pool.sessions):
+            running = self._running.get(session.id)
+            if running is not None and session.id in self.pool.owners:
+                for number, source in tuple(running.sources.items()):
+                    if source.decode(samples):
+                        self._tell(session, Decoded(session.id, number))
+                self._render(session, running)
+
+    def _serve(self, session: HandSession) -> None:
+        running = self._running.get(session.id)
+        start = 0 if running is None else running.done
+        for order in session.orders[start:]:
+            running = self._take(session, running, order)
+            running.done += 1
+        if running is not None:
+            self._render(session, running)
+
+    def _take(self, session: HandSession, running: _Running | None, order: FromNode) -> _Running:
+        if isinstance(order, OpenSession):
+            sources: dict[int, HeldSource] = {}
+            self._running[session.id] = _Running(RenderSession(order, sources), sources)
+            return self._running[session.id]
+        assert running is not None
+        match order:
+            case OpenSource():
+                self._open(session, running, order.source, order.start_sample)
+            case SeekSource():
+                self._open(session, running, order.new_source, order.start_sample)
+            case Plan():
+                running.session.plan(order)
+            case Grant():
+                running.session.grant(order)
+            case Flush():
+                running.session.flush()
+            case DropSource():
+                pass
+        return running
+
+    def _open(self, session: HandSession, running: _Running, number: int, start_sample: int) -> None:
+        pcm = self._pcm_of(number)
+        source = running.sources[number] = HeldSource(pcm, start_sample)
+        facts = SourceFacts(length_ms=ms_of_samples(len(pcm) // 4), is_seekable=True)
+        self._tell(session, Opened(session.id, number, facts))
+        if number >= FIRST_OVERLAY_SOURCE:
+            source.decode(len(pcm))
+            self._tell(session, FirstAudio(session.id, number))
+            self._tell(session, Decoded(session.id, number))
+
+    def _render(self, session: HandSession, running: _Running) -> None:
+        for audio in running.session.render():
+            self._tell(session, audio)
+
+    def _tell(self, session: HandSession, message: Audio | Decoded | FirstAudio | Opened) -> None:
+        owner = self.pool.owners.get(session.id)
+        if owner is not None:
+            owner.receive(message)
