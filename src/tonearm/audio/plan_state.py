@@ -188,6 +188,7 @@ class PlanState:
         # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
         self._begun_before: frozenset[SourceId] = frozenset()
         self._over_before: frozenset[SourceId] = frozenset()
+        self._lag_samples: int | None = None  # of the Opus packets in the buffer; None before the first ones
 
     # What the player wants to know
 
@@ -204,6 +205,11 @@ class PlanState:
         if frames_ahead and self._wanted.overlays:
             return True  # the decoder had overlays go on alone until it had enough
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether packets of a source that has some go to listeners as they are."""
+        return self._wanted.filters.changes_nothing and any(output.passes_on for output in self._outputs)
 
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
@@ -339,6 +345,8 @@ class PlanState:
     def audio(self, audio: Audio) -> tuple[Order, ...]:
         if audio.epoch != self._planned.number:
             return ()  # of a plan that was replaced
+        if audio.packets:
+            self._lag_samples = audio.lag_samples
         if self.state is _STEADY:
             self.buffer.append(audio)
             return ()
@@ -431,7 +439,9 @@ class PlanState:
         self._begun_before, self._over_before = frozenset(overlays_at), buffer.overlays.ending
         finished |= self._over_before
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
-        orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters, mp3_from)]
+        orders: list[Order] = [
+            OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples)
+        ]
         for source, progress in self._sources.items():
             if source in overlays_at and source not in finished:
                 orders.append(OpenSourceAt(source, overlays_at[source], resumes=True))
@@ -472,6 +482,7 @@ class PlanState:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
         self.buffer.cut()
+        self._lag_samples = None
 
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""
