@@ -177,6 +177,11 @@ def test_data_stays_as_it_was_when_the_receiving_buffer_is_used_again() -> None:
     assert message == Data(1, 2, 0, b"first")
 
 
+def audio_head(*, marks: int, frames: int) -> bytes:
+    """What stands before the marks of an `Audio` of PCM."""
+    return struct.pack("<IQIQdHHB?B?H", 1, 1, 1, 1, 1.0, marks, frames, 0, True, 0, False, 0)
+
+
 BROKEN = {
     "unknown kind": framed(99, b""),
     "kind 0": framed(0, b""),
@@ -186,10 +191,10 @@ BROKEN = {
     "grant too long": framed(8, bytes(22)),
     "flush with a body": framed(9, b"x"),
     "audio without a head": framed(37, bytes(10)),
-    "audio without its marks": framed(37, struct.pack("<IQIQHH", 1, 1, 1, 1, 3, 0) + bytes(13)),
-    "audio with an unknown mark": framed(37, struct.pack("<IQIQHH", 1, 1, 1, 1, 1, 0) + b"\x09" + bytes(12)),
-    "audio with less than a frame": framed(37, struct.pack("<IQIQHH", 1, 1, 1, 1, 0, 1) + bytes(FRAME_BYTES - 1)),
-    "audio with more than its frames": framed(37, struct.pack("<IQIQHH", 1, 1, 1, 1, 0, 1) + bytes(FRAME_BYTES + 4)),
+    "audio without its marks": framed(37, audio_head(marks=3, frames=0) + bytes(13)),
+    "audio with an unknown mark": framed(37, audio_head(marks=1, frames=0) + b"\x09" + bytes(14)),
+    "audio with less than a frame": framed(37, audio_head(marks=0, frames=1) + bytes(FRAME_BYTES - 1)),
+    "audio with more than its frames": framed(37, audio_head(marks=0, frames=1) + bytes(FRAME_BYTES + 4)),
     "no JSON": framed(7, b"{"),
     "no text": framed(7, b"\xff\xfe"),
     "JSON of nothing": framed(7, b"null"),

@@ -1,5 +1,8 @@
 """A decoder session without a process: sources in memory, and what the node would send of what is rendered."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from tonearm.core.filters import Filters
@@ -7,7 +10,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Overlay, Plan
 from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.render_session import RenderSession, SessionSource
 from tonearm.decoding.worker.timeline import PcmStore
 
 
@@ -38,11 +41,17 @@ class MemorySource:
 class SessionBench:
     """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts."""
 
-    def __init__(self, sources: dict[int, MemorySource], filters: Filters | None = None, first_frame: int = 0) -> None:
-        self.sources = sources
+    def __init__(
+        self,
+        sources: Mapping[int, SessionSource],
+        filters: Filters | None = None,
+        first_frame: int = 0,
+        lag_samples: int | None = None,
+    ) -> None:
+        self.sources: Any = sources
         self.filters = filters or Filters()
         self.first_frame = first_frame
-        self.session = RenderSession(OpenSession(1, 1, first_frame, self.filters), sources)
+        self.session = RenderSession(OpenSession(1, 1, first_frame, self.filters, lag_samples=lag_samples), sources)
         self.frames: dict[int, bytes] = {}
         self.packets: dict[Output, dict[int, bytes]] = {}  # by output and frame
         self.outputs: Outputs = PCM_ONLY

@@ -18,6 +18,7 @@ from tonearm.core.outputs import (
     Output,
     OutputFormat,
     Outputs,
+    PassedPacket,
     Payloads,
     silent_mp3_frame,
 )
@@ -144,7 +145,8 @@ class Broadcast:
             stamp = _NO_STAMP
             if group.is_special:
                 if group.has_headers:
-                    stamp = Stamp(number, self._position_us(), flags)
+                    passed = FrameFlag.PASSED if isinstance(payload, PassedPacket) else 0
+                    stamp = Stamp(number, self._position_us(), flags | passed)
                 if group.must_prime:
                     self._prime(group, number, stamp)
             message = group.frame(payload, stamp)

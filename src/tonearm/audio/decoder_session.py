@@ -117,6 +117,7 @@ class DecoderSession:
         self._pool = pool
         self._parts: dict[SourceId, SourcePart] = {}
         self._loudness: dict[SourceId, LoudnessHints] = {}
+        self._with_packets: set[SourceId] = set()  # sources whose packets can be passed on
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -137,6 +138,11 @@ class DecoderSession:
     def waiting_for(self) -> Wait:
         """What the current source is waiting for when it gives nothing."""
         return self._openings.waiting_for(self._state.current or 0)
+
+    @property
+    def seeks_by_frames(self) -> bool:
+        """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
+        return self._state.current in self._with_packets and self._state.passes_on
 
     def is_decoded(self, source: SourceId) -> bool:
         """Whether a source was decoded to its end."""
@@ -161,6 +167,8 @@ class DecoderSession:
         if not self._openings.seek(source, new_source, part.start_sample):
             return False
         self._loudness[new_source] = self._loudness.get(source, NO_HINTS)
+        if source in self._with_packets:
+            self._with_packets.add(new_source)
         self._add(new_source, part)
         self.drop(source)
         return True
@@ -168,6 +176,7 @@ class DecoderSession:
     def drop(self, source: SourceId) -> None:
         self._parts.pop(source, None)
         self._loudness.pop(source, None)
+        self._with_packets.discard(source)
         self._state.drop(source)
         self._openings.drop(source)
 
@@ -301,6 +310,8 @@ class DecoderSession:
         source = report.source
         match report:
             case Opened():
+                if report.facts.has_packets:
+                    self._with_packets.add(source)
                 self._observer.source_opened(source, self._openings.completed(source, report.facts))
             case SeekFailed():
                 self._state.seek_failed(source)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tonearm.audio.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Payloads
+from tonearm.core.outputs import PCM, PassedPacket, Payloads
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
@@ -303,8 +303,14 @@ def _payloads(audio: Audio) -> list[Payloads]:
             return [_NOTHING] * audio.frames
         view = memoryview(audio.pcm)
         return [{PCM: bytes(view[start : start + FRAME_BYTES])} for start in range(0, len(view), FRAME_BYTES)]
+    by_output = audio.packets
+    if audio.is_passed:
+        by_output = tuple(
+            (output, tuple(map(PassedPacket, packets)) if output.passes_on else packets)
+            for output, packets in by_output
+        )
     payloads: list[Payloads] = [
-        {output: packets[index] for output, packets in audio.packets} for index in range(audio.frames)
+        {output: packets[index] for output, packets in by_output} for index in range(audio.frames)
     ]
     if audio.pcm:
         view = memoryview(audio.pcm)

@@ -189,6 +189,7 @@ class PlanState:
         # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
         self._begun_before: frozenset[SourceId] = frozenset()
         self._over_before: frozenset[SourceId] = frozenset()
+        self._lag_samples: int | None = None  # of the Opus packets in the buffer; None before the first ones
 
     # What the player wants to know
 
@@ -210,6 +211,11 @@ class PlanState:
     def is_steady(self) -> bool:
         """Whether the buffered frames are those of the newest plan."""
         return self.state is _STEADY
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether packets of a source that has some go to listeners as they are."""
+        return self._wanted.filters.changes_nothing and any(output.passes_on for output in self._outputs)
 
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
@@ -348,6 +354,8 @@ class PlanState:
     def audio(self, audio: Audio) -> tuple[Order, ...]:
         if audio.epoch != self._planned.number:
             return ()  # of a plan that was replaced
+        if audio.packets:
+            self._lag_samples = audio.lag_samples
         if self.state is _STEADY:
             self.buffer.append(audio)
             return ()
@@ -444,7 +452,9 @@ class PlanState:
         finished |= self._over_before
         self._begins_at = first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
-        orders: list[Order] = [OpenSession(session, self._planned.number, first_frame, filters, mp3_from)]
+        orders: list[Order] = [
+            OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples)
+        ]
         for source, progress in self._sources.items():
             if source in overlays_at and source not in finished:
                 orders.append(OpenSourceAt(source, overlays_at[source], resumes=True))
@@ -485,6 +495,7 @@ class PlanState:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
         self.buffer.cut()
+        self._lag_samples = None
 
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""

@@ -243,8 +243,10 @@ class Player:
         self._perform(self._playback.pause())
 
     def seek(self, position_ms: int) -> None:
-        """Raises `NotSeekable`."""
+        """To the frame in which the position is, when packets of the track are passed on. Raises `NotSeekable`."""
         self._sleep.catch_up()
+        if self._session.seeks_by_frames:
+            position_ms -= position_ms % FRAME_MS
         self._perform(self._playback.seek(position_ms))
         self.frames_arrived()
 

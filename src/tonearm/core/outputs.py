@@ -20,7 +20,8 @@ SILENT_PACKET: Final = b"\xfc\xff\xfe"
 
 class Output(NamedTuple):
     """One form. The settings after `format` are those of its encoder: a PCM output has none, an MP3 output only
-    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality.
+    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality. `passes_on`: packets of
+    a source may come as they are, whatever their bitrate.
 
     A tuple of plain values, because it is a key that is looked up for each frame.
     """
@@ -31,6 +32,7 @@ class Output(NamedTuple):
     has_fec: bool = False
     signal: OpusSignal = "auto"
     is_variable: bool = True
+    passes_on: bool = False
 
 
 PCM: Final = Output("pcm", bitrate_bps=0)
@@ -42,6 +44,12 @@ PCM_ONLY: Final[Outputs] = frozenset({PCM})
 # One frame in each form that it was rendered in: 3840 bytes of PCM, or one packet. Empty: rendered for nobody. There is
 # never any MP3 in it: that is made of frames that were sent.
 Payloads: TypeAlias = Mapping[Output, bytes]
+
+
+class PassedPacket(bytes):
+    """A payload: the packet of a source itself, untouched."""
+
+    __slots__ = ()
 
 
 def mp3_output(bitrate_bps: int) -> Output:

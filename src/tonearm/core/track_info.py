@@ -11,7 +11,7 @@ class SourceFacts:
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
     page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
     `has_picture`: there is one in the file. `is_length_exact` is False for a length that was guessed, from a bit rate
-    for example.
+    for example. `has_packets`: it is Opus whose packets can be passed on.
     """
 
     length_ms: int = 0
@@ -28,6 +28,7 @@ class SourceFacts:
     album: str | None = None
     is_length_exact: bool = False
     has_picture: bool = False
+    has_packets: bool = False
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
         """These facts, with those of `page` where the source itself has none."""

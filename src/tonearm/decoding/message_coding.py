@@ -62,7 +62,7 @@ Message: TypeAlias = FromNode | FromDecoder
 
 _HEADER: Final = struct.Struct("<IBI")
 _GRANT: Final = struct.Struct("<IQQQ")
-_AUDIO: Final = struct.Struct("<IQIQdHHB?B")
+_AUDIO: Final = struct.Struct("<IQIQdHHB?B?H")
 _ENCODED: Final = struct.Struct("<QQH")
 _OUTPUT: Final = struct.Struct("<BBBIB")
 _MARK: Final = struct.Struct("<BQIH")
@@ -227,6 +227,8 @@ def _pack_audio(audio: Audio) -> bytes:
         len(audio.packets),
         bool(audio.pcm),
         len(audio.overlays),
+        audio.is_passed,
+        audio.lag_samples,
     )
     return _in_parts(
         _Kind.AUDIO,
@@ -240,7 +242,9 @@ def _pack_audio(audio: Audio) -> bytes:
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, rate, *counts, has_pcm, overlay_count = _AUDIO.unpack_from(body)
+    epoch, first_frame, source, position_samples, rate, *counts, has_pcm, overlay_count, is_passed, lag = (
+        _AUDIO.unpack_from(body)
+    )
     mark_count, frames, outputs = counts
     marks_start = _AUDIO.size + overlay_count * _OVERLAY.size
     start = marks_start + mark_count * _MARK.size
@@ -256,7 +260,7 @@ def _read_audio(session: int, body: memoryview) -> Audio:
     if len(body) - start != (frames * FRAME_BYTES if has_pcm else 0):
         raise ValueError(f"{len(body) - start} bytes of PCM with {frames} frames")
     pcm = body[start:]
-    of_frames = frames, source, position_samples, marks, pcm, rate, tuple(packets), overlays
+    of_frames = frames, source, position_samples, marks, pcm, rate, tuple(packets), overlays, is_passed, lag
     return Audio(session, epoch, first_frame, *of_frames)
 
 
@@ -291,7 +295,7 @@ def _read_encoded(session: int, body: memoryview) -> Encoded:
 
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
 _SIGNALS: Final[tuple[OpusSignal, ...]] = ("auto", "music", "voice")
-_HAS_FEC, _IS_VARIABLE = 1, 2
+_HAS_FEC, _IS_VARIABLE, _PASSES_ON = 1, 2, 4
 
 
 @lru_cache(maxsize=64)
@@ -301,7 +305,7 @@ def _packed_output(output: Output) -> bytes:
         output.complexity,
         _SIGNALS.index(output.signal),
         output.bitrate_bps,
-        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE,
+        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE + output.passes_on * _PASSES_ON,
     )
 
 
@@ -315,6 +319,7 @@ def _read_output(packed: bytes) -> Output:
         bool(flags & _HAS_FEC),
         _SIGNALS[signal],
         bool(flags & _IS_VARIABLE),
+        bool(flags & _PASSES_ON),
     )
 
 

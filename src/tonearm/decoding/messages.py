@@ -26,8 +26,10 @@ BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
 
 # Shared memory in which the process writes down what it works on, so that a crash has a suspect: 8 bytes for each slot
-# of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the others are for opening.
-SUSPECT_SLOTS: Final = 3
+# of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the last one for what the rendering
+# thread decodes by itself, the others are for opening.
+SUSPECT_SLOTS: Final = 4
+RENDER_SLOT: Final = SUSPECT_SLOTS - 1
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
 EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why was in its `Ready`
 
@@ -38,6 +40,7 @@ class OpenSession:
 
     `mp3_from`: MP3 is made of the frames from this one on, whether they were sent already or not: the process that had
     rendered them died before it had encoded them. None where there was none; then it begins with what is sent next.
+    `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
     """
 
     session: int
@@ -45,6 +48,7 @@ class OpenSession:
     first_frame: int
     filters: Filters
     mp3_from: int | None = None
+    lag_samples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +375,8 @@ class Audio:
     the music stands at its position, or there is none (source 0). `overlays` are those that have begun.
 
     `pcm` is empty when nobody listens to PCM; `packets` has one packet for each frame, for each output with packets.
+    With `is_passed` the packets of outputs that pass on are those of the source. They sound `lag_samples` later than
+    PCM, besides the encoder's delay.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
@@ -385,6 +391,8 @@ class Audio:
     position_rate: float = 1.0
     packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
     overlays: tuple[OverlayPosition, ...] = ()
+    is_passed: bool = False
+    lag_samples: int = 0
 
 
 @dataclass(frozen=True, slots=True)

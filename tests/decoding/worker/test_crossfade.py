@@ -55,7 +55,7 @@ def expected(first: NDArray[np.float64], second: NDArray[np.float64], curve: str
 def test_the_old_source_goes_out_as_the_new_one_comes_in(crossfade: Crossfade) -> None:
     bench = bench_with(crossfade)
     sound = channels(bench.run())
-    result = expected(samples_of(bench.sources[1]), samples_of(bench.sources[2]), crossfade.curve)  # type: ignore[arg-type]
+    result = expected(samples_of(bench.sources[1]), samples_of(bench.sources[2]), crossfade.curve)
     assert np.abs(sound[: len(result)] - result).max() <= 0.51
     assert not sound[len(result) :].any()
 
@@ -156,7 +156,7 @@ def test_a_cut_in_the_middle_ends_both_voices_within_5_ms() -> None:
     joint = channels(sound)[48 * FRAME_SAMPLES : 49 * FRAME_SAMPLES].astype(np.float64)
     undisturbed = channels(bench_with(POWER).run())[48 * FRAME_SAMPLES : 48 * FRAME_SAMPLES + 240].astype(np.float64)
     fall = (0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
-    third = samples_of(bench.sources[3])  # type: ignore[arg-type]
+    third = samples_of(bench.sources[3])
     # Both voices go on as they were at the cut, but for the ramp of the crossfade, which stands still then.
     assert np.abs(joint[:240] - third[:240] - undisturbed * fall).max() < 400
     assert np.abs(joint[240:] - third[240:FRAME_SAMPLES]).max() <= 0.51
@@ -179,7 +179,7 @@ def test_a_cut_can_fade_over_to_a_source_that_is_ready() -> None:
     bench.plan(bench.sent, switch_to=3, cut_fade=POWER)
     sound = channels(bench.run()).astype(np.float64)
     share = ((np.arange(SPAN) + 0.5) / SPAN)[:, np.newaxis] * np.pi / 2
-    first, third = samples_of(bench.sources[1]), samples_of(bench.sources[3])  # type: ignore[arg-type]
+    first, third = samples_of(bench.sources[1]), samples_of(bench.sources[3])
     during = first[at : at + SPAN] * np.cos(share) + third[:SPAN] * np.sin(share)
     assert np.abs(sound[at : at + SPAN] - during).max() <= 0.51
     assert np.array_equal(sound[at + SPAN : at + FRAMES * FRAME_SAMPLES], third[SPAN:])

@@ -44,7 +44,7 @@ CLIP = tone(20 * FRAME_SAMPLES + 333)
 def bench_with(*overlays: bytes, filters: Filters = PLAIN, music: bool = True) -> SessionBench:
     sources = {1: StoredSource(MUSIC), 2: StoredSource(OTHER)}
     sources |= {FIRST + number: StoredSource(pcm) for number, pcm in enumerate(overlays)}
-    bench = SessionBench(sources, filters)  # type: ignore[arg-type]
+    bench = SessionBench(sources, filters)
     if music:
         bench.plan(0, switch_to=1, following=2)
     return bench
@@ -286,7 +286,7 @@ def test_one_that_is_stopped_fades_out_within_5_ms() -> None:
 def test_one_that_is_cut_fades_in_and_out(is_interrupted: bool) -> None:
     bench = bench_with(music=False)
     pcm = tone(4_800)
-    bench.sources[FIRST] = StoredSource(pcm, start=777, is_interrupted=is_interrupted)  # type: ignore[assignment]
+    bench.sources[FIRST] = StoredSource(pcm, start=777, is_interrupted=is_interrupted)
     begin(bench, overlay(**({} if is_interrupted else {"end_sample": 777 + 4_800})))
     bench.run()
     glide = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
@@ -299,7 +299,7 @@ def test_one_that_is_cut_fades_in_and_out(is_interrupted: bool) -> None:
 def test_one_without_samples_in_time_stands_still_and_the_music_goes_on() -> None:
     bench = bench_with()
     late = StoredSource(CLIP[: 4 * (5 * FRAME_SAMPLES + 500)], is_finished=False)
-    bench.sources[FIRST] = late  # type: ignore[assignment]
+    bench.sources[FIRST] = late
     begin(bench, overlay())
     bench.run()
     assert bench.end_frame == 5  # it is waited for as long as there is time
@@ -323,7 +323,7 @@ def test_one_without_samples_in_time_stands_still_and_the_music_goes_on() -> Non
 
 def test_it_goes_on_without_music_that_is_late_and_that_comes_in_with_200_ms() -> None:
     bench = bench_with(CLIP)
-    bench.sources[3] = StoredSource(b"", is_finished=False)  # type: ignore[assignment]
+    bench.sources[3] = StoredSource(b"", is_finished=False)
     begin(bench, overlay())
     bench.run(5)
     bench.plan(5, switch_to=3)
@@ -352,7 +352,7 @@ def test_one_whose_source_failed_is_not_waited_for() -> None:
     bench = bench_with()
     failed = StoredSource(b"", is_finished=False)
     failed.has_failed = True
-    bench.sources[FIRST] = failed  # type: ignore[assignment]
+    bench.sources[FIRST] = failed
     begin(bench, overlay())
     bench.run()
     heard_as(bench, sound(MUSIC))
@@ -410,7 +410,7 @@ def test_one_that_has_begun_goes_on_in_another_session() -> None:
     before.run(10)
     sources = {1: StoredSource(MUSIC[10 * 3_840 :], start=9_600)}
     sources[FIRST] = StoredSource(CLIP[10 * 3_840 :], start=9_600)
-    after = SessionBench(sources, PLAIN, first_frame=10)  # type: ignore[arg-type]
+    after = SessionBench(sources, PLAIN, first_frame=10)
     after.overlays = (overlay(duck_db=-12.0, fade=960, has_begun=True),)
     after.plan(10, switch_to=1)
     before.run()

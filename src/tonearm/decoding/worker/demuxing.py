@@ -54,7 +54,7 @@ class PacketDecoder:
 
         Raises PlayError: that of the reader, `corrupt` after many bad packets in a row, or `limit_exceeded`.
         """
-        self.packet = packet = self._next_packet()
+        self.packet = packet = self.next_packet()
         if packet is None:
             return None
         try:
@@ -76,13 +76,13 @@ class PacketDecoder:
 
     def skip_before(self, timestamp: int) -> None:
         """Skip the next packets that begin before `timestamp`, without decoding them. Raises PlayError."""
-        while (packet := self._next_packet()) is not None:
+        while (packet := self.next_packet()) is not None:
             if packet.pts is None or packet.pts >= timestamp:
                 self._packets = chain((packet,), self._packets)
                 return
 
-    def _next_packet(self) -> "Packet[AudioStream] | None":
-        """The next packet, None at the end. Raises PlayError."""
+    def next_packet(self) -> "Packet[AudioStream] | None":
+        """The next packet, not decoded, None at the end. Raises PlayError."""
         try:
             packet = next(self._packets, None)
         except (av.FFmpegError, MemoryError) as error:

@@ -30,6 +30,7 @@ _ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url"
 # PyAV's names for the side data that libav's Ogg demuxer adds to the first packet after new comments, by version.
 _COMMENT_TYPES: Final = frozenset({"strings_metadata", "metadata_update"})
 
+_PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
 
@@ -69,10 +70,13 @@ def source_facts(
 def audible_source_samples(opened: OpenedAudio) -> int | None:
     """The number of audible samples of the source if its container cuts the last packet short; else None.
 
-    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within AAC's last packet. libav cuts the
-    beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count milliseconds only.
+    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
+    libav cuts the beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count
+    milliseconds only.
     """
-    is_cut_short = probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name == "aac"
+    is_cut_short = (
+        probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
+    )
     if not is_cut_short or not opened.has_true_length:
         return None
     duration_s = _stream_duration_s(opened)

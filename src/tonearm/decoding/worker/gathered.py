@@ -1,24 +1,37 @@
 """What a session takes from its sources for one block."""
 
+from dataclasses import replace
+
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import Mark, MarkKind
-from tonearm.decoding.worker.timeline import Segment
+from tonearm.decoding.worker.timeline import PcmStore, Segment
 from tonearm.decoding.worker.voices import Fade, Ramp, Voices
 
 
 class Gathered:
-    """Samples for a block: pieces of PCM, where they come from, what happens in them, and the voices with them."""
+    """Samples for a block: where they come from, what happens in them, and the voices with them. Their PCM is read when
+    somebody asks for it."""
 
     def __init__(self, voices: Voices) -> None:
-        self.pieces: list[bytes] = []
+        self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
+        self._pieces: list[bytes] | None = None
         self.segments: list[Segment] = []
         self.marks: list[Mark] = []
         self.samples = 0
         self.voices = voices
 
-    def take(self, pcm: bytes, source: int, sample: int) -> None:
-        length = len(pcm) // SAMPLE_BLOCK_BYTES
-        self.pieces.append(pcm)
+    @property
+    def pieces(self) -> list[bytes]:
+        """The PCM: that of each segment, and silence after them."""
+        if self._pieces is None:
+            self._pieces = [
+                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.read(sample, length)
+                for store, sample, length in self._taken
+            ]
+        return self._pieces
+
+    def take(self, store: PcmStore, source: int, sample: int, length: int) -> None:
+        self._taken.append((store, sample, length))
         self.segments.append(Segment(self.samples, source, sample, length))
         self.samples += length
 
@@ -36,8 +49,24 @@ class Gathered:
 
     def add_silence(self, samples: int) -> None:
         if samples:
-            self.pieces.append(bytes(samples * SAMPLE_BLOCK_BYTES))
+            self._taken.append((None, 0, samples))
             self.samples += samples
+
+    def forget_behind(self, samples: int) -> None:
+        """Nothing is read of what lies behind the first `samples` samples."""
+        taken, offset = [], 0
+        for store, sample, length in self._taken:
+            kept = min(length, samples - offset)
+            if kept <= 0:
+                break
+            taken.append((store, sample, kept))
+            offset += kept
+        self._taken = taken
+        self.segments = [
+            replace(segment, length=min(segment.length, samples - segment.offset))
+            for segment in self.segments
+            if segment.offset < samples
+        ]
 
     def begin_fade(self, fade: Fade) -> None:
         self.voices = Voices((*self.voices.fades, fade), self.voices.rise)

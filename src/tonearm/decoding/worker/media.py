@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from typing import Final
 
 import av
@@ -27,6 +28,7 @@ from tonearm.decoding.worker.guarded_reader import (
 )
 from tonearm.decoding.worker.ogg_repair import OggRepairer
 from tonearm.decoding.worker.opening import OpenedAudio, open_audio
+from tonearm.decoding.worker.opus_packets import OpusPackets, SourcePacket
 from tonearm.decoding.worker.reader import MediaReader
 from tonearm.decoding.worker.resampling import Resampler, SourceFormat, settle_samples
 
@@ -111,6 +113,10 @@ class Media:
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
         self._interruption: PlayError | None = None
+        self._packets = None if facts.is_stream else OpusPackets.of(opened, self._positions, self._audible_samples)
+        if self._packets is not None:
+            self.facts = replace(facts, has_packets=True)
+        opened.first_packets = []
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
 
     def decode(self, at_least_samples: int) -> bytes:
@@ -137,17 +143,29 @@ class Media:
                 raise
         return b"".join(parts)
 
+    def take_opus_packets(self) -> OpusPackets | None:
+        """The packets of a source whose packets can be passed on; else None. They are read instead of `decode`, and
+        sought with `seek_packets`."""
+        if self._packets is not None:
+            self._pending_frames.clear()
+        return self._packets
+
+    def seek_packets(self, packets: OpusPackets, sample: int) -> list[SourcePacket]:
+        """As `seek`, for packets: the next ones of `packets` follow those that are returned, in which the sample is, if
+        it is not behind the end. Raises PlayError."""
+        positions = self._seekable_positions()
+        try:
+            return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
+        except LookupError as error:
+            raise play_errors.not_seekable(self._name, "its container cannot find the position") from error
+
     def seek(self, sample: int) -> None:
         """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
 
         Behind the end, `decode` returns the end. Raises PlayError when the source cannot be sought. One that is not
         seekable (`facts.is_seekable`) goes on where it was; one that failed during the seek has nothing more to decode.
         """
-        if not self._guard.seekable():
-            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
-        if self._positions is None:
-            raise play_errors.not_seekable(self._name, "its container has no timestamps")
-        positions = self._positions
+        positions = self._seekable_positions()
         wanted, drop_output_samples = source_start_for(
             sample, positions.sample_rate_hz, settle_samples(positions.sample_rate_hz)
         )
@@ -249,10 +267,16 @@ class Media:
 
     # Seeking
 
+    def _seekable_positions(self) -> SourcePositions:
+        if not self._guard.seekable():
+            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
+        if self._positions is None:
+            raise play_errors.not_seekable(self._name, "its container has no timestamps")
+        return self._positions
+
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
         """Seek the container to somewhere before the wanted source position. Returns the first frames there."""
         for timestamp in self._timestamps_to_try(wanted, positions):
-            self._guard.begin_seeking()
             if not self._seek_container(timestamp):
                 continue
             if self.facts.probe_name == "ogg":
@@ -275,6 +299,7 @@ class Media:
         return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
 
     def _seek_container(self, timestamp: int) -> bool:
+        self._guard.begin_seeking()
         try:
             self._opened.container.seek(timestamp, stream=self._opened.stream)
         except av.FFmpegError:

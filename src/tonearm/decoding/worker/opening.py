@@ -9,6 +9,7 @@ from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.container import InputContainer
+from av.packet import Packet
 from av.stream import Discard
 
 from tonearm.core.failure import PlayError
@@ -32,12 +33,14 @@ _PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
 
 @dataclass(slots=True)
 class OpenedAudio:
-    """A container whose first audio frames are decoded. `has_true_length`: the length that libav gives is right."""
+    """A container whose first audio frames are decoded, from `first_packets`. `has_true_length`: the length that libav
+    gives is right."""
 
     container: InputContainer
     stream: AudioStream
     decoder: PacketDecoder
     first_frames: list[AudioFrame]
+    first_packets: "list[Packet[AudioStream]]"
     has_true_length: bool = True
 
 
@@ -58,12 +61,12 @@ def open_audio(
     try:
         stream = _first_audio_stream(container, name)
         decoder = PacketDecoder(container, stream, guard, name)
-        first_frames = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
+        first_frames, first_packets = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
     except BaseException:
         container.close()
         guard.raise_cause()
         raise
-    return OpenedAudio(container, stream, decoder, first_frames)
+    return OpenedAudio(container, stream, decoder, first_frames, first_packets)
 
 
 def open_container(
@@ -131,15 +134,18 @@ def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
 
 def _first_frames(
     decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
-) -> list[AudioFrame]:
+) -> "tuple[list[AudioFrame], list[Packet[AudioStream]]]":
     """Decode until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
     is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
     wanted_packets = 12 if is_doubtful else 3
     frames: list[AudioFrame] = []
+    packets: list[Packet[AudioStream]] = []
     while decoder.counts.good < wanted_packets:
         new_frames = decoder.next_frames()
         if new_frames is None:
             break
+        if decoder.packet is not None:
+            packets.append(decoder.packet)
         for frame in new_frames:
             check_limits(name, frame.sample_rate, frame.layout.nb_channels)
         frames.extend(new_frames)
@@ -147,4 +153,4 @@ def _first_frames(
             raise play_errors.not_audio(name, content_type)
     if not frames:
         raise play_errors.corrupt(name, "none of its audio could be decoded")
-    return frames
+    return frames, packets

@@ -7,6 +7,7 @@ Sources: opus_defines.h and opus_encoder.h of libopus 1.6; RFC 6716, section 3.1
 
 import ctypes
 import ctypes.util
+import struct
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -106,6 +107,51 @@ class OpusEncoder:
 def can_pass_on(packet: bytes | memoryview) -> bool:
     """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins others of ours."""
     return len(packet) > 0 and packet[0] & 3 == 0 and packet[0] >> 3 in _CELT_20_MS
+
+
+def can_follow_ours(packet: bytes | memoryview) -> bool:
+    """Whether the packet after this one, of the same source, is heard right by a decoder that got a packet of ours
+    instead of this one: not while CELT's post-filter is on, whose state we cannot give it (RFC 6716, 4.3.7.1)."""
+    return len(packet) < 2 or not packet[1] & 0x80
+
+
+def packet_samples(packet: bytes | memoryview) -> int:
+    """How many samples at 48 kHz a packet holds (RFC 6716, 3.1 and 3.2). 0 for one that is not valid."""
+    if not packet:
+        return 0
+    config, code = packet[0] >> 3, packet[0] & 3
+    if config < 12:  # SILK
+        samples = (480, 960, 1920, 2880)[config & 3]
+    elif config < 16:  # hybrid
+        samples = (480, 960)[config & 1]
+    else:  # CELT
+        samples = 120 << (config & 3)
+    if code == 3:
+        return samples * (packet[1] & 0x3F) if len(packet) > 1 else 0
+    return samples * (1 if code == 0 else 2)
+
+
+@dataclass(frozen=True, slots=True)
+class OpusHead:
+    """What the identification header says (RFC 7845, 5.1): `gain` in 1/256 dB, `family` how channels are mapped."""
+
+    channels: int
+    pre_skip_samples: int
+    gain: int
+    family: int
+
+    @classmethod
+    def read(cls, header: bytes | None) -> "OpusHead | None":
+        """None for anything else."""
+        if header is None or len(header) < 19 or not header.startswith(b"OpusHead"):
+            return None
+        pre_skip_samples, gain = struct.unpack_from("<H4xh", header, 10)
+        return cls(header[9], pre_skip_samples, gain, header[18])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its packets are one mono or stereo stream that is heard as it is."""
+        return self.family == 0 and 1 <= self.channels <= CHANNELS and self.gain == 0
 
 
 def library_path() -> Path | None:

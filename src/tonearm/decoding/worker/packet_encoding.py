@@ -51,9 +51,15 @@ class PacketEncoders:
         self._at: dict[Output, EncoderPoint] = {}  # the point at which each encoder is now
 
     def encode(
-        self, pcm: bytes, outputs: Outputs, points: EncoderPoints, before: Callable[[], bytes | None]
+        self,
+        pcm: bytes,
+        outputs: Outputs,
+        points: EncoderPoints,
+        before: Callable[[], bytes | None],
+        *,
+        opens: bool = False,
     ) -> EncodedBlock:
-        """Encodes whole frames, going on from `points`.
+        """Encodes whole frames, going on from `points`. `opens`: a packet that is not of this encoder follows them.
 
         `before` is for an output that has no point yet: it gives the last PRIMING_FRAMES frames before these, or fewer,
         or None when these are the first ones of all. Without libopus there are no packets.
@@ -72,16 +78,20 @@ class PacketEncoders:
             elif point is not self._at.get(output):
                 _go_to(encoder, point)
             is_fresh = point.is_fresh and not point.pcm_since
-            packets.append((output, tuple(_packets(encoder, pcm, is_fresh=is_fresh))))
+            packets.append((output, tuple(_packets(encoder, pcm, is_fresh=is_fresh, opens=opens))))
             points_before.append((output, point))
             self._at[output] = EncoderPoint(encoder.save())
             points_after.append((output, self._at[output]))
         return EncodedBlock(tuple(packets), tuple(points_before), tuple(points_after))
 
+    def forget(self, output: Output) -> None:
+        """Frees an encoder that is not needed for now."""
+        self._encoders.pop(output, None)
+        self._at.pop(output, None)
+
     def forget_all_but(self, outputs: Outputs) -> None:
         for output in self._encoders.keys() - outputs:
-            del self._encoders[output]
-            self._at.pop(output, None)
+            self.forget(output)
 
     def _encoder(self, output: Output) -> OpusEncoder | None:
         encoder = self._encoders.get(output)
@@ -111,6 +121,8 @@ def _go_to(encoder: OpusEncoder, point: EncoderPoint) -> None:
         pass
 
 
-def _packets(encoder: OpusEncoder, pcm: bytes, *, is_fresh: bool = False) -> Iterator[bytes]:
+def _packets(encoder: OpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:
+    last = len(pcm) - FRAME_BYTES
     for start in range(0, len(pcm), FRAME_BYTES):
-        yield encoder.encode(pcm[start : start + FRAME_BYTES], without_prediction=is_fresh and not start)
+        alone = (is_fresh and not start) or (opens and start == last)
+        yield encoder.encode(pcm[start : start + FRAME_BYTES], without_prediction=alone)

@@ -10,7 +10,7 @@ import numpy as np
 from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
+from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
     GRANT_FRAMES,
@@ -28,11 +28,16 @@ from tonearm.decoding.worker.filters.blocks import Planes
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, apply, process
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET
 from tonearm.decoding.worker.gathered import Gathered
+from tonearm.decoding.worker.joints import HISTORY_FRAMES as HISTORY_OF_JOINTS
+from tonearm.decoding.worker.joints import NO_RUN, RunPackets, encoded, needs_history, passed_on
 from tonearm.decoding.worker.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.normalization import Levels, SourceLoudness, levels
 from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, output, wants_limiter
 from tonearm.decoding.worker.overlays import ENOUGH_SAMPLES, NO_OVERLAYS, Overlays, Supply
 from tonearm.decoding.worker.packet_encoding import PRIMING_FRAMES, PacketEncoders
+from tonearm.decoding.worker.packet_store import PacketStore
+from tonearm.decoding.worker.passing import Run, first_allowed, next_run
+from tonearm.decoding.worker.passing_state import NOTHING_PASSED, Before, Passing
 from tonearm.decoding.worker.stretched_source import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.timeline import FROM_START, Block, Checkpoint, PcmStore, Segment, SourcePosition, Timeline
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, mixed, rising
@@ -79,7 +84,11 @@ class RenderSession:
         # Where rendering goes on. At the end of a source it is already behind that end, while the timeline's end is
         # before it: a plan that begins there emits the END mark again.
         self._position = _NO_SOURCE
-        self._timeline = Timeline(Checkpoint(order.first_frame, _NO_SOURCE, ChainState.steady(order.filters)))
+        passing = NOTHING_PASSED
+        if order.lag_samples is not None:
+            passing = Passing(Before.ENCODED, order.lag_samples)
+        begin = Checkpoint(order.first_frame, _NO_SOURCE, ChainState.steady(order.filters), passing=passing)
+        self._timeline = Timeline(begin)
         # By epoch: the newest plan's timeline, and the one that the node still sends from.
         self._timelines = {order.epoch: self._timeline}
         self._next_of: dict[int, int | None] = {}  # by source: the source that joins at its end
@@ -91,6 +100,7 @@ class RenderSession:
         self._has_measured = False
         self._outputs = PCM_ONLY
         self._is_encoded = False  # somebody listens to something else than PCM
+        self._plain_outputs = self._passing_outputs = NO_OUTPUTS
         self._encoders = PacketEncoders()
         self._mp3_from: dict[Output, int] = {}  # by MP3 output: the first frame that was not encoded yet
         self._mp3_begins = order.mp3_from
@@ -172,7 +182,15 @@ class RenderSession:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
             filters = self._changed_filters(order.filters)
-        self._timeline.end = replace(before, position=self._position, filters=filters, voices=voices, overlays=overlays)
+        is_cut_off = order.switch_to is not None and not self._continues_audio
+        self._timeline.end = replace(
+            before,
+            position=self._position,
+            filters=filters,
+            voices=voices,
+            overlays=overlays,
+            passing=before.passing.cut() if is_cut_off else before.passing,
+        )
         if order.outputs is not None:
             self._render_for(order.outputs)
         self._warm_filters_up()
@@ -229,7 +247,16 @@ class RenderSession:
 
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
-        start = Checkpoint(end.frame, self._position, end.filters, end.voices, end.encoders, end.is_cold, end.overlays)
+        start = Checkpoint(
+            end.frame,
+            self._position,
+            end.filters,
+            end.voices,
+            end.encoders,
+            end.is_cold,
+            end.overlays,
+            end.passing,
+        )
         if start.overlays is not NO_OVERLAYS:
             return self._render_with_overlays(start, frames)
         return self._render_music(start, frames)
@@ -269,6 +296,9 @@ class RenderSession:
         if self._position.source and gathered.segments:  # else nothing follows that could be waited for
             samples -= ahead
         frames = min(frames, max(samples, 0) // FRAME_SAMPLES)
+        run = self._next_run(start, gathered, frames) if frames and self._passing_outputs else None
+        if run is not None:
+            frames = run.frames
         end_frame = start.frame + frames
         whole = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
         block = whole
@@ -278,11 +308,16 @@ class RenderSession:
             self._position = block.position_at(end_frame)
             marks = [mark for mark in marks if mark.frame < end_frame]
             block = block.cut_at(end_frame)
+            gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
         if not frames and not marks:
             return None
+        history = self._history_for(start, run)  # read before what comes after it, as it is decoded
         pcm = b""
         filters: tuple[ChainState, ...] = ()
-        if frames and self._outputs:
+        if run is not None and run.packets and self._passing_outputs == self._outputs:
+            filters = (start.filters,) * frames
+            self._rest_stores(block)
+        elif frames and self._outputs:
             pcm, filters = self._filtered(whole, gathered, limits=limits)
         elif frames:
             filters = (ChainState.steady(start.filters.filters),) * frames
@@ -292,8 +327,9 @@ class RenderSession:
         first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
         self._is_starved &= not block.segments
         rate = self.position_rate if block.segments or not start.overlays.sound else 0.0
-        kept = Block(start, frames, block.segments, filters, block.voices, is_cold=not pcm)
-        return self._emit(kept, pcm, first, rate, marks)
+        is_cold = not pcm and (run is None or not run.packets)
+        kept = Block(start, frames, block.segments, filters, block.voices, is_cold=is_cold)
+        return self._emit(kept, pcm, first, rate, marks, run, history)
 
     def _render_frozen(self, start: Checkpoint, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
@@ -325,7 +361,8 @@ class RenderSession:
         if position.has_begun:
             first = Segment(0, position.source, position.sample, 0)
         block = Block(start, frames, (), states, start.voices, is_cold=not pcm, is_frozen=True)
-        return self._emit(block, pcm, first, 0.0, [])
+        run = Run(frames, start.passing.lag) if self._passing_outputs else None
+        return self._emit(block, pcm, first, 0.0, [], run, self._history_for(start, run))
 
     def _music_before_hold(self, start: Checkpoint) -> Planes:
         """The frame that the music would have gone on with: it fades out in it, and begins with it again later."""
@@ -338,22 +375,91 @@ class RenderSession:
         planes, _, normalized, _ = self._levelled(block, gathered, 1)
         return planes if normalized.factors is None else planes * normalized.factors
 
-    def _emit(self, block: Block, pcm: bytes, first: Segment, rate: float, marks: list[Mark]) -> Audio:
+    def _emit(
+        self,
+        block: Block,
+        pcm: bytes,
+        first: Segment,
+        rate: float,
+        marks: list[Mark],
+        run: Run | None,
+        history: bytes | None,
+    ) -> Audio:
         """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
         start, frames = block.start, block.frames
         packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
         overlays: tuple[OverlayPosition, ...] = ()
         if frames:
-            if pcm and self._is_encoded:
-                encoded = self._encoders.encode(pcm, self._outputs, start.encoders, self._last_frames)
-                packets = encoded.packets
-                block = replace(block, pcm=pcm, encoders_before=encoded.before, encoders=encoded.after)
+            if self._is_encoded and (pcm or run is not None):
+                plain = self._encoders.encode(pcm, self._plain_outputs, start.encoders, self._last_frames)
+                joined = self._joined(start, run, pcm, history, is_silent=not block.segments)
+                packets = plain.packets + joined.encoded.packets
+                block = replace(
+                    block,
+                    start=replace(start, passing=joined.before),
+                    pcm=pcm,
+                    encoders_before=plain.before + joined.encoded.before,
+                    encoders=plain.after + joined.encoded.after,
+                    passing=joined.after,
+                )
             self._timeline.append(block)
             overlays = start.overlays.positions(frames)
         source, sample = self._file_of(first.source), self._file_sample(first.source, first.sample)
         sent_pcm = pcm if PCM in self._outputs else b""
-        at = source, sample, tuple(marks), sent_pcm, rate, packets, overlays
-        return Audio(self._id, self._epoch, start.frame, frames, *at)
+        return Audio(
+            self._id,
+            self._epoch,
+            start.frame,
+            frames,
+            source,
+            sample,
+            tuple(marks),
+            sent_pcm,
+            rate,
+            packets,
+            overlays,
+            is_passed=run is not None and bool(run.packets),
+            lag_samples=block.passing.lag,
+        )
+
+    # Passing on
+
+    def _next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run:
+        """Which of the next frames are passed on, or encoded, together."""
+        loudness = [self._loudness_of(self._file_of(segment.source)) for segment in gathered.segments]
+        first = first_allowed(
+            start.filters,
+            gathered.voices,
+            start.time,
+            loudness,
+            is_stretched=self._timescale is not None,
+            has_overlays=not start.overlays.change_nothing,
+        )
+        return next_run(start.passing, frames, gathered.segments, first, self._store_of)
+
+    def _history_for(self, start: Checkpoint, run: Run | None) -> bytes | None:
+        """The frames before, when a run is encoded that begins anew."""
+        if run is None or run.packets or not needs_history(start.passing, start.encoders, self._passing_outputs):
+            return None
+        return self._last_frames(HISTORY_OF_JOINTS)
+
+    def _joined(
+        self, start: Checkpoint, run: Run | None, pcm: bytes, history: bytes | None, *, is_silent: bool
+    ) -> RunPackets:
+        """The packets for outputs that get those of sources as they are."""
+        if run is None:
+            return NO_RUN
+        passing, outputs = start.passing, self._passing_outputs
+        if run.packets:
+            return passed_on(self._encoders, passing, outputs, run)
+        return encoded(self._encoders, passing, start.encoders, outputs, run, pcm, lambda: history, is_silent=is_silent)
+
+    def _rest_stores(self, block: Block) -> None:
+        """Nobody reads the PCM of these sources for now, so it need not be decoded."""
+        for segment in block.segments:
+            store = self._store_of(segment.source)
+            if isinstance(store, PacketStore):
+                store.is_read = False
 
     def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
@@ -472,7 +578,7 @@ class RenderSession:
                     frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
                     begin = Mark(MarkKind.BEGIN, start.frame + frames, self._file_of(position.source), offset_samples)
                     gathered.marks.append(begin)
-                gathered.take(store.read(position.sample, taken), position.source, position.sample)
+                gathered.take(store, position.source, position.sample, taken)
                 self._position = SourcePosition(position.source, position.sample + taken, has_begun=True)
                 continue
             if crossfade is not None and position.sample == crossfade.at_sample:
@@ -706,6 +812,8 @@ class RenderSession:
     def _render_for(self, outputs: Outputs) -> None:
         self._outputs = outputs
         self._is_encoded = any(form.format != "pcm" for form in outputs)
+        self._passing_outputs = frozenset(form for form in outputs if form.passes_on)
+        self._plain_outputs = outputs - self._passing_outputs
         self._encoders.forget_all_but(outputs)
 
     def _warm_filters_up(self) -> None:
@@ -715,15 +823,17 @@ class RenderSession:
             warm = ChainState.steady(end.filters.filters, self._history())
             self._timeline.end = replace(end, filters=warm, is_cold=False)
 
-    def _last_frames(self) -> bytes | None:
-        """Up to PRIMING_FRAMES frames before the next one, as listeners got them, or would have. None for the first."""
-        if not self._timeline.end.frame:
+    def _last_frames(self, frames: int = PRIMING_FRAMES) -> bytes | None:
+        """Up to so many frames before the next one, as listeners got them, or would have. None for the first."""
+        end = self._timeline.end
+        if not end.frame:
             return None
-        history = self._history()
-        size = min(PRIMING_FRAMES, len(history) // FRAME_BYTES) * FRAME_BYTES
+        state = end.filters
+        history = self._history(frames if state.changes_nothing else HISTORY_FRAMES)
+        size = min(frames, len(history) // FRAME_BYTES) * FRAME_BYTES
         if not size:
             return b""
-        return process(ChainState.steady(self._timeline.end.filters.filters, history[:-size]), history[-size:])[0]
+        return process(ChainState.steady(state.filters, history[:-size]), history[-size:])[0]
 
     def _hand_in_sent_frames(self, timeline: Timeline) -> None:
         """Makes jobs of the frames that were sent since the last time, for each MP3 output."""
@@ -743,9 +853,9 @@ class RenderSession:
         if self._sent <= timeline.end.frame:
             self._mp3_begins = None
 
-    def _history(self) -> bytes:
+    def _history(self, frames: int = HISTORY_FRAMES) -> bytes:
         """The unfiltered PCM just before the next frame."""
-        segments = self._timeline.segments_backwards(HISTORY_FRAMES * FRAME_SAMPLES)
+        segments = self._timeline.segments_backwards(frames * FRAME_SAMPLES)
         return b"".join(
             store.read(segment.sample, segment.length)
             for segment in reversed(segments)

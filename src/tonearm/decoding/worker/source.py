@@ -17,6 +17,7 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
+    RENDER_SLOT,
     Data,
     DataFailed,
     Decoded,
@@ -34,6 +35,8 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.media import Media, open_media
 from tonearm.decoding.worker.normalization import SourceLoudness
+from tonearm.decoding.worker.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
+from tonearm.decoding.worker.packet_store import PacketDecoding, PacketStore
 from tonearm.decoding.worker.picture import read_picture
 from tonearm.decoding.worker.play_errors import NotSeekable
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
@@ -81,7 +84,8 @@ class DecodingSource:
 
     As a `Job` it touches its media only while it holds a slot: one of `opening` until it is open, then of `decoding`.
     At its end it rests, still open, until it is dropped or sought.
-    `report` passes messages to the node, `pcm_decoded` tells the rendering thread about new PCM. The rendering thread
+    `report` passes messages to the node, `pcm_decoded` tells the rendering thread about new PCM, `note(slot, suspect)`
+    writes down that a source is worked on. The rendering thread
     sets the end of `store`, or `has_failed`, when it sends the last report (`finish`), so that the node gets the report
     before the end of the audio.
     """
@@ -96,6 +100,7 @@ class DecodingSource:
         threads: DecodeThreads,
         report: Callable[[Report], None],
         pcm_decoded: Callable[[int], None],
+        note: Callable[[int, int], None] = lambda _slot, _suspect: None,
     ) -> None:
         self._order = order
         self._decoding = decoding
@@ -104,6 +109,7 @@ class DecodingSource:
         self._threads = threads
         self._report = report
         self._pcm_decoded = pcm_decoded
+        self._note = note
         self._rest_lock = threading.Lock()
         self._is_resting = False  # between two slots, with no new one requested
         self._is_dropped = False
@@ -122,6 +128,7 @@ class DecodingSource:
         self.loudness = SourceLoudness(order.measured)
         self.has_failed = False
         self._media: Media | None = None
+        self._packets: OpusPackets | None = None  # read instead of decoding, when the source has some
         self._reader: DescriptorReader | RequestingReader
         if descriptor is not None:
             self._reader = DescriptorReader(descriptor, order.size_bytes or 0, self._without_slot_and_with_a_thread)
@@ -169,7 +176,8 @@ class DecodingSource:
                 self.store = self.store.continued_from(max(self._used_up_to, self.store.oldest)) or self.store
                 self._report(SeekFailed(order.session, order.new_source, _CANNOT_SEEK))
             else:
-                self.store, self._seek_to, self._is_at_end = PcmStore(order.start_sample), order.start_sample, False
+                self.store = self.store.fresh(order.start_sample)
+                self._seek_to, self._is_at_end = order.start_sample, False
             self._used_up_to = self.store.start
             if self._failure is not None:
                 self._report(Failed(order.session, order.new_source, self._failure, gave_audio=False))
@@ -297,7 +305,10 @@ class DecodingSource:
         self.loudness.tagged_lufs = facts.loudness_lufs
         if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
             self.loudness.tagged_lufs = facts.album_loudness_lufs
+        self._packets = media.take_opus_packets()
         with self._seek_lock:
+            if self._packets is not None:
+                self.store = PacketStore(self.store.start, PacketDecoding(self._packets.channels), self._noted)
             self._facts = facts
             self._report(Opened(self._order.session, self._number, facts))
         return media
@@ -339,7 +350,10 @@ class DecodingSource:
             )
         if not self._reader.begin_next_part():
             return False
-        self._open_media()
+        media = self._open_media()
+        self._packets = media.take_opus_packets() if isinstance(self.store, PacketStore) else None
+        if self._packets is not None:
+            self._packets.begin_at(self.store.end)
         return True
 
     def _go_to_start(self, media: Media) -> Iterator[None]:
@@ -351,9 +365,15 @@ class DecodingSource:
             return
         deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
         passed = 0
+        preroll: list[SourcePacket] = []
         while passed < target:
             # In steps, so that other sources can be opened meanwhile and this one does not seem to hang.
             yield
+            if self._packets is not None:
+                packets = self._packets.take(STEP_SAMPLES)
+                passed = packets[-1].audible_to if packets else target
+                preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > target - PREROLL_SAMPLES]
+                continue
             pcm = media.decode(STEP_SAMPLES)
             samples = len(pcm) // SAMPLE_BLOCK_BYTES
             if not pcm or passed + samples > target:
@@ -371,6 +391,7 @@ class DecodingSource:
                     )
                 )
         self._arrive(target)
+        self._append_packets(preroll)
 
     def _seek(self) -> None:
         """Goes to the newest position that is wanted, if there is one, or stays in order where that is impossible."""
@@ -378,12 +399,17 @@ class DecodingSource:
         if target is None:
             return
         assert self._media is not None
+        packets: list[SourcePacket] = []
         try:
-            self._media.seek(target)
+            if self._packets is None:
+                self._media.seek(target)
+            else:
+                packets = self._media.seek_packets(self._packets, target)
         except NotSeekable as error:
             if self._reader.seekable():  # otherwise the media has not moved
                 self._reader.seek(0)
-                self._open_media()
+                media = self._open_media()
+                self._packets = None if self._packets is None else media.take_opus_packets()
             with self._seek_lock:
                 self._seek_to = None
                 self.store.begin_at(0)
@@ -391,6 +417,7 @@ class DecodingSource:
                 self._report(SeekFailed(self._order.session, self._number, error.failure))
         else:
             self._arrive(target)
+            self._append_packets(packets)
 
     def _arrive(self, target: int) -> None:
         """The next sample that is decoded is `target`, which may not be wanted any more."""
@@ -406,6 +433,11 @@ class DecodingSource:
         assert self._media is not None
         store = self.store
         wanted_end = store.end + self._step_samples()
+        if self._packets is not None and isinstance(store, PacketStore):
+            packets = self._packets.take(wanted_end - store.end)
+            has_more = self._append_packets(packets)
+            store.decode_ahead()
+            return has_more
         while store is self.store and store.end < wanted_end:
             pcm = self._media.decode(BLOCK_SAMPLES)
             self._report_titles()
@@ -441,6 +473,23 @@ class DecodingSource:
         self._pcm_decoded(self._order.session)
         return has_more
 
+    def _append_packets(self, packets: list[SourcePacket]) -> bool:
+        """As `_append`, for packets, of which there may be none."""
+        if not packets:
+            return False
+        end_sample = self._order.end_sample
+        has_more = True
+        with self._seek_lock:
+            if self._seek_to is not None:
+                return True
+            if end_sample is not None and packets[-1].audible_to >= end_sample:
+                packets = [packet.cut_at(end_sample) for packet in packets if packet.audible_from < end_sample]
+                has_more = False
+            if isinstance(self.store, PacketStore):
+                self.store.append_packets(packets)
+        self._pcm_decoded(self._order.session)
+        return has_more
+
     def _needs_more(self) -> bool:
         if self._is_dropped or self._seek_to is not None:
             return True
@@ -470,6 +519,15 @@ class DecodingSource:
             return DROPPED_DEADLINE_S
         ahead_samples = int((self.store.end - self._used_up_to) / self._rate)
         return deadline_s(time.monotonic(), ahead_samples, is_current=self._is_current)
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        """While the rendering thread decodes kept packets of this source."""
+        self._note(RENDER_SLOT, self.suspect)
+        try:
+            yield
+        finally:
+            self._note(RENDER_SLOT, 0)
 
     @contextmanager
     def _without_slot(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, S
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.overlays import NO_OVERLAYS, Overlays
 from tonearm.decoding.worker.packet_encoding import NO_POINTS, EncoderPoints
+from tonearm.decoding.worker.passing_state import NOTHING_PASSED, Before, Passing
 from tonearm.decoding.worker.voices import ONE_VOICE, Voices
 
 
@@ -47,6 +48,10 @@ class PcmStore:
         """Numbers the samples from `sample` on. Only before the first one is appended."""
         with self._lock:
             self.start = self.oldest = self.end = sample
+
+    def fresh(self, start_sample: int) -> "PcmStore":
+        """An empty store of the same kind, for another part of the source."""
+        return PcmStore(start_sample)
 
     def continued_from(self, sample: int) -> "PcmStore | None":
         """A store that begins with the samples that this one holds from `sample` on, and has to be appended to instead
@@ -117,8 +122,8 @@ class SourcePosition:
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, which may be over, the overlays, and where the encoders stand. `is_cold`: the filters did not run in the
-    frames before."""
+    voices, which may be over, the overlays, and where the encoders and the passing on of packets stand. `is_cold`: the
+    filters did not run in the frames before."""
 
     frame: int
     position: SourcePosition
@@ -127,6 +132,7 @@ class Checkpoint:
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
     overlays: Overlays = NO_OVERLAYS
+    passing: Passing = NOTHING_PASSED
 
     @property
     def time(self) -> int:
@@ -150,8 +156,8 @@ class Block:
     each frame.
 
     `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
-    stand before and after the block. `is_cold`: rendered for nobody. `is_frozen`: the music stood still, and only
-    overlays are in it.
+    stand before and after the block, `passing` how the passing on of packets stands after it. `is_cold`: rendered for
+    nobody. `is_frozen`: the music stood still, and only overlays are in it.
     """
 
     start: Checkpoint
@@ -164,6 +170,7 @@ class Block:
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
     is_frozen: bool = False
+    passing: Passing = NOTHING_PASSED
 
     @property
     def end_frame(self) -> int:
@@ -199,6 +206,7 @@ class Block:
             self._encoders_at(frames),
             self.is_cold,
             self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
+            self._passing_at(frames),
         )
 
     def cut_at(self, frame: int) -> "Block":
@@ -218,13 +226,23 @@ class Block:
             filters=self.filters[:frames],
             voices=voices,
             encoders=self._encoders_at(frames),
+            passing=self._passing_at(frames),
         )
 
     def _encoders_at(self, frames: int) -> EncoderPoints:
         if frames == self.frames:
             return self.encoders
         pcm = self.pcm[: frames * FRAME_BYTES]
-        return tuple((output, point.after(pcm)) for output, point in self.encoders_before)
+        delayed = self.start.passing.delayed(pcm)
+        return tuple(
+            (output, point.after(delayed if output.passes_on else pcm)) for output, point in self.encoders_before
+        )
+
+    def _passing_at(self, frames: int) -> Passing:
+        after = self.passing
+        if frames == self.frames or after.before in (Before.NOTHING, Before.PASSED):
+            return after
+        return Passing(Before.ENCODED, after.lag, self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES])
 
 
 class Timeline:
@@ -262,7 +280,9 @@ class Timeline:
             if block.end_frame > frame:
                 break
             if block.pcm:
-                self._blocks[index] = replace(block, pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS)
+                self._blocks[index] = replace(
+                    block, pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passing=NOTHING_PASSED
+                )
 
     def pcm_between(self, first_frame: int, end_frame: int) -> bytes:
         """What was rendered in these frames; silence where that is not kept."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.decoding.message_coding import Message, MessageSplitter, pack
 from tonearm.decoding.messages import (
-    SUSPECT_SLOTS,
+    RENDER_SLOT,
     CloseSession,
     Data,
     DataFailed,
@@ -94,7 +94,7 @@ class Worker:
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._suspects = SuspectNotes(note, resource.getrlimit(resource.RLIMIT_AS)[0])
         self._decoding = DecodeScheduler(range(1), self._suspects.note)
-        self._opening = DecodeScheduler(range(1, SUSPECT_SLOTS), self._suspects.note)
+        self._opening = DecodeScheduler(range(1, RENDER_SLOT), self._suspects.note)
         self._threads = DecodeThreads()
         self._sessions: dict[int, RenderSession] = {}
         self._sources: dict[int, dict[int, SessionSource]] = {}  # by session: all whose PCM may be rendered
@@ -122,7 +122,7 @@ class Worker:
 
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
-        self._threads.add(SUSPECT_SLOTS)
+        self._threads.add(RENDER_SLOT)  # one for each slot of the schedulers
         self._send(Ready(self._sandbox))
         if not self._flush():
             return
@@ -224,6 +224,7 @@ class Worker:
             threads=self._threads,
             report=self._inbox.put,
             pcm_decoded=self._pcm_decoded,
+            note=self._suspects.note,
         )
         self._sources[order.session][order.source] = self._decoded[order.session][order.source] = source
         # Before it starts, so that the first bytes that it requests reach it.

@@ -1,0 +1,189 @@
+"""The packets of a source that is Opus, each with its place in the source, read without decoding them.
+
+Places are samples at 48 kHz from the first one that is heard. A packet's sound may begin before that (pre-skip) and end
+behind the last one (end trimming); containers say so in side data of the packet, as libav gives it.
+"""
+
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from av.audio.stream import AudioStream
+from av.packet import Packet
+
+from tonearm.core.failure import PlayError
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.decoding.worker.demuxing import PacketDecoder, SourcePositions
+from tonearm.decoding.worker.opening import OpenedAudio
+from tonearm.decoding.worker.opus import OpusHead, can_pass_on, packet_samples
+
+# A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
+PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
+
+_TRIMMING: Final = struct.Struct("<II")  # samples to drop at the start and at the end, AV_PKT_DATA_SKIP_SAMPLES
+
+
+class SourcePacket(NamedTuple):
+    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`; of that is heard what lies
+    from `audible_from` up to `audible_to`."""
+
+    start: int
+    samples: int
+    audible_from: int
+    audible_to: int
+    data: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is heard."""
+        return self.audible_from <= self.start and self.start + self.samples <= self.audible_to
+
+    def cut_at(self, sample: int) -> "SourcePacket":
+        """Nothing is heard of it from this sample on."""
+        return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The timestamp and place of the first packet, from which those of others follow."""
+
+    timestamp: int
+    start: int
+
+
+class OpusPackets:
+    """Reads the packets of an opened source in order. For the thread that decodes.
+
+    `seek_to(timestamp)` moves the container; False when it cannot.
+    """
+
+    @classmethod
+    def of(
+        cls, opened: OpenedAudio, positions: SourcePositions | None, audible_samples: int | None
+    ) -> "OpusPackets | None":
+        """None for a source whose packets cannot be passed on, so that nothing is gained by keeping them."""
+        codec = opened.stream.codec_context
+        head = OpusHead.read(codec.extradata) if codec.name == "opus" else None
+        if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
+            return None
+        first = opened.first_packets
+        if not first or not all(can_pass_on(bytes(packet)) for packet in first) or first[0].pts is None:
+            return None
+        return cls(opened.decoder, head.channels, first, positions, audible_samples)
+
+    def __init__(
+        self,
+        decoder: PacketDecoder,
+        channels: int,
+        first: "list[Packet[AudioStream]]",
+        positions: SourcePositions,
+        audible_samples: int | None,
+    ) -> None:
+        self.channels = channels
+        self._decoder = decoder
+        self._pending = deque(first)
+        self._positions = positions
+        self._end = audible_samples
+        self._at = 0  # the first sample that was not heard yet
+        self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
+        self._interruption: PlayError | None = None
+        timestamp = first[0].pts
+        assert timestamp is not None
+        self._origin = _Origin(timestamp, -_trimming(first[0])[0])
+
+    def begin_at(self, sample: int) -> None:
+        """Gives the next packets these places: they continue an earlier part of the source."""
+        self._at, self._next_start = sample, None
+        if self._end is not None:
+            self._end += sample
+
+    def take(self, at_least_samples: int) -> list[SourcePacket]:
+        """The next packets, so many samples or a few more; none only at the end.
+
+        Raises PlayError when the source was interrupted, after all packets before that were returned.
+        """
+        if self._interruption is not None:
+            raise self._interruption
+        packets: list[SourcePacket] = []
+        wanted_to = self._at + max(at_least_samples, 1)
+        try:
+            while self._at < wanted_to and (packet := self._next()) is not None:
+                placed = self._placed(packet)
+                if placed is not None:
+                    packets.append(placed)
+        except PlayError as error:
+            self._interruption = error
+            if not packets:
+                raise
+        return packets
+
+    def seek(self, sample: int, seek_to: Callable[[int], bool], timestamps: list[int]) -> list[SourcePacket]:
+        """Goes to before a sample. Returns the packets up to it, and those that a decoder needs before it; the next
+        ones come with `take`. Tries these timestamps one after the other; raises LookupError when none leads there."""
+        self._pending.clear()
+        self._interruption = None
+        is_behind_end = False
+        for timestamp in timestamps:
+            if not seek_to(timestamp):
+                continue
+            needed_from = max(sample - PREROLL_SAMPLES, self._origin.start)
+            self._decoder.skip_before(self._positions.timestamp_at(needed_from - FRAME_SAMPLES))
+            first = self._decoder.next_packet()
+            is_behind_end = first is None or not first.size
+            if first is None or is_behind_end or first.pts is None:
+                continue
+            start = self._start_of(first)
+            if start > max(needed_from, self._origin.start) and timestamp != timestamps[-1]:
+                continue
+            self._next_start, self._at = start, max(start, 0)
+            self._pending.append(first)
+            return self.take(sample - self._at + 1) if sample >= self._at else []
+        if is_behind_end:
+            return []
+        raise LookupError(sample)
+
+    def _next(self) -> "Packet[AudioStream] | None":
+        if self._pending:
+            return self._pending.popleft()
+        while (packet := self._decoder.next_packet()) is not None:
+            if packet.size:
+                return packet
+        return None
+
+    def _placed(self, packet: "Packet[AudioStream]") -> SourcePacket | None:
+        data = bytes(packet)
+        samples = packet_samples(data)
+        if not samples:
+            return None
+        from_start, from_end = _trimming(packet) if packet.has_sidedata("skip_samples") else (0, 0)
+        start = self._next_start
+        if start is None or (from_start and start == self._at):
+            start = self._at - from_start
+        self._next_start = start + samples
+        audible_to = start + samples - from_end
+        if self._end is not None:
+            audible_to = min(audible_to, self._end)
+        placed = SourcePacket(start, samples, self._at, max(audible_to, self._at), data)
+        if from_end:
+            self._next_start = None  # what follows begins anew
+        self._at = placed.audible_to
+        return placed
+
+    def _start_of(self, packet: "Packet[AudioStream]") -> int:
+        """Where the sound of a packet that a seek led to begins, by its timestamp."""
+        assert packet.pts is not None
+        ticks = packet.pts - self._origin.timestamp
+        samples = round(ticks * self._positions.time_base * SAMPLE_RATE_HZ)
+        if self._positions.time_base * SAMPLE_RATE_HZ > 1:  # rounded to milliseconds
+            samples = round(samples / FRAME_SAMPLES) * FRAME_SAMPLES
+        return self._origin.start + samples
+
+
+def _trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
+    for side_data in packet.iter_sidedata():
+        if side_data.data_type == "skip_samples":
+            values: Any = _TRIMMING.unpack_from(bytes(side_data))
+            return values[0], values[1]
+    return 0, 0

@@ -1,0 +1,186 @@
+"""Opus sources and Opus listeners of a real node: the very packets, from end to end."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import music, opus, wav
+from tests.support.media_server import MediaServer, media
+from tests.support.node_in_process import Listening, state_of
+from tests.support.opus_listening import decoded, segmental_snr_db
+from tests.support.packet_source import packets_in, pcm_in
+from tests.support.shelf import Shelf
+from tests.support.sinks import MemoryListener
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import Output, PassedPacket
+from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES
+from tonearm.decoding.worker.passing import WAIT_FRAMES
+from tonearm.node import Node
+
+PASSING = Output("opus", passes_on=True)
+NAMED = Output("opus", 96_000)
+
+
+def song(seconds: float, seed: int = 1, container: str = "ogg") -> bytes:
+    return opus(music(seconds, seed=seed) * 0.8, bit_rate=128_000, container=container)
+
+
+class OpusListening(Listening):
+    """A player with an Opus listener beside the PCM listener."""
+
+    def __init__(self, node: Node, player_id: str, output: Output = PASSING) -> None:
+        self.opus = MemoryListener(output=output)
+        node.player(player_id).attach(self.opus)
+        super().__init__(node, player_id)
+
+
+async def opus_alone(node: Node, uri: str) -> MemoryListener:
+    await node.create_player("p", uri, {})
+    listener = MemoryListener(output=PASSING)
+    node.player("p").attach(listener)
+    return listener
+
+
+def passed(messages: Sequence[bytes]) -> list[bool]:
+    return [isinstance(message, PassedPacket) for message in messages]
+
+
+@pytest.mark.parametrize("container", ["ogg", "webm", "mp4"])
+async def test_an_opus_listener_gets_the_packets_of_a_file(node: Node, shelf: Shelf, container: str) -> None:
+    file = song(1.5, container=container)
+    listener = await opus_alone(node, shelf.put(f"song.{container}", file))
+    await listener.wait_frames(75)
+    assert listener.messages[:74] == packets_in(file)[:74]
+    assert np.array_equal(decoded(listener.messages[:74]), decoded(packets_in(file)[:74]))
+
+
+@pytest.mark.parametrize("with_ranges", [True, False])
+async def test_and_those_of_a_file_on_a_server(node: Node, server: MediaServer, with_ranges: bool) -> None:
+    file = song(1.5)
+    uri = server.serve("/song.ogg", media(file, ranges=with_ranges))
+    listener = await opus_alone(node, uri)
+    await listener.wait_frames(75)
+    assert listener.messages[:74] == packets_in(file)[:74]
+
+
+async def test_pcm_and_opus_listeners_of_one_player_hear_the_same(node: Node, shelf: Shelf) -> None:
+    file = song(2.0)
+    await node.create_player("p", shelf.put("song.opus", file), {})
+    player = OpusListening(node, "p")
+    named = MemoryListener(output=NAMED)
+    node.player("p").attach(named)
+    await player.wait_state("idle")
+    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2)
+    assert np.array_equal(pcm, pcm_in(file))
+    assert player.opus.messages[:99] == packets_in(file)[:99]
+    assert not any(passed(named.messages))
+    assert len(named) == len(player.opus) == len(player.listener)
+    heard = decoded(named.messages)[LOOKAHEAD_SAMPLES:]
+    assert segmental_snr_db(pcm.astype(np.float64), heard) > 15
+
+
+async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
+    file = song(4.0)
+    await node.create_player("p", shelf.put("song.opus", file), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(30)
+    node.player("p").change_filters(FilterChange(volume=0.5))
+    await player.more_frames(30)
+    node.player("p").change_filters(FilterChange(volume=1.0))
+    await player.wait_state("idle")
+    player.require_no_underrun()
+    flags = passed(player.opus.messages)
+    first = flags.index(False)
+    assert 30 <= first <= 34
+    assert not any(flags[first : first + 28])
+    again = flags.index(True, first)
+    assert again <= first + 32 + WAIT_FRAMES + 12
+    assert all(flags[again:199])
+    assert player.opus.messages[again:199] == packets_in(file)[again:199]
+    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 20
+
+
+async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) -> None:
+    file = song(6.0)
+    await node.create_player("p", shelf.put("song.opus", file), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(20)
+    node.player("p").seek(3_333)
+    assert state_of(node, "p")["position"] == 3_320
+    await player.more_frames(WAIT_FRAMES + 40)
+    assert [event["position"] for event in player.events.named("Seek")] == [3_320]
+    messages = player.opus.messages
+    packets = packets_in(file)
+    assert isinstance(messages[-1], PassedPacket)
+    assert messages[-1] == packets[packets.index(messages[-1])]
+    sought = player.listener.pcm[20 * 3840 :]
+    at = packets.index(messages[-1]) * FRAME_SAMPLES
+    assert len(sought) // 4 >= at - 3_320 * 48
+
+
+async def test_a_seek_of_a_track_that_is_encoded_is_exact(node: Node, shelf: Shelf) -> None:
+    await node.create_player("p", shelf.put("song.wav", wav(music(4.0) * 0.5)), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(5)
+    node.player("p").seek(3_333)
+    assert state_of(node, "p")["position"] == 3_333
+
+
+async def test_a_start_within_a_frame_is_exact_and_encoded(node: Node, shelf: Shelf) -> None:
+    file = song(2.0)
+    await node.create_player("p", shelf.put("song.opus", file) + "#t=1.005", {})
+    player = OpusListening(node, "p")
+    await player.wait_state("idle")
+    assert not any(passed(player.opus.messages))
+    heard = decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]
+    assert segmental_snr_db(pcm_in(file)[48_240:], heard) > 18
+
+
+async def test_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
+    file = song(4.0)
+    await node.create_player("p", shelf.put("song.opus", file), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(40)
+    killed = player.kill_decoder()
+    await player.moved(killed)
+    await player.wait_state("idle")
+    assert len(player.opus) == len(player.listener)
+    flags = passed(player.opus.messages)
+    assert all(flags[:40])
+    first = flags.index(False)
+    again = flags.index(True, first)
+    assert again - first <= WAIT_FRAMES + 14
+    assert player.opus.messages[again:199] == packets_in(file)[again:199]
+    wanted = pcm_in(file)
+    assert segmental_snr_db(wanted, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 30
+
+
+async def test_whoever_comes_for_pcm_later_hears_the_rest_of_the_track(node: Node, shelf: Shelf) -> None:
+    file = song(3.0)
+    opus_listener = await opus_alone(node, shelf.put("song.opus", file))
+    await opus_listener.wait_frames(40)
+    player = Listening(node, "p")
+    await player.wait_state("idle")
+    heard = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    rest = pcm_in(file)[-len(heard) :]
+    assert len(heard) >= 100 * FRAME_SAMPLES
+    assert np.abs(heard[: len(rest)] - rest).max() <= 1
+    assert opus_listener.messages[:149] == packets_in(file)[:149]
+
+
+async def test_two_tracks_join_and_loop(node: Node, shelf: Shelf) -> None:
+    files = song(1.0), song(1.0, 2)
+    uris = [shelf.put(f"song{number}.opus", file) for number, file in enumerate(files)]
+    await node.create_player("p", uris[0], {})
+    player = OpusListening(node, "p")
+    await player.enqueue(uris[1])
+    await player.wait_state("idle")
+    await asyncio.sleep(0)
+    assert player.opus.messages[:49] == packets_in(files[0])[:49]
+    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    assert np.array_equal(pcm, np.concatenate([pcm_in(file) for file in files]))
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 20
