@@ -323,7 +323,7 @@ class PlanState:
         if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
             sent = min(sent, self._resumed_at)
         if self._wanted.overlays and self.buffer.frames_ahead < DUE_FRAMES:
-            self._due_before = sent + DUE_FRAMES
+            self._due_before = max(sent, self._begins_at) + DUE_FRAMES
         return Grant(
             self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs, self._due_before
         )
