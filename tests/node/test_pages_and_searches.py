@@ -20,7 +20,7 @@ from tonearm.node import NodeSettings
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 
 
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def node() -> AsyncIterator[NodeOverHttp]:
     async with node_over_http(SETTINGS, resolver=fake_sites(), blocked=[compile_pattern("secret")]) as node:
         yield node
