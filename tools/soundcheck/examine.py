@@ -141,7 +141,7 @@ def clicks(
     ]
     # A track's own first sample is left as it is, however loud it begins.
     cuts = [i for i, frame in enumerate(frames) if frame.flags & (DISCONTINUITY | TRACK_STARTS)]
-    changes += [("a cut", i) for i in cuts if frames[i].position_us >= 20_000]
+    changes += [("a cut", i) for i in cuts if frames[i].position_us >= 40_000]
     for name, index in changes:
         near = jumps[max(0, index - 1) * FRAME_SAMPLES : (index + 5) * FRAME_SAMPLES]
         after = jumps[(index + 5) * FRAME_SAMPLES : (index + 35) * FRAME_SAMPLES]
@@ -149,7 +149,11 @@ def clicks(
         usual = max(float(after.max(initial=0)), float(before.max(initial=0)))
         if len(near) and float(near.max()) > 1.5 * usual + 0.002:
             at = part_at(parts, times[min(index, len(times) - 1)])
-            found.append(Finding("clicks", f"{at}: {name}: {near.max():.4f} where {usual:.4f} is usual", False))
+            offset_ms = (int(np.argmax(near)) / FRAME_SAMPLES - min(index, 1)) * 20
+            if name == "a cut":
+                name += f" (flags {frames[index].flags}) at {frames[index].position_us / 1e6:.2f} s of the track"
+            text = f"{at}: {name}, {offset_ms:+.1f} ms from it: {near.max():.4f} where {usual:.4f} is usual"
+            found.append(Finding("clicks", text, False))
     return found
 
 

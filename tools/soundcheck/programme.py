@@ -140,9 +140,10 @@ async def queue(player: Player, clips: list[str]) -> None:
 async def cut_tracks(player: Player, clips: list[str]) -> None:
     """One clip cut into four that join without a gap."""
     cuts = [{"uri": clips[0], "startMs": start, "endMs": start + 600} for start in range(3000, 5400, 600)]
+    starts = len(player.seen("TrackStart"))
     await player.call("PUT", "/track", cuts[0])
     await player.call("POST", "/queue", {"tracks": [*cuts[1:], {"uri": clips[0]}]})
-    await player.wait_for("TrackStart", len(player.seen("TrackStart")) + 5)
+    await player.wait_for("TrackStart", starts + 5)
     await asyncio.sleep(0.3)
 
 
