@@ -271,7 +271,7 @@ async def test_hostile_files_end_in_an_error_and_take_no_memory(tmp_path: Path) 
     (tmp_path / "tone.mp3").write_bytes(mp3(tone(440, 0.2)))
     async with (
         MediaServer() as server,
-        running_node(tmp_path, PATIENT + "[player]\ntags_ahead = 0\n[decoder]\nprocesses = 1\n") as node,
+        running_node(tmp_path, PATIENT + "tags_ahead = 0\n[decoder]\nprocesses = 1\n") as node,
     ):
         tag = endless(ok(), b"ID3\x04\x00\x00" + synchsafe(2**28 - 1) + bytes(65536))
         names += [server.serve("/tag.mp3", tag), server.serve("/zeros.mp3", endless(ok(), bytes(65536)))]
