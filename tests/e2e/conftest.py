@@ -6,13 +6,19 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
-from tests.support.e2e_players import PATIENT
+from tests.support.e2e_players import IMPATIENT, PATIENT
 from tests.support.running_node import RunningNode, shared_node
 
 
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     with shared_node(tmp_path_factory.mktemp("shared"), PATIENT) as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def shared_impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    with shared_node(tmp_path_factory.mktemp("impatient"), IMPATIENT) as node:
         yield node
 
 
@@ -27,6 +33,18 @@ def refusing_port() -> Iterator[int]:
 @pytest_asyncio.fixture
 async def node(shared: RunningNode) -> AsyncIterator[RunningNode]:
     """A node without players whose folder is empty, in both of which the test may do what it likes."""
+    async for lent in _lent(shared):
+        yield lent
+
+
+@pytest_asyncio.fixture
+async def impatient_node(shared_impatient: RunningNode) -> AsyncIterator[RunningNode]:
+    """The same, of a node whose players do not wait for a listener."""
+    async for lent in _lent(shared_impatient):
+        yield lent
+
+
+async def _lent(shared: RunningNode) -> AsyncIterator[RunningNode]:
     logged = len(shared.log)
     yield shared
     await shared.forget_all()

@@ -72,7 +72,7 @@ async def test_a_password_is_asked_for_everywhere(tmp_path: Path) -> None:
     assert PASSWORD not in "".join(node.log)
 
 
-async def test_pages_of_other_sites_are_refused(tmp_path: Path) -> None:
+async def test_pages_of_other_sites_are_refused(node: RunningNode, tmp_path: Path) -> None:
     async def ask(node: RunningNode, host: str, origin: str | None, **more: str) -> int:
         own = (("Origin", origin),) if origin is not None else ()
         headers: Headers = (("Host", host), *own, *more.items())
@@ -81,35 +81,34 @@ async def test_pages_of_other_sites_are_refused(tmp_path: Path) -> None:
         assert upgrade.status == {200: 404}.get(status, status)
         return status
 
-    async with running_node(tmp_path) as node:
-        for host, origin, status in (
-            (f"127.0.0.1:{node.port}", None, 200),
-            # No browser's page, or one whose name leads here.
-            ("radio.example", None, 403),
-            (f"127.0.0.1:{node.port}", f"http://127.0.0.1:{node.port}", 200),
-            (f"localhost:{node.port}", f"http://localhost:{node.port}", 200),
-            (f"[::1]:{node.port}", f"http://[::1]:{node.port}", 200),
-            (f"127.0.0.1:{node.port}", "http://evil.example", 403),
-            (f"127.0.0.1:{node.port}", f"http://127.0.0.1:{node.port + 1}", 403),
-            (f"127.0.0.1:{node.port}", "null", 403),
-            (f"127.0.0.1:{node.port}", f"http://localhost:{node.port}", 403),
-            # A name of that site that leads here.
-            (f"evil.example:{node.port}", f"http://evil.example:{node.port}", 403),
-        ):
-            assert await ask(node, host, origin) == status, (host, origin)
+    for host, origin, status in (
+        (f"127.0.0.1:{node.port}", None, 200),
+        # No browser's page, or one whose name leads here.
+        ("radio.example", None, 403),
+        (f"127.0.0.1:{node.port}", f"http://127.0.0.1:{node.port}", 200),
+        (f"localhost:{node.port}", f"http://localhost:{node.port}", 200),
+        (f"[::1]:{node.port}", f"http://[::1]:{node.port}", 200),
+        (f"127.0.0.1:{node.port}", "http://evil.example", 403),
+        (f"127.0.0.1:{node.port}", f"http://127.0.0.1:{node.port + 1}", 403),
+        (f"127.0.0.1:{node.port}", "null", 403),
+        (f"127.0.0.1:{node.port}", f"http://localhost:{node.port}", 403),
+        # A name of that site that leads here.
+        (f"evil.example:{node.port}", f"http://evil.example:{node.port}", 403),
+    ):
+        assert await ask(node, host, origin) == status, (host, origin)
     config = '[server]\nhosts = ["Radio.example"]\nallowed_origins = ["https://player.example"]\n'
-    async with running_node(tmp_path, config) as node:
-        assert await ask(node, "radio.example", None) == 200
-        assert await ask(node, "radio.example", "https://radio.example") == 200
-        assert await ask(node, "radio.example", "https://player.example") == 200
-        assert await ask(node, "radio.example", "https://other.example") == 403
-        assert await ask(node, "radio.example", None, **{"Sec-Fetch-Site": "same-site"}) == 403
+    async with running_node(tmp_path, config) as named:
+        assert await ask(named, "radio.example", None) == 200
+        assert await ask(named, "radio.example", "https://radio.example") == 200
+        assert await ask(named, "radio.example", "https://player.example") == 200
+        assert await ask(named, "radio.example", "https://other.example") == 403
+        assert await ask(named, "radio.example", None, **{"Sec-Fetch-Site": "same-site"}) == 403
         preflight: Headers = (("Origin", "https://player.example"), ("Access-Control-Request-Method", "POST"))
-        assert (await node.request("OPTIONS", "/v0/players", headers=preflight)).status == 204
-    async with running_node(tmp_path, '[server]\npassword = "x"\n') as node:
-        assert await ask(node, "radio.example", None, Authorization="x") == 200
-        assert await ask(node, "radio.example", "http://radio.example", Authorization="x") == 200
-        assert await ask(node, "radio.example", "http://evil.example", Authorization="x") == 403
+        assert (await named.request("OPTIONS", "/v0/players", headers=preflight)).status == 204
+    async with running_node(tmp_path, '[server]\npassword = "x"\n') as locked:
+        assert await ask(locked, "radio.example", None, Authorization="x") == 200
+        assert await ask(locked, "radio.example", "http://radio.example", Authorization="x") == 200
+        assert await ask(locked, "radio.example", "http://evil.example", Authorization="x") == 403
 
 
 async def test_the_order_of_checks(tmp_path: Path) -> None:
@@ -160,15 +159,15 @@ async def test_what_bodies_may_be(node: RunningNode) -> None:
     assert refusal(await request(node.port, "POST", "/v0/decodetracks", body=many)) == (413, "body_too_large")
 
 
-async def test_info_is_of_the_build_and_not_of_the_moment(tmp_path: Path) -> None:
+async def test_info_is_of_the_build_and_not_of_the_moment(node: RunningNode, tmp_path: Path) -> None:
     seen = []
-    for _ in range(2):
-        async with running_node(tmp_path) as node:
-            seen += [(await node.request("GET", "/info")).json() for _ in range(2)]
-            plain = await node.request("GET", "/version")
+    async with running_node(tmp_path) as just_started:
+        for asked in (node, just_started):
+            seen += [(await asked.request("GET", "/info")).json() for _ in range(2)]
+            plain = await asked.request("GET", "/version")
             assert (plain.header("Content-Type") or "").startswith("text/plain")
             assert plain.body.decode() == seen[0]["version"]
-            as_json = await node.request("GET", "/version", headers=(("Accept", "application/json"),))
+            as_json = await asked.request("GET", "/version", headers=(("Accept", "application/json"),))
             assert as_json.json() == {"version": seen[0]["version"]}
     assert seen == [seen[0]] * 4
     assert set(seen[0]) == {"version", "buildTime"}

@@ -10,7 +10,6 @@ import numpy as np
 from tests.support.audio_files import flac, m4a, music, pcm_of, video_without_sound, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.e2e_players import (
-    IMPATIENT,
     Heard,
     at_rest,
     create,
@@ -26,7 +25,7 @@ from tests.support.e2e_players import (
 )
 from tests.support.e2e_sockets import following, listening
 from tests.support.media_server import MediaServer, in_turn, media, redirect, reset, status
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(2).uniform(-0.5, 0.5, (24_000, 2))
 
@@ -137,10 +136,14 @@ async def failed_player(node: RunningNode, player: str) -> None:
     await until_state(node, player, lambda now: now["state"] == "failed")
 
 
-async def test_how_a_failed_player_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, IMPATIENT) as node:
-        await asyncio.gather(_by_play(node, tmp_path), _by_an_enqueue(node), _by_skip(node), _by_skip_to_the_next(node))
+async def test_how_a_failed_player_goes_on(impatient_node: RunningNode) -> None:
+    (impatient_node.folder / "song.wav").write_bytes(wav(NOISE))
+    await asyncio.gather(
+        _by_play(impatient_node, impatient_node.folder),
+        _by_an_enqueue(impatient_node),
+        _by_skip(impatient_node),
+        _by_skip_to_the_next(impatient_node),
+    )
 
 
 async def _by_play(node: RunningNode, folder: Path) -> None:
@@ -205,27 +208,26 @@ async def _by_skip_to_the_next(node: RunningNode) -> None:
     assert tape.summary()[0] == "TrackEnd five 5 skipped"
 
 
-async def test_nothing_is_told_while_paused(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(NOISE))
-    async with running_node(tmp_path, IMPATIENT) as node:
-        await create(node, "first", "song.wav")
-        await order(node, "first", "pause")
-        async with following(node, "first") as tape:
-            await enqueue(node, "first", "missing.wav")
-            await order(node, "first", "skip")
-            await failed_player(node, "witness")  # had the time to fail, and did
-            paused = await state(node, "first")
-            assert (paused["state"], paused["paused"]) == ("loading", True)
-            assert paused["track"]["info"]["title"] == "missing"
-            assert "TrackException" not in " ".join(tape.summary())
-            await order(node, "first", "play")
-            await at_rest(tape)
-            assert tape.summary()[-4:] == [
-                "PlayerResume",
-                "TrackException missing file_missing",
-                "TrackEnd missing loadFailed",
-                "PlayerUpdate failed",
-            ]
+async def test_nothing_is_told_while_paused(impatient_node: RunningNode) -> None:
+    (impatient_node.folder / "song.wav").write_bytes(wav(NOISE))
+    await create(impatient_node, "first", "song.wav")
+    await order(impatient_node, "first", "pause")
+    async with following(impatient_node, "first") as tape:
+        await enqueue(impatient_node, "first", "missing.wav")
+        await order(impatient_node, "first", "skip")
+        await failed_player(impatient_node, "witness")  # had the time to fail, and did
+        paused = await state(impatient_node, "first")
+        assert (paused["state"], paused["paused"]) == ("loading", True)
+        assert paused["track"]["info"]["title"] == "missing"
+        assert "TrackException" not in " ".join(tape.summary())
+        await order(impatient_node, "first", "play")
+        await at_rest(tape)
+        assert tape.summary()[-4:] == [
+            "PlayerResume",
+            "TrackException missing file_missing",
+            "TrackEnd missing loadFailed",
+            "PlayerUpdate failed",
+        ]
 
 
 async def test_a_track_that_never_gave_audio_is_dropped_from_every_loop(node: RunningNode) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -11,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.audio_files import flac, music, opus, pcm_of, tone, wav
-from tests.support.e2e_players import PATIENT, at_rest, create, enqueue, patch, refusal, state
+from tests.support.e2e_players import at_rest, create, enqueue, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import channels
-from tests.support.running_node import running_node
+from tests.support.running_node import RunningNode
 
 Samples: TypeAlias = NDArray[np.float64]
 PEAK: Final = 0.3 * 32_768
@@ -119,12 +118,12 @@ EFFECTS: Final[Mapping[str, tuple[dict[str, Any], bool, Callable[[Samples], None
 }
 
 
-async def test_each_effect_is_heard(tmp_path: Path) -> None:
+async def test_each_effect_is_heard(node: RunningNode) -> None:
     middle = tone(1000, SECONDS, level=0.3)
     side = tone(3000, SECONDS, level=0.3) * np.array([1.0, 0.0])
-    (tmp_path / "middle.wav").write_bytes(wav(middle))
-    (tmp_path / "both.wav").write_bytes(wav(middle + side))
-    async with running_node(tmp_path, PATIENT) as node, AsyncExitStack() as stack:
+    (node.folder / "middle.wav").write_bytes(wav(middle))
+    (node.folder / "both.wav").write_bytes(wav(middle + side))
+    async with AsyncExitStack() as stack:
         ears = {}
         for name, (body, has_side, _) in EFFECTS.items():
             await create(node, name, "both.wav" if has_side else "middle.wav")
@@ -135,9 +134,9 @@ async def test_each_effect_is_heard(tmp_path: Path) -> None:
             check(channels(ears[name].pcm).astype(np.float64))
 
 
-async def test_effects_change_while_playing_without_a_click_and_as_soon_as_the_equalizer(tmp_path: Path) -> None:
+async def test_effects_change_while_playing_without_a_click_and_as_soon_as_the_equalizer(node: RunningNode) -> None:
     # A tone so low that a jump of a twentieth of its peak stands out in the second difference.
-    (tmp_path / "low.wav").write_bytes(wav(tone(200, 60.0, level=0.3)))
+    (node.folder / "low.wav").write_bytes(wav(tone(200, 60.0, level=0.3)))
     steady = channels(pcm_of(tone(200, 0.1, level=0.3)))
     bend = np.abs(np.diff(steady, 2, axis=0)).max()
     bodies: list[dict[str, Any]] = [
@@ -153,80 +152,77 @@ async def test_effects_change_while_playing_without_a_click_and_as_soon_as_the_e
         {"compressor": {"thresholdDb": -40}},
     ]
     delays: dict[str, list[int]] = {}
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "low.wav")
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(15)
-            for body in bodies * 2:
-                await patch(node, "p", "filters", {"reset": True})
-                await ear.more_frames(12)
-                before = len(ear.frames)
-                await patch(node, "p", "filters", body)
-                unchanged = ear.frames[before - 1]  # four whole periods: each flat frame is like every other
-                while len(ear.frames) < before + 20 and ear.frames[-1] == unchanged:
-                    await ear.more_frames(1)
-                delays.setdefault(next(iter(body)), []).append(len(ear.frames) - before)
-                await ear.more_frames(8)
-            heard = channels(ear.pcm)
+    await create(node, "p", "low.wav")
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(15)
+        for body in bodies * 2:
+            await patch(node, "p", "filters", {"reset": True})
+            await ear.more_frames(12)
+            before = len(ear.frames)
+            await patch(node, "p", "filters", body)
+            unchanged = ear.frames[before - 1]  # four whole periods: each flat frame is like every other
+            while len(ear.frames) < before + 20 and ear.frames[-1] == unchanged:
+                await ear.more_frames(1)
+            delays.setdefault(next(iter(body)), []).append(len(ear.frames) - before)
+            await ear.more_frames(8)
+        heard = channels(ear.pcm)
     assert all(min(frames) < 10 for frames in delays.values()), delays  # 200 ms are rendered ahead
     steps = np.abs(np.diff(heard, 2, axis=0)).max()
     # Within 10 ms from one filter to another a tone bends more; a click is a hundred times that.
     assert steps < bend * 4, (steps, bend)
 
 
-async def test_the_filters_are_told_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "x.wav")
-        async with following(node, "p") as tape:
-            await patch(node, "p", "filters", {"echo": {"decay": 0.5}, "lowPass": {"frequencyHz": 900}})
-            await patch(node, "p", "filters", {})
-            told = (await tape.until("FiltersChange"))["filters"]
-            assert told["echo"] == {"delayMs": 300.0, "decay": 0.5, "mix": 0.4}
-            assert told["lowPass"] == {"frequencyHz": 900.0}
-            for wrong, names in (
-                ({"volume": 0.5, "karaoke": {"level": 1.1}}, "karaoke.level 1.1 is out of range; it is 0 to 1."),
-                ({"tremolo": {"frequency": 0}}, "tremolo.frequency 0 is out of range; it is 0.1 to 20."),
-                ({"lowPass": {"frequencyHz": 0}}, "lowPass.frequencyHz 0 is out of range; it is 10 to 20000."),
-                ({"echo": 5}, "`echo` must be an object"),
-                ({"echo": {"mix": "1"}}, "`echo.mix` must be a number"),
-            ):
-                answer = await node.request("PATCH", "/v0/players/p/filters", wrong)
-                assert refusal(answer) == (400, "bad_request")
-                assert names in answer.json()["message"]
-            now = await state(node, "p")
-            shown = (await node.request("GET", "/v0/players/p/filters")).json()
-            assert shown == told
-            assert {name: now[name] for name in shown} == shown
-            await patch(node, "p", "filters", {"echo": {}})
-            assert (await tape.until("FiltersChange"))["filters"]["echo"]["decay"] == 0.4
-            await patch(node, "p", "filters", {"echo": None})
-            told = (await tape.until("FiltersChange"))["filters"]
-            assert (told["echo"], told["lowPass"]) == (None, {"frequencyHz": 900.0})
-            await patch(node, "p", "filters", {"reset": True})
-            assert (await tape.until("FiltersChange"))["filters"]["lowPass"] is None
-            assert tape.summary() == ["FiltersChange"] * 4
+async def test_the_filters_are_told_and_a_wrong_one_changes_nothing(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
+    async with following(node, "p") as tape:
+        await patch(node, "p", "filters", {"echo": {"decay": 0.5}, "lowPass": {"frequencyHz": 900}})
+        await patch(node, "p", "filters", {})
+        told = (await tape.until("FiltersChange"))["filters"]
+        assert told["echo"] == {"delayMs": 300.0, "decay": 0.5, "mix": 0.4}
+        assert told["lowPass"] == {"frequencyHz": 900.0}
+        for wrong, names in (
+            ({"volume": 0.5, "karaoke": {"level": 1.1}}, "karaoke.level 1.1 is out of range; it is 0 to 1."),
+            ({"tremolo": {"frequency": 0}}, "tremolo.frequency 0 is out of range; it is 0.1 to 20."),
+            ({"lowPass": {"frequencyHz": 0}}, "lowPass.frequencyHz 0 is out of range; it is 10 to 20000."),
+            ({"echo": 5}, "`echo` must be an object"),
+            ({"echo": {"mix": "1"}}, "`echo.mix` must be a number"),
+        ):
+            answer = await node.request("PATCH", "/v0/players/p/filters", wrong)
+            assert refusal(answer) == (400, "bad_request")
+            assert names in answer.json()["message"]
+        now = await state(node, "p")
+        shown = (await node.request("GET", "/v0/players/p/filters")).json()
+        assert shown == told
+        assert {name: now[name] for name in shown} == shown
+        await patch(node, "p", "filters", {"echo": {}})
+        assert (await tape.until("FiltersChange"))["filters"]["echo"]["decay"] == 0.4
+        await patch(node, "p", "filters", {"echo": None})
+        told = (await tape.until("FiltersChange"))["filters"]
+        assert (told["echo"], told["lowPass"]) == (None, {"frequencyHz": 900.0})
+        await patch(node, "p", "filters", {"reset": True})
+        assert (await tape.until("FiltersChange"))["filters"]["lowPass"] is None
+        assert tape.summary() == ["FiltersChange"] * 4
 
 
-async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the_file(tmp_path: Path) -> None:
-    (tmp_path / "tone.wav").write_bytes(wav(tone(400, 4.0, level=0.3)))
-    (tmp_path / "next.wav").write_bytes(wav(tone(400, 1.0, level=0.3)))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "tone.wav")
-        await enqueue(node, "p", "next.wav")
-        await patch(node, "p", "filters", {"timescale": {"speed": 2.0, "pitch": 1.25}})
-        async with following(node, "p") as tape, listening(node, "p") as ear:
-            await ear.frames_heard(40)
-            now = await state(node, "p")
-            assert now["positionRate"] == 2.0
-            frames = len(ear.frames)
-            assert (await state(node, "p"))["position"] == pytest.approx(frames * 40, abs=120)
-            await patch(node, "p", "filters", {"timescale": {"pitch": 1.25}})
-            assert (await tape.until("PlayerUpdate", positionRate=1.0))["position"] < 2400
-            await ear.more_frames(20)
-            await patch(node, "p", "filters", {"timescale": {"speed": 4.0, "pitch": 1.25}})
-            await tape.until("TrackEnd", reason="finished")
-            assert await at_rest(tape) == "idle"
-            heard = channels(ear.pcm)
+async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the_file(node: RunningNode) -> None:
+    (node.folder / "tone.wav").write_bytes(wav(tone(400, 4.0, level=0.3)))
+    (node.folder / "next.wav").write_bytes(wav(tone(400, 1.0, level=0.3)))
+    await create(node, "p", "tone.wav")
+    await enqueue(node, "p", "next.wav")
+    await patch(node, "p", "filters", {"timescale": {"speed": 2.0, "pitch": 1.25}})
+    async with following(node, "p") as tape, listening(node, "p") as ear:
+        await ear.frames_heard(40)
+        now = await state(node, "p")
+        assert now["positionRate"] == 2.0
+        frames = len(ear.frames)
+        assert (await state(node, "p"))["position"] == pytest.approx(frames * 40, abs=120)
+        await patch(node, "p", "filters", {"timescale": {"pitch": 1.25}})
+        assert (await tape.until("PlayerUpdate", positionRate=1.0))["position"] < 2400
+        await ear.more_frames(20)
+        await patch(node, "p", "filters", {"timescale": {"speed": 4.0, "pitch": 1.25}})
+        await tape.until("TrackEnd", reason="finished")
+        assert await at_rest(tape) == "idle"
+        heard = channels(ear.pcm)
     loud = np.flatnonzero(np.abs(heard[:, 0].reshape(-1, 960)).max(axis=1))
     assert len(loud) == loud[-1] + 1  # no gap, not between the two either
     # 5 s in the file: what is heard of it depends on when the changes came.
@@ -238,16 +234,16 @@ async def test_a_timescale_changes_pace_and_pitch_and_positions_stay_time_in_the
     assert steps < 4 * np.abs(np.diff(steady, 2, axis=0)).max()
 
 
-async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(tmp_path: Path) -> None:
+async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(node: RunningNode) -> None:
     quiet = music(14.0, level=0.06)
     lufs, _ = measured_by_ffmpeg(pcm_of(quiet))
     replay_gain = {"REPLAYGAIN_TRACK_GAIN": f"{-18.0 - lufs:.2f} dB"}
-    (tmp_path / "tagged.flac").write_bytes(flac(quiet, tags=replay_gain))
-    (tmp_path / "untagged.flac").write_bytes(flac(quiet * 5.0))
+    (node.folder / "tagged.flac").write_bytes(flac(quiet, tags=replay_gain))
+    (node.folder / "untagged.flac").write_bytes(flac(quiet * 5.0))
     opus_gain = {"R128_TRACK_GAIN": str(round((-23.0 - lufs) * 256))}
-    (tmp_path / "tagged.opus").write_bytes(opus(quiet, tags=opus_gain))
+    (node.folder / "tagged.opus").write_bytes(opus(quiet, tags=opus_gain))
     target = lufs + 8.0
-    async with running_node(tmp_path, PATIENT) as node, AsyncExitStack() as stack:
+    async with AsyncExitStack() as stack:
         ears = {}
         for name in ("tagged.flac", "untagged.flac", "tagged.opus"):
             await create(node, name, name)
@@ -261,17 +257,16 @@ async def test_tracks_come_to_the_target_by_their_tags_and_by_measuring(tmp_path
         assert peak_db < -0.9
 
 
-async def test_the_limiter_holds_the_ceiling_and_volume_alone_clips(tmp_path: Path) -> None:
-    (tmp_path / "loud.wav").write_bytes(wav(tone(997, 4.0, level=0.95)))
-    async with running_node(tmp_path, PATIENT) as node:
-        await create(node, "p", "loud.wav")
-        async with listening(node, "p") as ear:
-            await ear.frames_heard(10)
-            await patch(node, "p", "filters", {"limiter": {"enabled": True}, "volume": 4})
-            await ear.more_frames(20)
-            limited = await ear.more_frames(40)
-            await patch(node, "p", "filters", {"limiter": {"enabled": False}})
-            await ear.more_frames(40)
-            clipped = await ear.more_frames(20)
+async def test_the_limiter_holds_the_ceiling_and_volume_alone_clips(node: RunningNode) -> None:
+    (node.folder / "loud.wav").write_bytes(wav(tone(997, 4.0, level=0.95)))
+    await create(node, "p", "loud.wav")
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(10)
+        await patch(node, "p", "filters", {"limiter": {"enabled": True}, "volume": 4})
+        await ear.more_frames(20)
+        limited = await ear.more_frames(40)
+        await patch(node, "p", "filters", {"limiter": {"enabled": False}})
+        await ear.more_frames(40)
+        clipped = await ear.more_frames(20)
     assert measured_by_ffmpeg(limited)[1] == pytest.approx(-1.0, abs=0.2)
     assert np.abs(channels(clipped)).max() >= 32_767

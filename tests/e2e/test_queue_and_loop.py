@@ -9,7 +9,6 @@ import numpy as np
 
 from tests.support.audio_files import flac, wav
 from tests.support.e2e_players import (
-    IMPATIENT,
     at_rest,
     create,
     delete,
@@ -22,7 +21,7 @@ from tests.support.e2e_players import (
 )
 from tests.support.e2e_sockets import Tape, following, listening
 from tests.support.media_server import MediaServer, media, stall
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 NOISE = np.random.default_rng(1).uniform(-0.5, 0.5, (96_000, 2))
 
@@ -124,23 +123,23 @@ async def test_a_looped_queue_keeps_ids_and_metadata(node: RunningNode) -> None:
     assert len({entry["id"] for entry in again}) == 3
 
 
-async def test_an_idle_player_plays_a_new_track_at_once_and_its_last_one_again(tmp_path: Path) -> None:
-    write_tracks(tmp_path)
-    async with MediaServer() as server, running_node(tmp_path, IMPATIENT) as node:
-        track_b = server.serve("/b.wav", media((tmp_path / "b.wav").read_bytes()))
-        await create(node, "p", "a.wav")
-        async with following(node, "p", "?since=0") as tape, listening(node, "p") as ear:
+async def test_an_idle_player_plays_a_new_track_at_once_and_its_last_one_again(impatient_node: RunningNode) -> None:
+    write_tracks(impatient_node.folder)
+    async with MediaServer() as server:
+        track_b = server.serve("/b.wav", media((impatient_node.folder / "b.wav").read_bytes()))
+        await create(impatient_node, "p", "a.wav")
+        async with following(impatient_node, "p", "?since=0") as tape, listening(impatient_node, "p") as ear:
             await at_rest(tape)
-            await order(node, "p", "play")
+            await order(impatient_node, "p", "play")
             await at_rest(tape)
-            await enqueue(node, "p", track_b)
+            await enqueue(impatient_node, "p", track_b)
             await at_rest(tape)
-            resting = await state(node, "p")
+            resting = await state(impatient_node, "p")
             assert (resting["state"], resting["track"]["info"]["title"]) == ("idle", "b")
             server.serve("/b.wav", stall())  # so that no frame comes before the pause
-            await order(node, "p", "pause", "play", "pause")
-            assert (await state(node, "p"))["paused"]
-            await delete(node, "p")
+            await order(impatient_node, "p", "pause", "play", "pause")
+            assert (await state(impatient_node, "p"))["paused"]
+            await delete(impatient_node, "p")
             await tape.closed()
             await ear.closed()
         # At last b was selected again by `play`, and paused before its first frame.
@@ -149,40 +148,40 @@ async def test_an_idle_player_plays_a_new_track_at_once_and_its_last_one_again(t
         assert ends == ["finished", "finished", "finished", "stopped"]
 
 
-async def test_skip_in_every_state(tmp_path: Path) -> None:
-    write_tracks(tmp_path)
-    async with MediaServer() as server, running_node(tmp_path, IMPATIENT) as node:
+async def test_skip_in_every_state(impatient_node: RunningNode) -> None:
+    write_tracks(impatient_node.folder)
+    async with MediaServer() as server:
         stalled = server.serve("/stalled", stall())
 
         async def skipped(player: str, until: dict[str, Any]) -> list[str]:
             """The events of a skip once the player is as `until` says."""
-            await until_state(node, player, lambda now: until.items() <= now.items())
-            async with following(node, player) as tape:
-                await order(node, player, "skip")
+            await until_state(impatient_node, player, lambda now: until.items() <= now.items())
+            async with following(impatient_node, player) as tape:
+                await order(impatient_node, player, "skip")
                 if until.get("state") != "idle":
                     await tape.until("TrackEnd")
-                await delete(node, player)
+                await delete(impatient_node, player)
                 await tape.closed()
                 return tape.summary()
 
-        await create(node, "loading", stalled)
+        await create(impatient_node, "loading", stalled)
         assert await skipped("loading", {"state": "loading"}) == [
             "TrackEnd stalled skipped",
             "PlayerUpdate idle",
             "PlayerDelete",
         ]
-        await create(node, "playing", "long.flac")
+        await create(impatient_node, "playing", "long.flac")
         assert await skipped("playing", {"state": "playing"}) == [
             "TrackEnd long skipped",
             "PlayerUpdate idle",
             "PlayerDelete",
         ]
-        await create(node, "paused", "long.flac")
-        await order(node, "paused", "pause")
+        await create(impatient_node, "paused", "long.flac")
+        await order(impatient_node, "paused", "pause")
         assert (await skipped("paused", {"paused": True}))[0] == "TrackEnd long skipped"
-        await create(node, "idle", "a.wav")
+        await create(impatient_node, "idle", "a.wav")
         assert await skipped("idle", {"state": "idle"}) == ["PlayerDelete"]
-        await create(node, "failed", "missing.wav")
+        await create(impatient_node, "failed", "missing.wav")
         assert await skipped("failed", {"state": "failed"}) == [
             "TrackEnd missing skipped",
             "PlayerUpdate idle",
@@ -190,17 +189,16 @@ async def test_skip_in_every_state(tmp_path: Path) -> None:
         ]
 
 
-async def test_pause_survives_the_change_of_tracks(tmp_path: Path) -> None:
-    write_tracks(tmp_path)
-    async with running_node(tmp_path, IMPATIENT) as node:
-        await create(node, "p", "a.wav")
-        await order(node, "p", "pause", "pause")
-        await enqueue(node, "p", "b.wav")
-        async with following(node, "p", "?since=0") as tape:
-            await order(node, "p", "skip")
-            now = await state(node, "p")
-            assert (now["paused"], now["track"]["info"]["title"]) == (True, "b")
-            await order(node, "p", "play")
-            end = await tape.until("TrackEnd", reason="finished")
-            assert end["track"]["info"]["title"] == "b"
-            assert tape.summary().count("PlayerPause") == tape.summary().count("PlayerResume") == 1
+async def test_pause_survives_the_change_of_tracks(impatient_node: RunningNode) -> None:
+    write_tracks(impatient_node.folder)
+    await create(impatient_node, "p", "a.wav")
+    await order(impatient_node, "p", "pause", "pause")
+    await enqueue(impatient_node, "p", "b.wav")
+    async with following(impatient_node, "p", "?since=0") as tape:
+        await order(impatient_node, "p", "skip")
+        now = await state(impatient_node, "p")
+        assert (now["paused"], now["track"]["info"]["title"]) == (True, "b")
+        await order(impatient_node, "p", "play")
+        end = await tape.until("TrackEnd", reason="finished")
+        assert end["track"]["info"]["title"] == "b"
+        assert tape.summary().count("PlayerPause") == tape.summary().count("PlayerResume") == 1

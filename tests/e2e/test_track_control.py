@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.support.audio_files import mp3, music, wav
-from tests.support.e2e_players import IMPATIENT, create, done, enqueue, order, patch, refusal, state, until_state
+from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, until_state
 from tests.support.e2e_sockets import EventFields, following, listening
 from tests.support.media_server import MediaServer, stall
 from tests.support.radio_server import radio
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode
 
 PLAYER = "/v0/players/p"
 
@@ -222,24 +222,23 @@ async def test_while_loading_there_is_still_one_end(node: RunningNode) -> None:
             assert [event["op"] for event in tape.events].count("TrackEnd") == 2  # its own, and that of the new one
 
 
-async def test_a_replacement_at_the_end_of_a_clip_always_sounds(tmp_path: Any) -> None:
+async def test_a_replacement_at_the_end_of_a_clip_always_sounds(impatient_node: RunningNode) -> None:
     """At any moment around the end: before, at and after it. Each clip that is put is heard from its start."""
-    async with running_node(tmp_path, IMPATIENT) as node:
-        write_clips(node, 0.2, "clip", "next")
+    write_clips(impatient_node, 0.2, "clip", "next")
 
-        async def replaced_after(player: str, delay_s: float) -> list[str]:
-            await create(node, player, "clip.wav")
-            async with following(node, player, "?since=0") as tape, listening(node, player):
-                await tape.until("TrackStart")
-                await asyncio.sleep(delay_s)
-                answer = await node.request("PUT", f"/v0/players/{player}/track", {"uri": "next.wav"})
-                track_id = answer.json()["trackId"]
-                await tape.until("TrackStart", trackId=track_id)
-                await tape.until("TrackEnd", trackId=track_id, reason="finished")
-                return [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
+    async def replaced_after(player: str, delay_s: float) -> list[str]:
+        await create(impatient_node, player, "clip.wav")
+        async with following(impatient_node, player, "?since=0") as tape, listening(impatient_node, player):
+            await tape.until("TrackStart")
+            await asyncio.sleep(delay_s)
+            answer = await impatient_node.request("PUT", f"/v0/players/{player}/track", {"uri": "next.wav"})
+            track_id = answer.json()["trackId"]
+            await tape.until("TrackStart", trackId=track_id)
+            await tape.until("TrackEnd", trackId=track_id, reason="finished")
+            return [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
 
-        ends = [await replaced_after(f"p{delay_ms}", delay_ms / 1000) for delay_ms in range(140, 220, 8)]
-        assert {tuple(reasons) for reasons in ends} <= {("replaced", "finished"), ("finished", "finished")}
+    ends = [await replaced_after(f"p{delay_ms}", delay_ms / 1000) for delay_ms in range(140, 220, 8)]
+    assert {tuple(reasons) for reasons in ends} <= {("replaced", "finished"), ("finished", "finished")}
 
 
 # Stopping, going back

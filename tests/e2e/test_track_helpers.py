@@ -236,9 +236,9 @@ async def test_everything_is_closed_after_loading(tmp_path: Path) -> None:
         await eventually(lambda: node.open_descriptors() <= before, "everything closed again")
 
 
-async def test_a_client_that_leaves_ends_its_load(tmp_path: Path) -> None:
+async def test_a_client_that_leaves_ends_its_load(node: RunningNode) -> None:
     song, _ = files()["song.mp3"]
-    async with MediaServer() as server, running_node(tmp_path) as node:
+    async with MediaServer() as server:
         await load_track(node, server.serve("/song.mp3", media(song, headers=CLOSE)))
         await node.decoders_ready(3)
         before = node.open_descriptors()

@@ -16,7 +16,7 @@ from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.audio import timers
 from tonearm.core.frame import FRAMES_PER_SECOND
-from tonearm.node import NodeSettings
+from tonearm.node import Node, NodeSettings
 
 BYTES_PER_S: Final = 16_000
 
@@ -78,49 +78,46 @@ def note_frames(player: Listening) -> dict[str, int]:
     ids=["Icecast", "SHOUTcast", "chunked"],
 )
 async def test_a_station_plays_and_its_titles_are_reported_with_their_sound(
-    server: MediaServer, make: Callable[[], Answer]
+    node: Node, server: MediaServer, make: Callable[[], Answer]
 ) -> None:
-    async with running_node() as node:
-        player = await listening(node, "p", server.serve("/live", make()))
-        sent = note_frames(player)
-        pcm = await player.listener.wait_frames(80)
-        assert 430 < loudest_hz(samples_of(pcm)) < 450
-        assert player.events.named("TrackStart")[0]["track"]["info"] == player.state["track"]["info"] | {
-            "title": "Test FM",
-            "position": 0,
-        }
-        assert [event["title"] for event in player.events.named("StreamTitle")] == ["Band - Öne", "It's Two"]
-        # The second block stands after 8192 bytes, the fifth one after 20480.
-        assert abs(sent["Band - Öne"] - 8192 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
-        assert abs(sent["It's Two"] - 20_480 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
-        info = player.state["track"]["info"]
-        assert (info["author"], info["title"]) == ("Test FM", "It's Two")
-        assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
-        assert len(server.requests) == 1
+    player = await listening(node, "p", server.serve("/live", make()))
+    sent = note_frames(player)
+    pcm = await player.listener.wait_frames(80)
+    assert 430 < loudest_hz(samples_of(pcm)) < 450
+    assert player.events.named("TrackStart")[0]["track"]["info"] == player.state["track"]["info"] | {
+        "title": "Test FM",
+        "position": 0,
+    }
+    assert [event["title"] for event in player.events.named("StreamTitle")] == ["Band - Öne", "It's Two"]
+    # The second block stands after 8192 bytes, the fifth one after 20480.
+    assert abs(sent["Band - Öne"] - 8192 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
+    assert abs(sent["It's Two"] - 20_480 / BYTES_PER_S * FRAMES_PER_SECOND) < 12
+    info = player.state["track"]["info"]
+    assert (info["author"], info["title"]) == ("Test FM", "It's Two")
+    assert (info["isStream"], info["isSeekable"], info["length"]) == (True, False, 0)
+    assert len(server.requests) == 1
 
 
-async def test_chained_ogg_tells_its_titles(server: MediaServer) -> None:
+async def test_chained_ogg_tells_its_titles(node: Node, server: MediaServer) -> None:
     songs = [opus(tone(440, 1.0), tags={"title": "One", "artist": "Band"}), opus(tone(880, 1.0), tags={"title": "Two"})]
     station = radio(b"".join(songs), content_type="application/ogg")
-    async with running_node() as node:
-        player = await listening(node, "p", server.serve("/live.ogg", station))
-        sent = note_frames(player)
-        await player.listener.wait_frames(110)
-        assert player.starts == ["Band - One"]
-        assert [event["title"] for event in player.events.named("StreamTitle")][:2] == ["Two", "Band - One"]
-        assert abs(sent["Two"] - 50) < 12
-        assert player.state["track"]["info"]["author"] == "Test FM"
+    player = await listening(node, "p", server.serve("/live.ogg", station))
+    sent = note_frames(player)
+    await player.listener.wait_frames(110)
+    assert player.starts == ["Band - One"]
+    assert [event["title"] for event in player.events.named("StreamTitle")][:2] == ["Two", "Band - One"]
+    assert abs(sent["Two"] - 50) < 12
+    assert player.state["track"]["info"]["author"] == "Test FM"
 
 
 @pytest.mark.parametrize("kind", ["mp3", "aac"])
-async def test_the_first_sound_needs_no_more_than_it_is_made_of(server: MediaServer, kind: str) -> None:
+async def test_the_first_sound_needs_no_more_than_it_is_made_of(node: Node, server: MediaServer, kind: str) -> None:
     """A station at real pace and without a burst has sent so much after 0.4 s; nothing more comes here."""
     aac = encoded("adts", "aac", tone(440, 3.0, 44_100), 44_100, bit_rate=128_000)
     station = radio(sound() if kind == "mp3" else aac, stop_after=BYTES_PER_S * 4 // 10, ends_by=fall_silent)
-    async with running_node() as node:
-        player = await listening(node, "p", server.serve("/live", station))
-        await player.listener.wait_frames(10)
-        assert len(player.starts) == 1
+    player = await listening(node, "p", server.serve("/live", station))
+    await player.listener.wait_frames(10)
+    assert len(player.starts) == 1
 
 
 @pytest.mark.parametrize("ends_by", [Reply.cut, Reply.reset])
@@ -168,18 +165,17 @@ async def test_a_long_pause_leaves_the_station_and_play_joins_it_again(server: M
         assert (len(player.starts), player.ends) == (1, [])
 
 
-async def test_a_short_pause_keeps_the_station(server: MediaServer) -> None:
+async def test_a_short_pause_keeps_the_station(node: Node, server: MediaServer) -> None:
     stations = in_turn(radio(sound()), radio(other_sound()))
-    async with running_node() as node:
-        witness = await listening(node, "witness", server.serve("/song.mp3", media(other_sound())))
-        player = await listening(node, "p", server.serve("/live", stations))
-        await player.listener.wait_frames(10)
-        connections = server.connections
-        node.player("p").pause()
-        await witness.more_frames(15)
-        node.player("p").play()
-        assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
-        assert server.connections == connections
+    witness = await listening(node, "witness", server.serve("/song.mp3", media(other_sound())))
+    player = await listening(node, "p", server.serve("/live", stations))
+    await player.listener.wait_frames(10)
+    connections = server.connections
+    node.player("p").pause()
+    await witness.more_frames(15)
+    node.player("p").play()
+    assert 430 < loudest_hz(samples_of(await frames_more(player, 20))) < 450
+    assert server.connections == connections
 
 
 async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
@@ -209,23 +205,21 @@ async def test_a_station_that_is_being_connected_again_says_so(
         assert player.events.named("TrackStuck")[0]["cause"] == "the connection is being made again"
 
 
-async def test_a_body_without_length_that_is_no_radio_ends(server: MediaServer) -> None:
+async def test_a_body_without_length_that_is_no_radio_ends(node: Node, server: MediaServer) -> None:
     song = server.serve("/song.mp3", media(sound()[:12_000], ranges=False, chunked=True))
-    async with running_node() as node:
-        player = await listening(node, "p", song)
-        await player.events.wait_for("TrackEnd")
-        assert player.ends == [("song", "finished")]
-        assert len(server.requests) == 1
+    player = await listening(node, "p", song)
+    await player.events.wait_for("TrackEnd")
+    assert player.ends == [("song", "finished")]
+    assert len(server.requests) == 1
 
 
-async def test_a_station_can_be_looked_up(server: MediaServer) -> None:
-    async with running_node() as node:
-        info = await node.load_track(server.serve("/live", radio(sound(), name="Radio Zürich")))
-        assert info is not None
-        assert (info.author, info.title, info.is_stream, info.length_ms) == (
-            "Radio Zürich",
-            "Radio Zürich",
-            True,
-            0,
-        )
-        await server.all_gone()
+async def test_a_station_can_be_looked_up(node: Node, server: MediaServer) -> None:
+    info = await node.load_track(server.serve("/live", radio(sound(), name="Radio Zürich")))
+    assert info is not None
+    assert (info.author, info.title, info.is_stream, info.length_ms) == (
+        "Radio Zürich",
+        "Radio Zürich",
+        True,
+        0,
+    )
+    await server.all_gone()

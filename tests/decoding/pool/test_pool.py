@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -100,6 +100,11 @@ async def running_pool(
         assert open_descriptors().keys() <= descriptors.keys()
 
 
+def first_process_only() -> AbstractAsyncContextManager[DecoderPool]:
+    """A pool for tests of one process: none is started to be the spare."""
+    return running_pool(timeouts=LATER, has_spare=False)
+
+
 async def spare_ready(pool: DecoderPool) -> int:
     """Waits for the spare; the number of its process."""
     await eventually(lambda: pool.has_spare, "a spare is ready")
@@ -130,7 +135,7 @@ async def test_the_first_process_runs_after_start_and_a_spare_follows() -> None:
 
 
 async def test_a_session_receives_what_its_process_sends(song: Path) -> None:
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         owners = [Owner(pool) for _ in range(3)]
         for number, owner in enumerate(owners):
             owner.play(song, source=number + 1)
@@ -182,7 +187,7 @@ async def test_a_new_session_goes_where_the_fewest_are() -> None:
 
 
 async def test_a_closed_session_receives_nothing_more(song: Path) -> None:
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         closed, open_one = Owner(pool), Owner(pool)
         closed.play(song)
         open_one.play(song)
@@ -394,8 +399,8 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
 
 
 async def test_the_watchdog_leaves_a_process_that_answers() -> None:
-    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=0.0)
-    async with running_pool(1, timeouts) as pool:
+    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
+    async with running_pool(1, timeouts, has_spare=False) as pool:
         owner = Owner(pool)
         before = pool.process_ids
         await asyncio.sleep(1.5)
@@ -508,7 +513,7 @@ async def test_an_on_demand_pool_has_no_spare_and_replaces_a_process_that_is_kil
 async def test_a_session_that_fails_to_take_something_in_harms_no_other(
     song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         broken, sound = Owner(pool), Owner(pool)
 
         def fail(message: FromDecoder) -> None:
@@ -572,7 +577,7 @@ async def test_stopping_leaves_nothing_whatever_goes_on(
 
 
 async def test_descriptors_do_not_pile_up(song: Path) -> None:
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         owner = Owner(pool)
         before = len(open_descriptors())
         for source in range(1, 200):
@@ -584,7 +589,7 @@ async def test_descriptors_do_not_pile_up(song: Path) -> None:
 async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
     monkeypatch.setenv("BOT_TOKEN", "secret too")
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
 
 
@@ -630,7 +635,7 @@ async def test_a_pool_does_not_start_without_the_sandbox_that_it_must_have(
 
 
 async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async with running_pool() as pool:
+    async with first_process_only() as pool:
         owner = Owner(pool)
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pool.process_ids[0], number)
