@@ -16,8 +16,6 @@ from tonearm.decoding.messages import Audio, CloseSession, Decoded, Grant, Opene
 from tonearm.sandbox.report import SandboxMode
 
 SECONDS = 6.0
-SONG = music(SECONDS)
-OTHER = music(3.0, seed=2)
 WHOLE = 1000  # more frames than any source here has
 
 
@@ -36,14 +34,14 @@ def driver(disk: SlowDisk) -> Iterator[DecoderDriver]:
 @pytest.fixture
 def song(tmp_path: Path) -> Path:
     path = tmp_path / "song.wav"
-    path.write_bytes(wav(SONG))
+    path.write_bytes(wav(music(SECONDS)))
     return path
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Path:
     path = tmp_path / "other.wav"
-    path.write_bytes(wav(OTHER))
+    path.write_bytes(wav(music(3.0, seed=2)))
     return path
 
 
@@ -65,9 +63,9 @@ def test_a_stalled_read_delays_no_other_source(driver: DecoderDriver, disk: Slow
         driver.plan(session)
         driver.open_file(other, session)
     for session in (2, 3, 4):
-        assert SentAudio(driver, session).play(WHOLE) == pcm_of(OTHER)
+        assert SentAudio(driver, session).play(WHOLE) == pcm_of(music(3.0, seed=2))
     disk.answer()
-    assert stalled.play(WHOLE) == pcm_of(SONG)
+    assert stalled.play(WHOLE) == pcm_of(music(SECONDS))
 
 
 def test_a_stalled_read_is_neither_busy_nor_suspect(driver: DecoderDriver, disk: SlowDisk, song: Path) -> None:
@@ -90,7 +88,7 @@ def test_files_that_stall_while_they_are_opened_delay_no_other(
     driver.open_session(2)
     driver.plan(2)
     driver.open_file(other, 2)
-    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(OTHER)
+    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(music(3.0, seed=2))
     driver.send(Ping(1))
     assert driver.wait_for(Pong).busy_s < 1.0
     disk.answer()
@@ -107,7 +105,7 @@ def test_sources_that_are_dropped_in_a_stalled_read_are_freed_after_it(
     play_stalled(driver, disk, song)
     driver.send(CloseSession(1))
     driver.open_file(other, 2)
-    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(OTHER)
+    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(music(3.0, seed=2))
     disk.answer()
     driver.send(CloseSession(2))
     driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
@@ -121,7 +119,7 @@ def test_the_position_is_exact_after_a_stalled_read(driver: DecoderDriver, disk:
     driver.open_file(song, start_sample=start)
     driver.wait_until(lambda: driver.suspects() == [])
     disk.answer()
-    expected = risen(pcm_of(SONG)[start * SAMPLE_BLOCK_BYTES :])
+    expected = risen(pcm_of(music(SECONDS))[start * SAMPLE_BLOCK_BYTES :])
     assert sounds_the_same(SentAudio(driver).play(WHOLE).rstrip(b"\0"), expected.rstrip(b"\0"))
     driver.wait_for(Decoded)
     assert not any(isinstance(message, Audio) and message.position_samples < start for message in driver.received)
