@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audio_files import id3, mp3, music, opus
+from tests.support.audio_files import id3, mp3, music
 from tests.support.decoder_driver import DecoderDriver, open_order
 from tonearm.core.effects import (
     ChannelMix,
@@ -228,7 +228,7 @@ def nobody(driver: DecoderDriver, session: int, _: Outputs, song: Path) -> Heard
 @pytest.mark.parametrize("outputs", OUTPUTS)
 def test_no_output_and_no_effect_asks_for_more(outputs: Outputs, tmp_path: Path) -> None:
     song = tmp_path / "song"
-    song.write_bytes(opus(music(8.0)))
+    song.write_bytes(mp3(music(8.0)))
     confined, free = DecoderDriver(sandbox=SandboxMode.TRAP), DecoderDriver(sandbox=SandboxMode.OFF)
     try:
         assert confined.ready().seccomp
