@@ -459,7 +459,7 @@ class RenderSession:
         for segment in block.segments:
             store = self._store_of(segment.source)
             if isinstance(store, PacketStore):
-                store.is_read = False
+                store.rest()
 
     def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
