@@ -8,12 +8,14 @@ import pytest
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.effects import Effects, Limiter, Normalization
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
 from tonearm.core.outputs import NO_OUTPUTS, PCM, Output, mp3_output
 from tonearm.decoding.messages import Grant
+from tonearm.decoding.worker import opus
 from tonearm.decoding.worker.mp3 import TAIL_PCM
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
+from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder, OpusMissing
 
 OPUS = Output("opus", complexity=0)
 SMALL = Output("opus", 48_000, complexity=0)
@@ -165,3 +167,41 @@ def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
     first, second = bench.session.take_mp3_jobs()
     assert (first.is_first, first.pcm) == (True, b"")
     assert second.pcm == 3 * SILENT_FRAME
+
+
+def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -> None:
+    """Normalization makes a loud source quiet: the first packet does not begin with the source as it is."""
+    effects = Effects(normalization=Normalization(target_lufs=-30.0), limiter=Limiter(enabled=True))
+    source = Music(1, 2 * SECOND, ends=True)
+    source.loudness.tagged_lufs = -2.0
+    bench = SessionBench({1: source}, Filters(effects=effects))
+    bench.play(1)
+    bench.run(50)
+    bench.listen(PCM, OPUS)
+    bench.run()
+    before_first = np.frombuffer(bench.frames[49][-LOOKAHEAD_SAMPLES * 4 :], "<i2").astype(np.float64)
+    heard = decoded([bench.packets[OPUS][frame] for frame in range(50, 55)])
+    begins = heard[120:LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
+    assert np.sqrt(np.mean(begins**2)) == pytest.approx(np.sqrt(np.mean(before_first**2)), rel=0.5)
+
+
+def test_without_libopus_pyav_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rendered again continues as after the death of a process: without a click, but not to the bit."""
+    monkeypatch.setattr(opus, "_libopus", missing)
+    bench = bench_of(3 * SECOND)
+    bench.outputs = frozenset({PCM, OPUS})
+    bench.play(1)
+    bench.grant()
+    for frames, volume in ((33, 0.5), (57, 1.0)):
+        bench.run(frames)
+        bench.plan(bench.sent, after=1, filters=Filters(volume=volume))
+    bench.run()
+    pcm = channels(bench.pcm).astype(np.float64)
+    monkeypatch.undo()
+    plain = decoded(expected_packets(bench, OPUS))[LOOKAHEAD_SAMPLES:]
+    heard = decoded(packets(bench, OPUS))[LOOKAHEAD_SAMPLES:]
+    assert segmental_snr_db(pcm, heard) >= segmental_snr_db(pcm, plain) - 1.5
+
+
+def missing() -> None:
+    raise OpusMissing("not there")

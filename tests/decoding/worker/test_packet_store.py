@@ -83,11 +83,15 @@ def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
     store.append_packets(first)
     store.decode_ahead()
     assert decoding.decoded_packets == 0
-    store.read(0, 960)
+    store.read(0, 19_200)  # as many frames as are rendered before anybody listens
     store.append_packets(more[0])
+    decoded = decoding.decoded_packets
+    store.decode_ahead()
+    assert decoding.decoded_packets == decoded < len(first) + len(more[0])
+    store.read(19_200, 960)
     store.decode_ahead()
     assert decoding.decoded_packets == len(first) + len(more[0])
-    store.is_read = False
+    store.rest()
     store.append_packets(more[1])
     store.decode_ahead()
     assert decoding.decoded_packets == len(first) + len(more[0])

@@ -4,6 +4,7 @@ A position counts the source's own samples, from its first audible one.
 """
 
 import errno
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import av
 import numpy as np
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.container import InputContainer
@@ -26,6 +28,7 @@ from tonearm.decoding.worker.guarded_reader import GuardedReader
 MAX_BAD_PACKETS_IN_A_ROW: Final = 250
 # After an error a demuxer usually continues behind the damage with the next call. One that cannot fails for ever.
 MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
+_TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
 
 
 @dataclass(slots=True)
@@ -39,7 +42,15 @@ class PacketCounts:
 class PacketDecoder:
     """Decodes the packets of one audio stream in order. Other streams are not demuxed."""
 
-    def __init__(self, container: InputContainer, stream: AudioStream, guard: GuardedReader, name: str) -> None:
+    def __init__(
+        self,
+        container: InputContainer,
+        stream: AudioStream,
+        guard: GuardedReader,
+        name: str,
+        codec: AudioCodecContext | None = None,
+    ) -> None:
+        """`codec` decodes instead of the stream's own, which lives as long as the container and cannot be freed."""
         self.counts = PacketCounts()
         self.packet: Packet[AudioStream] | None = None  # decoded last
         self._container = container
@@ -47,6 +58,7 @@ class PacketDecoder:
         self._guard = guard
         self._name = name
         self._bad_in_a_row = 0
+        self.codec = codec
         self._packets: Iterator[Packet[AudioStream]] = container.demux(stream)
 
     def next_frames(self) -> list[AudioFrame] | None:
@@ -58,7 +70,7 @@ class PacketDecoder:
         if packet is None:
             return None
         try:
-            frames: list[AudioFrame] = packet.decode()
+            frames: list[AudioFrame] = packet.decode() if self.codec is None else self._decoded(self.codec, packet)
         except (av.FFmpegError, MemoryError) as error:
             self._guard.raise_failure()
             self._raise_if_out_of_memory(error)
@@ -71,8 +83,19 @@ class PacketDecoder:
 
     def restart(self) -> None:
         """Go on from the container's new position, after a seek."""
+        if self.codec is not None:
+            self.codec.flush_buffers()
         self._packets = self._container.demux(self._stream)
         self._bad_in_a_row = 0
+
+    @staticmethod
+    def _decoded(codec: AudioCodecContext, packet: "Packet[AudioStream]") -> list[AudioFrame]:
+        frames: list[AudioFrame] = codec.decode(packet if packet.size else None)
+        if frames and packet.pts is not None and packet.has_sidedata("skip_samples"):
+            # The samples are left out already, but only a stream's own decoder says so in the timestamp.
+            skipped_s = Fraction(trimming(packet)[0], codec.sample_rate)
+            frames[0].pts = packet.pts + int(skipped_s / packet.time_base + Fraction(1, 2))
+        return frames
 
     def skip_before(self, timestamp: int) -> None:
         """Skip the next packets that begin before `timestamp`, without decoding them. Raises PlayError."""
@@ -115,6 +138,15 @@ class PacketDecoder:
     def _raise_if_out_of_memory(self, error: Exception) -> None:
         if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             raise play_errors.limit_exceeded(self._name, "it asks for more memory than any sound needs") from error
+
+
+def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
+    """How many samples at the start and at the end of a packet are not to be heard."""
+    for side_data in packet.iter_sidedata():
+        if side_data.data_type == "skip_samples":
+            values: tuple[int, int] = _TRIMMING.unpack_from(bytes(side_data))
+            return values
+    return 0, 0
 
 
 def check_limits(name: str, sample_rate_hz: int, channels: int) -> None:

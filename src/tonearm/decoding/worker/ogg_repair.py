@@ -16,7 +16,7 @@ _HEADER_BYTES: Final = 27
 _SERIAL_AT: Final = 14
 _CHECKSUM_AT: Final = 22
 _CAPTURE_PATTERN: Final = b"OggS"
-_READ_BYTES: Final = 64 * 1024
+_READ_BYTES: Final = 16 * 1024
 # After so many false pages in a row the bytes only look like Ogg: the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
 _AV_CRC_32_IEEE: Final = 3  # Ogg's polynomial, in Ogg's bit order

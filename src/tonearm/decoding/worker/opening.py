@@ -16,6 +16,7 @@ from tonearm.core.failure import PlayError
 from tonearm.decoding.worker import formats, play_errors
 from tonearm.decoding.worker.demuxing import PacketDecoder, check_limits
 from tonearm.decoding.worker.guarded_reader import GuardedReader
+from tonearm.decoding.worker.opus import OpusHead, opus_codec
 
 # How much libav may read before it gives the first packet Enough for one audio packet of
 # each stream; libav's default of 5 MB is meant for video.
@@ -60,7 +61,9 @@ def open_audio(
     container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
     try:
         stream = _first_audio_stream(container, name)
-        decoder = PacketDecoder(container, stream, guard, name)
+        head = OpusHead.read(stream.codec_context.extradata) if stream.codec_context.name == "opus" else None
+        codec = opus_codec(head.channels) if head is not None and head.is_plain else None
+        decoder = PacketDecoder(container, stream, guard, name, codec)
         first_frames, first_packets = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
     except BaseException:
         container.close()

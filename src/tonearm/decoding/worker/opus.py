@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import av
+from av.audio.codeccontext import AudioCodecContext
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import Output
@@ -36,6 +37,8 @@ _FEC_LOSS_PERCENT: Final = 10  # FEC is only written when losses are expected
 
 # Configurations of CELT with 20 ms a frame: narrowband, wideband, super-wideband, fullband.
 _CELT_20_MS: Final = frozenset({19, 23, 27, 31})
+# The first bytes of packets with one frame in such a configuration, mono or stereo.
+_CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS for stereo in (0, 1))
 
 
 class OpusMissing(Exception):
@@ -106,7 +109,7 @@ class OpusEncoder:
 
 def can_pass_on(packet: bytes | memoryview) -> bool:
     """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins others of ours."""
-    return len(packet) > 0 and packet[0] & 3 == 0 and packet[0] >> 3 in _CELT_20_MS
+    return len(packet) > 0 and packet[0] in _CAN_PASS
 
 
 def can_follow_ours(packet: bytes | memoryview) -> bool:
@@ -152,6 +155,17 @@ class OpusHead:
     def is_plain(self) -> bool:
         """Whether its packets are one mono or stereo stream that is heard as it is."""
         return self.family == 0 and 1 <= self.channels <= CHANNELS and self.gain == 0
+
+
+def opus_codec(channels: int) -> AudioCodecContext:
+    """FFmpeg's own decoder of mono or stereo packets, which is faster than libopus. It trims nothing by itself."""
+    codec = av.CodecContext.create("opus", "r")
+    assert isinstance(codec, AudioCodecContext)
+    codec.extradata = b"OpusHead\x01%c\0\0\x80\xbb\0\0\0\0\0" % channels
+    codec.sample_rate = SAMPLE_RATE_HZ
+    codec.layout = "mono" if channels == 1 else "stereo"
+    codec.thread_count = 1
+    return codec
 
 
 def library_path() -> Path | None:

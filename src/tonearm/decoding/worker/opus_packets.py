@@ -4,25 +4,23 @@ Places are samples at 48 kHz from the first one that is heard. A packet's sound 
 behind the last one (end trimming); containers say so in side data of the packet, as libav gives it.
 """
 
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from av.audio.codeccontext import AudioCodecContext
 from av.audio.stream import AudioStream
 from av.packet import Packet
 
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.demuxing import PacketDecoder, SourcePositions
+from tonearm.decoding.worker.demuxing import PacketDecoder, SourcePositions, trimming
 from tonearm.decoding.worker.opening import OpenedAudio
 from tonearm.decoding.worker.opus import OpusHead, can_pass_on, packet_samples
 
 # A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
 PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
-
-_TRIMMING: Final = struct.Struct("<II")  # samples to drop at the start and at the end, AV_PKT_DATA_SKIP_SAMPLES
 
 
 class SourcePacket(NamedTuple):
@@ -38,7 +36,7 @@ class SourcePacket(NamedTuple):
     @property
     def is_whole(self) -> bool:
         """Whether all of it is heard."""
-        return self.audible_from <= self.start and self.start + self.samples <= self.audible_to
+        return self.audible_to - self.audible_from == self.samples
 
     def cut_at(self, sample: int) -> "SourcePacket":
         """Nothing is heard of it from this sample on."""
@@ -91,7 +89,12 @@ class OpusPackets:
         self._interruption: PlayError | None = None
         timestamp = first[0].pts
         assert timestamp is not None
-        self._origin = _Origin(timestamp, -_trimming(first[0])[0])
+        self._origin = _Origin(timestamp, -trimming(first[0])[0])
+
+    def take_codec(self) -> AudioCodecContext | None:
+        """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
+        codec, self._decoder.codec = self._decoder.codec, None
+        return codec
 
     def begin_at(self, sample: int) -> None:
         """Gives the next packets these places: they continue an earlier part of the source."""
@@ -157,19 +160,21 @@ class OpusPackets:
         samples = packet_samples(data)
         if not samples:
             return None
-        from_start, from_end = _trimming(packet) if packet.has_sidedata("skip_samples") else (0, 0)
-        start = self._next_start
-        if start is None or (from_start and start == self._at):
-            start = self._at - from_start
-        self._next_start = start + samples
+        at, start = self._at, self._next_start
+        if start == at and not packet.has_sidedata("skip_samples"):  # nearly always
+            end = start + samples
+            if self._end is None or end <= self._end:
+                self._at = self._next_start = end
+                return SourcePacket(start, samples, at, end, data)
+        from_start, from_end = trimming(packet)
+        if start is None or (from_start and start == at):
+            start = at - from_start
         audible_to = start + samples - from_end
         if self._end is not None:
             audible_to = min(audible_to, self._end)
-        placed = SourcePacket(start, samples, self._at, max(audible_to, self._at), data)
-        if from_end:
-            self._next_start = None  # what follows begins anew
-        self._at = placed.audible_to
-        return placed
+        self._next_start = None if from_end else start + samples  # what follows begins anew
+        self._at = max(audible_to, at)
+        return SourcePacket(start, samples, at, self._at, data)
 
     def _start_of(self, packet: "Packet[AudioStream]") -> int:
         """Where the sound of a packet that a seek led to begins, by its timestamp."""
@@ -179,11 +184,3 @@ class OpusPackets:
         if self._positions.time_base * SAMPLE_RATE_HZ > 1:  # rounded to milliseconds
             samples = round(samples / FRAME_SAMPLES) * FRAME_SAMPLES
         return self._origin.start + samples
-
-
-def _trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
-    for side_data in packet.iter_sidedata():
-        if side_data.data_type == "skip_samples":
-            values: Any = _TRIMMING.unpack_from(bytes(side_data))
-            return values[0], values[1]
-    return 0, 0

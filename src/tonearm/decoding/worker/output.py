@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import numpy as np
+
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
 from tonearm.decoding.worker.filters.blocks import Planes, scale
 from tonearm.decoding.worker.filters.chain import ChainState, as_pcm
 from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
@@ -61,3 +63,19 @@ def output(
         return as_pcm(planes), tuple(states[:frames])
     outputs = zip(states[:frames], normalized.after[:frames], limiter, strict=True)
     return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
+
+
+def levelled_again(pcm: bytes, state: ChainState, voices: Voices) -> bytes:
+    """Filtered frames just before `state` as listeners got them, as near as that is known: with its gain, and limited
+    by a limiter that begins with them."""
+    gain_db = state.level.gain_db
+    limits = wants_limiter(state.filters, voices)
+    if not gain_db and not limits:
+        return pcm
+    planes: Planes = np.frombuffer(pcm, "<i2").reshape(-1, CHANNELS).T.astype(np.float32)
+    planes *= np.float32(10.0 ** (gain_db / 20.0))
+    setting = state.filters.effects.limiter
+    if limits and setting is not None:
+        ahead = np.zeros((CHANNELS, LOOKAHEAD_SAMPLES), np.float32)
+        planes, _ = limited(planes, ahead, setting.ceiling_db, BEGINNING)
+    return as_pcm(planes)

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeAlias
 
+import av
+
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output, Outputs
 from tonearm.decoding.worker.opus import EncoderState, OpusEncoder, OpusMissing
+from tonearm.decoding.worker.opus_by_pyav import PyavOpusEncoder
 
 PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream: as good as one that ran
 
@@ -30,6 +33,7 @@ class EncoderPoint:
         return EncoderPoint(self.state, self.pcm_since + pcm, self.is_fresh)
 
 
+AnyOpusEncoder: TypeAlias = OpusEncoder | PyavOpusEncoder
 EncoderPoints: TypeAlias = tuple[tuple[Output, EncoderPoint], ...]
 NO_POINTS: Final[EncoderPoints] = ()
 
@@ -47,7 +51,7 @@ class PacketEncoders:
     """One session's encoders. For one thread."""
 
     def __init__(self) -> None:
-        self._encoders: dict[Output, OpusEncoder] = {}
+        self._encoders: dict[Output, AnyOpusEncoder] = {}
         self._at: dict[Output, EncoderPoint] = {}  # the point at which each encoder is now
 
     def encode(
@@ -62,7 +66,7 @@ class PacketEncoders:
         """Encodes whole frames, going on from `points`. `opens`: a packet that is not of this encoder follows them.
 
         `before` is for an output that has no point yet: it gives the last PRIMING_FRAMES frames before these, or fewer,
-        or None when these are the first ones of all. Without libopus there are no packets.
+        or None when these are the first ones of all. Without libopus PyAV encodes.
         """
         packets: list[tuple[Output, tuple[bytes, ...]]] = []
         points_before: list[tuple[Output, EncoderPoint]] = []
@@ -93,35 +97,43 @@ class PacketEncoders:
         for output in self._encoders.keys() - outputs:
             self.forget(output)
 
-    def _encoder(self, output: Output) -> OpusEncoder | None:
+    def _encoder(self, output: Output) -> AnyOpusEncoder | None:
         encoder = self._encoders.get(output)
         if encoder is None:
             try:
-                encoder = self._encoders[output] = OpusEncoder(output)
-            except OpusMissing as error:
-                _complain_once(str(error))
+                encoder = self._encoders[output] = _new_encoder(output)
+            except av.FFmpegError as error:
+                _complain_once(f"no Opus for anybody: {error}")
         return encoder
 
-    def _begin(self, encoder: OpusEncoder, before: bytes | None) -> EncoderPoint:
+    def _begin(self, encoder: AnyOpusEncoder, before: bytes | None) -> EncoderPoint:
         encoder.reset()
         for _ in _packets(encoder, before or b""):
             pass
         return EncoderPoint(encoder.save(), is_fresh=before is not None)
 
 
+def _new_encoder(output: Output) -> AnyOpusEncoder:
+    try:
+        return OpusEncoder(output)
+    except OpusMissing as error:
+        _complain_once(f"{error}: Opus is encoded by PyAV, which takes half as long again")
+        return PyavOpusEncoder(output)
+
+
 @cache
-def _complain_once(error: str) -> None:
-    sys.stderr.write(f"tonearm: no Opus for anybody: {error}\n")
+def _complain_once(what: str) -> None:
+    sys.stderr.write(f"tonearm: {what}\n")
     sys.stderr.flush()
 
 
-def _go_to(encoder: OpusEncoder, point: EncoderPoint) -> None:
+def _go_to(encoder: AnyOpusEncoder, point: EncoderPoint) -> None:
     encoder.restore(point.state)
     for _ in _packets(encoder, point.pcm_since, is_fresh=point.is_fresh):
         pass
 
 
-def _packets(encoder: OpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:
+def _packets(encoder: AnyOpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:
     last = len(pcm) - FRAME_BYTES
     for start in range(0, len(pcm), FRAME_BYTES):
         alone = (is_fresh and not start) or (opens and start == last)

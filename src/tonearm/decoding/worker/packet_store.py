@@ -12,42 +12,51 @@ import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 
-from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoding.messages import GRANT_FRAMES
 from tonearm.decoding.worker.filters.blocks import Planes
 from tonearm.decoding.worker.filters.chain import as_pcm
+from tonearm.decoding.worker.freed_memory import freed_memory
+from tonearm.decoding.worker.opus import can_pass_on, opus_codec
 from tonearm.decoding.worker.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.decoding.worker.timeline import PcmStore
 
 # Decoded at once: half the price for each packet of one at a time.
 _BATCH_PACKETS: Final = 10
 _RELEASE_PACKETS: Final = 25  # at once
+# Frames are rendered before anybody listens, perhaps in a form that nobody wants then: it is no reason to decode more.
+_PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _FULL_SCALE: Final = np.float32(32768.0)
-# A header (RFC 7845, 5.1) without pre-skip: places are counted here, and trimmed here.
-_HEAD: Final = b"OpusHead\x01%c\0\0\x80\xbb\0\0\0\0\0"
 _audible_from = attrgetter("audible_from")
 
 Working: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 
 class PacketDecoding:
-    """Decodes packets to PCM by FFmpeg's own decoder, which is faster than libopus. For one thread at a time.
+    """Decodes packets to PCM. For one thread at a time.
 
-    The decoder is made with the first packet: a source of which all packets are passed on needs none.
+    A decoder takes 180 kB, and a source of which all packets are passed on needs none: so it is made when there is
+    something to decode, and freed when it is not needed for now. `codec` is one that is there already.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, codec: AudioCodecContext | None = None) -> None:
         self.channels = channels
-        self._codec: AudioCodecContext | None = None
+        self._codec = codec
 
     def restart(self) -> None:
         """Forgets what came before."""
         if self._codec is not None:
             self._codec.flush_buffers()
 
+    def free(self) -> None:
+        if self._codec is not None:
+            self._codec = None
+            freed_memory.note()
+
     def decode(self, packets: Sequence[SourcePacket]) -> bytes:
         """What is audible of the packets, s16le stereo. A broken one is silent."""
         if self._codec is None:
-            self._codec = self._opened()
+            self._codec = opus_codec(self.channels)
         decode = self._codec.decode
         samples = sum(packet.samples for packet in packets)
         sound: Planes = np.empty((CHANNELS, samples), np.float32)
@@ -69,15 +78,6 @@ class PacketDecoding:
                 sound[:, at : at + length] = sound[:, at + first : at + first + length].copy()
                 at += length
         return as_pcm(sound[:, :at])
-
-    def _opened(self) -> AudioCodecContext:
-        codec = av.CodecContext.create("opus", "r")
-        assert isinstance(codec, AudioCodecContext)
-        codec.extradata = _HEAD % self.channels
-        codec.sample_rate = SAMPLE_RATE_HZ
-        codec.layout = "mono" if self.channels == 1 else "stereo"
-        codec.thread_count = 1
-        return codec
 
 
 def _put(frame: AudioFrame, sound: Planes) -> int:
@@ -163,11 +163,27 @@ class PacketStore(PcmStore):
             packet = self._packets[index] if index >= 0 else None
         return packet if packet is not None and sample < packet.audible_to else None
 
+    def run_from(self, start: int, most: int) -> list[bytes]:
+        """The packets from the one on whose sound begins at `start`, as far as they follow each other, up to `most`.
+        Each is a frame long, heard whole and fit to be passed on."""
+        run: list[bytes] = []
+        with self._lock:
+            index = bisect_right(self._packets, start, key=_audible_from) - 1
+            packets = self._packets[index : index + most] if index >= 0 else []
+        for packet in packets:
+            whole = packet.start == start == packet.audible_from and packet.audible_to == start + FRAME_SAMPLES
+            if not whole or not can_pass_on(packet.data):
+                break
+            run.append(packet.data)
+            start += FRAME_SAMPLES
+        return run
+
     def read(self, start: int, count: int) -> bytes:
         if not count:
             return b""
-        self.is_read = True
         end, plain = start + count, self._plain
+        if end - self.start > _PREPARED_SAMPLES:
+            self.is_read = True
         if plain is not None and end > plain.start:
             before = self.read(start, plain.start - start) if start < plain.start else b""
             start = max(start, plain.start)
@@ -192,6 +208,14 @@ class PacketStore(PcmStore):
                 self._first_number += index
         if self._plain is not None:
             self._plain.release_before(sample)
+
+    def rest(self) -> None:
+        """Nobody reads the PCM for now."""
+        self.is_read = False
+        if not self._chunks:
+            with self._decode_lock:
+                self._next_number = -1
+                self._decoding.free()
 
     # With the lock for decoding
 

@@ -113,7 +113,7 @@ def next_run(
     if first is None:
         return Run(frames, lag)
     if first == 0 and state.before in (Before.NOTHING, Before.PASSED, Before.READY):
-        packets = _packets(finder, frames, lag, is_first=state.before is Before.NOTHING)
+        packets = finder.packets(frames, lag, may_begin=state.before is Before.NOTHING)
         if packets:
             return Run(len(packets), lag, packets)
     if first == 0 and state.before is not Before.NOTHING:
@@ -138,23 +138,13 @@ def _encoded_run(finder: "_Finder", lag: int, frames: int, first: int, waited: i
         if wanted is not None and wanted != lag:
             return Run(frame, lag)  # so that the lag may change there
         before = finder.packet_before(frame, lag)
-        if before is None or finder.packet(frame, lag) is None:
+        if before is None or not finder.fits(frame, lag):
             waited = 0
         elif can_follow_ours(before) or waited >= WAIT_FRAMES:
             return Run(frame, lag, opens=True)
         else:
             waited += 1
     return Run(frames, lag, waited=waited)
-
-
-def _packets(finder: "_Finder", frames: int, lag: int, *, is_first: bool) -> tuple[bytes, ...]:
-    packets = []
-    for frame in range(frames):
-        packet = finder.packet(frame, lag, is_first=is_first and not frame)
-        if packet is None:
-            break
-        packets.append(packet)
-    return tuple(packets)
 
 
 class _Finder:
@@ -164,28 +154,34 @@ class _Finder:
         self._segments = segments
         self._store_of = store_of
 
-    def packet(self, frame: int, lag: int, *, is_first: bool = False) -> bytes | None:
-        """The packet for a frame, when one of the source fits there. With `is_first` it may be the source's first one,
-        whose beginning is not heard."""
-        found = self._in(frame)
+    def packets(self, frames: int, lag: int, *, may_begin: bool) -> tuple[bytes, ...]:
+        """The packets for the first frames, as far as they fit. With `may_begin` the source's first one may be among
+        them, whose beginning is not heard."""
+        found = self._in(0)
         if found is None:
-            return None
-        store, sample = found
+            return ()
+        store, sample, segment = found
+        frames = min(frames, (segment.offset + segment.length) // FRAME_SAMPLES)
         start = sample - LOOKAHEAD_SAMPLES - lag
-        packet = store.packet_with(max(start, 0) if is_first else start)
-        if packet is None or packet.start != start or not can_pass_on(packet.data):
-            return None
-        if packet.is_whole and start >= store.start:
-            return packet.data
-        begins = is_first and store.start == sample == 0 and start + packet.samples == packet.audible_to
-        return packet.data if begins else None
+        if not may_begin or store.start != 0 or sample != 0:
+            return tuple(store.run_from(start, frames)) if start >= store.start else ()
+        first = store.packet_with(0)
+        begins = first is not None and first.start == start and start + first.samples == first.audible_to
+        if first is None or not begins or first.samples != FRAME_SAMPLES or not can_pass_on(first.data):
+            return ()
+        return first.data, *store.run_from(first.audible_to, frames - 1)
+
+    def fits(self, frame: int, lag: int) -> bool:
+        """Whether the packet of a source can be that of a frame."""
+        found = self._in(frame)
+        return found is not None and bool(found[0].run_from(found[1] - LOOKAHEAD_SAMPLES - lag, 1))
 
     def packet_before(self, frame: int, lag: int) -> bytes | None:
         """The packet before that of a frame, if it is heard whole."""
         found = self._in(frame)
         if found is None:
             return None
-        store, sample = found
+        store, sample, _ = found
         start = sample - FRAME_SAMPLES - LOOKAHEAD_SAMPLES - lag
         packet = store.packet_with(start) if start >= store.start else None
         return packet.data if packet is not None and packet.start == start and packet.is_whole else None
@@ -208,11 +204,13 @@ class _Finder:
             return (begins - LOOKAHEAD_SAMPLES - origin - packet.start) % FRAME_SAMPLES
         return None
 
-    def _in(self, frame: int) -> tuple[PacketStore, int] | None:
-        """The source that fills a frame, and its sample there."""
+    def _in(self, frame: int) -> tuple[PacketStore, int, Segment] | None:
+        """The source that fills a frame, its sample there, and where it lies."""
         begins = frame * FRAME_SAMPLES
         for segment in self._segments:
             if segment.offset <= begins and begins + FRAME_SAMPLES <= segment.offset + segment.length:
                 store = self._store_of(segment.source)
-                return (store, segment.sample + begins - segment.offset) if isinstance(store, PacketStore) else None
+                if not isinstance(store, PacketStore):
+                    return None
+                return store, segment.sample + begins - segment.offset, segment
         return None

@@ -32,7 +32,7 @@ from tonearm.decoding.worker.joints import HISTORY_FRAMES as HISTORY_OF_JOINTS
 from tonearm.decoding.worker.joints import NO_RUN, RunPackets, encoded, needs_history, passed_on
 from tonearm.decoding.worker.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.normalization import Levels, SourceLoudness, levels
-from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, output, wants_limiter
+from tonearm.decoding.worker.output import AHEAD_FRAMES, CROSSFADING, levelled_again, output, wants_limiter
 from tonearm.decoding.worker.overlays import ENOUGH_SAMPLES, NO_OVERLAYS, Overlays, Supply
 from tonearm.decoding.worker.packet_encoding import PRIMING_FRAMES, PacketEncoders
 from tonearm.decoding.worker.packet_store import PacketStore
@@ -459,7 +459,7 @@ class RenderSession:
         for segment in block.segments:
             store = self._store_of(segment.source)
             if isinstance(store, PacketStore):
-                store.is_read = False
+                store.rest()
 
     def _filtered(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
         """The frames of the block as listeners get them, and the state of the filters after each one. `gathered` may
@@ -833,7 +833,8 @@ class RenderSession:
         size = min(frames, len(history) // FRAME_BYTES) * FRAME_BYTES
         if not size:
             return b""
-        return process(ChainState.steady(state.filters, history[:-size]), history[-size:])[0]
+        pcm = process(ChainState.steady(state.filters, history[:-size]), history[-size:])[0]
+        return levelled_again(pcm, state, end.voices.at(end.time))
 
     def _hand_in_sent_frames(self, timeline: Timeline) -> None:
         """Makes jobs of the frames that were sent since the last time, for each MP3 output."""

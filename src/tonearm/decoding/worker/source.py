@@ -46,6 +46,7 @@ from tonearm.decoding.worker.timeline import PcmStore
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 2  # decoded in one slot
+PACKETS_STEP_SAMPLES: Final = SAMPLE_RATE_HZ  # read in one slot, when nothing is decoded
 FIRST_STEP_SAMPLES: Final = BLOCK_SAMPLES
 NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
@@ -308,7 +309,8 @@ class DecodingSource:
         self._packets = media.take_opus_packets()
         with self._seek_lock:
             if self._packets is not None:
-                self.store = PacketStore(self.store.start, PacketDecoding(self._packets.channels), self._noted)
+                decoding = PacketDecoding(self._packets.channels, self._packets.take_codec())
+                self.store = PacketStore(self.store.start, decoding, self._noted)
             self._facts = facts
             self._report(Opened(self._order.session, self._number, facts))
         return media
@@ -353,6 +355,7 @@ class DecodingSource:
         media = self._open_media()
         self._packets = media.take_opus_packets() if isinstance(self.store, PacketStore) else None
         if self._packets is not None:
+            self._packets.take_codec()
             self._packets.begin_at(self.store.end)
         return True
 
@@ -410,6 +413,8 @@ class DecodingSource:
                 self._reader.seek(0)
                 media = self._open_media()
                 self._packets = None if self._packets is None else media.take_opus_packets()
+                if self._packets is not None:
+                    self._packets.take_codec()
             with self._seek_lock:
                 self._seek_to = None
                 self.store.begin_at(0)
@@ -448,7 +453,7 @@ class DecodingSource:
     def _step_samples(self) -> int:
         """Few for the first step, so that a source is heard soon. After it always whole steps, even with little ahead:
         when many sources run out at once, short steps cost so much more that none of them gets ahead again."""
-        return STEP_SAMPLES if self.store.end > self.store.start else FIRST_STEP_SAMPLES
+        return self._step if self.store.end > self.store.start else FIRST_STEP_SAMPLES
 
     def _report_titles(self) -> None:
         order = self._order
@@ -493,7 +498,13 @@ class DecodingSource:
     def _needs_more(self) -> bool:
         if self._is_dropped or self._seek_to is not None:
             return True
-        return not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples - STEP_SAMPLES
+        return not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples - self._step
+
+    @property
+    def _step(self) -> int:
+        """Samples for one slot. To read packets takes so little that the slot itself costs more."""
+        is_decoded = self._packets is None or (isinstance(self.store, PacketStore) and self.store.is_read)
+        return STEP_SAMPLES if is_decoded else PACKETS_STEP_SAMPLES
 
     @property
     def _ahead_samples(self) -> int:

@@ -41,6 +41,7 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.decoding.worker.freed_memory import freed_memory
 from tonearm.decoding.worker.mp3 import Mp3Thread
 from tonearm.decoding.worker.reader import LOST, DescriptorQueue
 from tonearm.decoding.worker.render_session import RenderSession, SessionSource
@@ -147,6 +148,7 @@ class Worker:
             resumed = [session_id for session_id in touched if self._update_sources(session_id)]
             if resumed:
                 self._fill_up(touched)
+            freed_memory.give_back()
 
     def _flush(self) -> bool:
         """Sends the packed messages. False when the node is gone."""
