@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from tests.support.audio_files import music, pcm_of, wav
+from tests.support.audio_files import music, opus, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media
 from tests.support.node_in_process import Listening, listening
@@ -359,6 +359,14 @@ async def test_a_dead_process_is_not_heard(node: Node, shelf: Shelf) -> None:
     await player.moved(killed)
     await player.wait_state("idle")
     place_of(clip, samples(player.listener.pcm), samples(pcm))
+    assert overlay_events(player) == STARTED_AND_FINISHED
+
+
+async def test_one_from_an_opus_file_is_decoded_like_any_other(node: Node, shelf: Shelf) -> None:
+    song, _ = shelf.song(2.0)
+    player = await playing(node, song)
+    add(node, shelf.put("bell.opus", opus(music(0.5, seed=3))))
+    await over(player)
     assert overlay_events(player) == STARTED_AND_FINISHED
 
 

@@ -306,7 +306,8 @@ class DecodingSource:
         self.loudness.tagged_lufs = facts.loudness_lufs
         if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
             self.loudness.tagged_lufs = facts.album_loudness_lufs
-        self._packets = media.take_opus_packets()
+        is_overlay = self._number >= FIRST_OVERLAY_SOURCE  # whose packets nobody passes on: it is always mixed
+        self._packets = None if is_overlay else media.take_opus_packets()
         with self._seek_lock:
             if self._packets is not None:
                 decoding = PacketDecoding(self._packets.channels, self._packets.take_codec())
