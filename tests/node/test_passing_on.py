@@ -16,9 +16,10 @@ from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import Output, PassedPacket
+from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.passing import WAIT_FRAMES
-from tonearm.node import Node
+from tonearm.node import Node, WantedTrack
 
 PASSING = Output("opus", passes_on=True)
 NAMED = Output("opus", 96_000)
@@ -102,6 +103,25 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
     assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 20
+
+
+async def test_under_an_overlay_the_sum_is_encoded_and_after_it_packets_go_on(node: Node, shelf: Shelf) -> None:
+    file = song(4.0)
+    await node.create_player("p", shelf.put("song.opus", file), {})
+    player = OpusListening(node, "p")
+    await player.more_frames(30)
+    node.add_overlay("p", WantedTrack(shelf.put("bell.opus", song(0.5, seed=2))), OverlaySettings(fade_ms=0))
+    await player.wait_state("idle")
+    player.require_no_underrun()
+    flags = passed(player.opus.messages)
+    first = flags.index(False)
+    again = flags.index(True, first)
+    assert 25 <= again - first <= 25 + WAIT_FRAMES + 15
+    assert all(flags[again:199])
+    assert player.opus.messages[again:199] == packets_in(file)[again:199]
+    pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    assert np.abs(pcm - pcm_in(file))[first * FRAME_SAMPLES : (first + 20) * FRAME_SAMPLES].max() > 1000
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 15
 
 
 async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) -> None:
