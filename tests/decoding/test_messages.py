@@ -14,6 +14,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, Output, mp3_output
+from tonearm.core.picture import MAX_PICTURE_BYTES
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
 from tonearm.decoding.messages import (
@@ -84,7 +85,7 @@ EVERY_KIND: tuple[Message, ...] = (
     Flush(7),
     Ping(FAR),
     FoundPicture(1, LAST, b""),
-    FoundPicture(1, 2, bytes(range(256)) * 40_000),
+    FoundPicture(1, 2, bytes(range(256)) * 400),
     Ready(SandboxReport(seccomp=True, landlock_abi=7, problem="a “reason”")),
     ReadRequest(1, 2, FAR, LAST),
     Opened(1, 2, FACTS),
@@ -134,6 +135,11 @@ def test_messages_may_come_byte_by_byte() -> None:
 
 def test_many_messages_may_come_at_once() -> None:
     assert split([b"".join(map(pack, EVERY_KIND)) * 3]) == [*EVERY_KIND] * 3
+
+
+def test_a_picture_may_be_as_large_as_pictures_may_be() -> None:
+    found = FoundPicture(1, 2, bytes(range(256)) * (MAX_PICTURE_BYTES // 256))
+    assert split([pack(found)]) == [found]
 
 
 @given(st.lists(st.sampled_from(EVERY_KIND), max_size=8), st.lists(st.integers(0, 40_000), max_size=30))
