@@ -140,9 +140,8 @@ class Node:
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
-        self._pool = DecoderPool(
-            settings.decoder_processes or os.cpu_count() or 1, settings.decoder_memory_limit_mb, sandbox=self._sandbox
-        )
+        self._decoder_processes = settings.decoder_processes or os.cpu_count() or 1
+        self._pool = DecoderPool(self._decoder_processes, settings.decoder_memory_limit_mb, sandbox=self._sandbox)
         self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
         self._feed: EventFeed | None = None
         self._services: PlayerServices | None = None
@@ -196,7 +195,7 @@ class Node:
             queue_changed=self._tags_ahead.look_at,
         )
         try:
-            await self._pool.start(spare_at_once=self._settings.decoder_processes > 1)
+            await self._pool.start(spare_at_once=self._decoder_processes > 1)
         except BaseException:
             await self.stop()
             raise
@@ -551,6 +550,10 @@ class _QuarantinedOpener:
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         self._require_free(uri)
         return await self._opener.open(uri, report_wait)
+
+    def is_suspect(self, uri: SourceUri) -> bool:
+        """Whether a decoder process died while it worked on `uri`, in the last hour."""
+        return self._quarantine.is_suspect(uri.normalised, time.monotonic())
 
     @property
     def for_tags(self) -> "_OpenerForTags":

@@ -56,6 +56,7 @@ async def content(uri: str, files: bool | tuple[str, ...] = True) -> bytes:
             return data
         finally:
             os.close(descriptor)
+            await file.close()
 
 
 async def failure(uri: str, files: bool | tuple[str, ...] = True) -> PlayFailure:

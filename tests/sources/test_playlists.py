@@ -348,6 +348,7 @@ class TestOpening:
             assert descriptor is not None
             assert len(os.read(descriptor, 1000)) == 400
             os.close(descriptor)
+            await opened.close()
 
     async def test_a_source_that_is_none_is_read_from_its_start(self, server: MediaServer) -> None:
         body = bytes(range(256)) * 40

@@ -117,6 +117,9 @@ class HandOpener:
         reader = FileReader(os.open("/dev/null", os.O_RDONLY), DetachedThreads(1))
         return OpenedSource(uri=uri, reader=reader, name="null", size_bytes=1000, is_seekable=True)
 
+    def is_suspect(self, uri: SourceUri) -> bool:
+        return False
+
 
 class HandSuspects:
     def __init__(self) -> None:

@@ -71,6 +71,9 @@ class Shelf:
     def add(self, uri: SourceUri) -> None:
         raise AssertionError("no process died")
 
+    def is_suspect(self, uri: SourceUri) -> bool:
+        return False
+
 
 class SimulatedSession(PoolSession):
     def __init__(self, session_id: int, pool: "SimulatedPool", owner: SessionOwner) -> None:

@@ -21,7 +21,7 @@ from tonearm.audio.plan_state import (
     SourceFaded,
     State,
 )
-from tonearm.audio.source_input import Opener, SourceOpenings, SourcePart
+from tonearm.audio.source_input import PlayersOpener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.opened_source import Wait
@@ -110,7 +110,7 @@ class DecoderSession:
     """Lives as long as its player, and outlives decoder processes. No method waits, but `close`."""
 
     def __init__(
-        self, observer: SourceObserver, pool: DecoderPool, opener: Opener, until_tick_s: Callable[[], float]
+        self, observer: SourceObserver, pool: DecoderPool, opener: PlayersOpener, until_tick_s: Callable[[], float]
     ) -> None:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._observer = observer
@@ -301,7 +301,7 @@ class DecoderSession:
         """Goes on in another process, after the buffered frames."""
         if suspect_sources:
             self._observer.sources_suspected(tuple(self._openings.opened_as(number) for number in suspect_sources))
-        self._openings.drop_all()
+        self._openings.session_lost()
         self._state.lose()
         self._report_faded()
         self._open_session()

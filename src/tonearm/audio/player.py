@@ -23,7 +23,7 @@ from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.sleep import Circumstances, Sleep
-from tonearm.audio.source_input import Opener, SourcePart
+from tonearm.audio.source_input import PlayersOpener, SourcePart
 from tonearm.audio.timers import (
     LIVE_PAUSE_S,
     START_TIMEOUT_S,
@@ -80,7 +80,7 @@ class PlayerServices:
     """What all players of a node share, and their limits."""
 
     pool: DecoderPool
-    opener: Opener
+    opener: PlayersOpener
     suspects: Suspects
     clock: Clock
     wall_ms: Callable[[], int]

@@ -62,6 +62,14 @@ class Opener(Protocol):
         ...
 
 
+class PlayersOpener(Opener, Protocol):
+    """Opens URIs for players, whose sources are opened again when a decoder process has died."""
+
+    def is_suspect(self, uri: SourceUri) -> bool:
+        """Whether a decoder process died while it worked on `uri`, so that `open` has to judge it once more."""
+        ...
+
+
 class SessionLink(Protocol):
     """The connection to a decoder session."""
 
@@ -91,10 +99,11 @@ class SourceOpenings:
     `close` waits for all that were ever started: a dropped source takes a moment to give everything back.
     """
 
-    def __init__(self, owner: OpeningsOwner, opener: Opener) -> None:
+    def __init__(self, owner: OpeningsOwner, opener: PlayersOpener) -> None:
         self._owner = owner
         self._opener = opener
         self._openings: dict[SourceId, SourceOpening] = {}
+        self._files: dict[SourceId, OpenedSource] = {}  # by source: what was open in a session that was lost
         self._closing: set[asyncio.Task[None]] = set()
 
     def start(
@@ -105,6 +114,7 @@ class SourceOpenings:
         session: SessionLink,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
+        """Opens a source, at once when it is a file that was open when the session before was lost."""
         self._openings[source] = SourceOpening(
             source,
             part,
@@ -115,7 +125,19 @@ class SourceOpenings:
             self._expanded,
             self._owner.wait_changed,
             loudness=loudness,
+            opened=self._files.pop(source, None),
         )
+
+    def session_lost(self) -> None:
+        """Drops all sources. Files stay open until they are started again or dropped: many players that move at once
+        must wait neither for the disk nor for threads."""
+        for source, opening in self._openings.items():
+            file = opening.take_file()
+            if file is not None and not self._opener.is_suspect(opening.uri):
+                self._files[source] = file
+            elif file is not None:
+                self._wait_for(asyncio.get_running_loop().create_task(file.close()))
+        self._drop_openings()
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
         """Has a source go on as `new_source`, from `start_sample` on. False when that one has to be opened instead."""
@@ -148,13 +170,23 @@ class SourceOpenings:
     def drop(self, source: SourceId) -> None:
         opening = self._openings.pop(source, None)
         if opening is not None:
-            task = opening.drop()
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._wait_for(opening.drop())
+        file = self._files.pop(source, None)
+        if file is not None:
+            self._wait_for(asyncio.get_running_loop().create_task(file.close()))
 
     def drop_all(self) -> None:
-        for source in tuple(self._openings):
+        for source in (*self._openings, *self._files):
             self.drop(source)
+
+    def _drop_openings(self) -> None:
+        for opening in self._openings.values():
+            self._wait_for(opening.drop())
+        self._openings.clear()
+
+    def _wait_for(self, task: asyncio.Task[None]) -> None:
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         self.drop_all()
@@ -181,7 +213,7 @@ class SourceOpening:
 
     `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
     begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. A probe is
-    opened for its facts only, or for its picture.
+    opened for its facts only, or for its picture. With `opened` it is open already, and its own from now on.
     """
 
     def __init__(
@@ -198,6 +230,7 @@ class SourceOpening:
         is_probe: bool = False,
         wants_picture: bool = False,
         loudness: LoudnessHints = NO_HINTS,
+        opened: OpenedSource | None = None,
     ) -> None:
         self._source = source
         self._part = part
@@ -214,7 +247,15 @@ class SourceOpening:
         self._opened: OpenedSource | None = None
         self._feed: SourceFeed | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+        self._opening: asyncio.Task[None] | None = None
+        if opened is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+        else:
+            self._begin(opened)
+
+    @property
+    def uri(self) -> SourceUri:
+        return self._part.uri
 
     def seek(self, new_source: SourceId, start_sample: int) -> bool:
         """Goes on as `new_source`, from `start_sample` on, whether it is open yet or not. False when it only waits to
@@ -234,7 +275,7 @@ class SourceOpening:
     @property
     def waiting_for(self) -> Wait:
         """What the source waits for while it gives no audio."""
-        if not self._opening.done():
+        if self._opening is not None and not self._opening.done():
             return self._wait
         return DECODER_BUSY if self._feed is None else self._feed.waiting_for
 
@@ -247,18 +288,29 @@ class SourceOpening:
             self._opened.reader.set_length(length_ms)
         return self._opened.completed(facts)
 
+    def take_file(self) -> OpenedSource | None:
+        """The file that it has open, which is the caller's from now on, before a `drop`."""
+        if self._opened is None or self._feed is not None:
+            return None
+        opened, self._opened = self._opened, None
+        return opened
+
     def drop(self) -> asyncio.Task[None]:
         """Stops whatever is under way. The task ends when everything is given back."""
         if self._closing is None:
-            self._opening.cancel()
+            if self._opening is not None:
+                self._opening.cancel()
             self._link.send(DropSource(self._link.id, self._source))
             self._closing = asyncio.get_running_loop().create_task(self._close())
         return self._closing
 
     async def _close(self) -> None:
-        await asyncio.wait([self._opening])
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
         if self._feed is not None:
             await self._feed.close()
+        elif self._opened is not None:
+            await self._opened.close()
 
     async def _open(self, opener: Opener, delay_s: float) -> None:
         if delay_s:

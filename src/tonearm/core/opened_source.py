@@ -61,7 +61,10 @@ class SourceReader(ABC):
         """Gives everything back, whatever is under way. May be called more than once."""
 
     def take_descriptor(self) -> int | None:
-        """The descriptor of a local file, which is the caller's from now on; None when only `read_at` has the bytes."""
+        """A descriptor of a local file, which is the caller's; None when only `read_at` has the bytes.
+
+        It can be had again, for a second reader, as long as the system has descriptors left.
+        """
         return None
 
     def set_length(self, length_ms: int) -> None:  # noqa: B027 - most readers have no use for it

@@ -45,6 +45,9 @@ class Quarantine:
         if suspect is not None:
             self._suspects[source] = replace(suspect, was_opened_since=True)
 
+    def is_suspect(self, source: str, now_s: float) -> bool:
+        return bool(self._deaths(source, now_s))
+
     def is_quarantined(self, source: str, now_s: float) -> bool:
         return self._deaths(source, now_s) >= DEATHS_TO_QUARANTINE
 

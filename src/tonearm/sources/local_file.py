@@ -127,8 +127,13 @@ class FileReader(SourceReader):
 
     def take_descriptor(self) -> int | None:
         with self._lock:
+            if self._descriptor is None:
+                return None
+            with contextlib.suppress(OSError):
+                return os.dup(self._descriptor)
+            # None is left to have: better once than never.
             descriptor, self._descriptor = self._descriptor, None
-        return descriptor
+            return descriptor
 
     async def read_at(self, offset: int, max_bytes: int) -> bytes:
         try:
@@ -139,7 +144,8 @@ class FileReader(SourceReader):
             raise PlayError(PlayFailure(FailureCode.FILE_UNREADABLE, Stage.READ, message, hint)) from error
 
     async def close(self) -> None:
-        descriptor = self.take_descriptor()
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with contextlib.suppress(OSError):
                 os.close(descriptor)

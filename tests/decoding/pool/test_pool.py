@@ -673,3 +673,19 @@ async def test_the_sessions_whose_frames_last_the_shortest_move_first() -> None:
     finally:
         await pool.stop()
     assert moved == [0, 3, 7, 11, 20]
+
+
+async def test_all_processes_share_the_sessions_that_move() -> None:
+    """Though one of them is new: to open many sources takes long."""
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(32)]
+        victim, other = pool.process_ids_in_use
+        spare = await spare_ready(pool)
+        lost = [owner for owner in owners if owner.process_id == victim]
+        assert len(lost) == 16
+        os.kill(victim, signal.SIGKILL)
+        await eventually(lambda: victim not in pool.process_ids, "it is gone")
+        moved_to = [owner.process_id for owner in lost]
+        assert (moved_to.count(spare), moved_to.count(other)) == (8, 8)
+        # Those that come later go where the fewest are, as ever.
+        assert {Owner(pool).process_id for _ in range(16)} == {spare}

@@ -33,6 +33,7 @@ class DecoderLink:
         self._received = memoryview(bytearray(RECEIVE_BYTES))
         self._outgoing: deque[tuple[bytes, int | None]] = deque()
         self._will_send = False
+        self._is_blocked = False  # the kernel takes no more: `_send_rest` goes on
         self._is_over = False
         self._loop.add_reader(connection, self._receive)
 
@@ -42,7 +43,10 @@ class DecoderLink:
             _close(descriptor)
             return
         self._outgoing.append((pack(message), descriptor))
-        if not self._will_send:
+        if descriptor is not None and not self._is_blocked:
+            # It is sent by itself anyway, and there is much to do with it: of many that move, the first is begun with.
+            self._send_all()
+        elif not self._will_send:
             # Messages of one loop turn, such as the grants of many players, wake the process once.
             self._will_send = True
             self._loop.call_soon(self._send_all)
@@ -75,10 +79,13 @@ class DecoderLink:
 
     def _send_all(self) -> None:
         """Sends what is queued, as much as the kernel takes, and the rest as soon as it takes more."""
+        if self._is_blocked:
+            return
         try:
             while self._outgoing:
                 self._send_some()
         except (BlockingIOError, InterruptedError):
+            self._is_blocked = self._will_send = True
             self._loop.add_writer(self._socket, self._send_rest)
         except OSError:
             pass  # The process is gone: receiving finds the same and ends the link.
@@ -87,6 +94,7 @@ class DecoderLink:
 
     def _send_rest(self) -> None:
         self._loop.remove_writer(self._socket)
+        self._is_blocked = False
         self._send_all()
 
     def _send_some(self) -> None:

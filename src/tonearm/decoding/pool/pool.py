@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
 
@@ -76,6 +77,7 @@ class DecoderPool:
         self._waiting: list[SessionOwner] = []
         self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
+        self._moved: Counter[DecoderProcess] | None = None  # While sessions move: how many came to each process.
         self._is_stopping = False
         self._is_announced = not keeps_spare
 
@@ -128,6 +130,8 @@ class DecoderPool:
                 self._waiting.append(owner)
             self._is_waited_for.set()
             return None
+        if self._moved is not None:
+            self._moved[process] += 1
         session_id = next(self._session_ids)
         process.owners[session_id] = owner
         return PoolSession(session_id, process)
@@ -147,11 +151,17 @@ class DecoderPool:
         self._in_use, self._next, self._early_spare = [], None, None
 
     def _choose(self) -> DecoderProcess | None:
-        least_busy = min(self._in_use, key=lambda process: len(process.owners), default=None)
+        least_busy = min(self._in_use, key=self._load_of, default=None)
         has_room = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
         if self.has_spare and not has_room and len(self._in_use) < self._limit:
             return self._use_spare()
         return least_busy
+
+    def _load_of(self, process: DecoderProcess) -> tuple[int, int]:
+        """To open sources again is much more work than to play on: when many sessions move, all processes share them,
+        however many these have. A few go where the fewest are."""
+        moved = 0 if self._moved is None else self._moved[process]
+        return moved // SESSIONS_BEFORE_NEXT, len(process.owners)
 
     def _use_spare(self) -> DecoderProcess:
         assert self._next is not None
@@ -256,7 +266,8 @@ class DecoderPool:
 
     def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
         """Suspects come first: they have to be counted before other sessions open the same sources again. After them
-        the sessions whose frames last the shortest: to open many sources takes as long as their frames last.
+        the sessions whose frames last the shortest: to open many sources takes as long as their frames last. All
+        processes share the work.
 
         Suspects themselves wait until a spare is ready: if one of them ends a second process, its other sessions can
         move at once again.
@@ -265,8 +276,10 @@ class DecoderPool:
         process.owners.clear()
         if self._keeps_spare:
             self._suspected.update(owner for owner, suspects in losses if suspects)
+        self._moved = Counter()
         for owner, suspects in sorted(losses, key=lambda loss: (not loss[1], loss[0].frames_ahead)):
             _report_loss(owner, suspects)
+        self._moved = None
 
     def _give_up_waiting_for_spare(self) -> None:
         """No spare comes soon: sessions go on without one."""
