@@ -246,6 +246,44 @@ def test_what_a_client_missed_comes_in_slices_and_before_all_that_is_new() -> No
     assert not client.closed
 
 
+def test_a_client_that_raises_in_what_it_missed_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    add(log, 200)
+    cut: list[bool] = []
+
+    def fail() -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    for slices in (0, 1):
+        broken = MemoryEventClient()
+        broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
+        if not slices:
+            broken.on_send = fail
+        log.subscribe(broken, 10, False, lambda: status(log))
+        broken.on_send = fail
+        with caplog.at_level(logging.ERROR):
+            time.forward(0.0)
+            add(log, 3)
+        assert len(broken.events) == slices * SLICE_EVENTS + 1
+        assert len(cut) == len(caplog.records) == slices + 1
+        assert not len(log)
+
+
+def test_a_client_that_raises_in_what_it_missed_keeps_no_other_from_the_close() -> None:
+    time = HandTime()
+    log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)
+    add(log, 200)
+    broken, sound = follow(log, since=10), follow(log)
+
+    def fail() -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    broken.on_send = fail
+    log.close(1000, "bye")
+    assert sound.closed == [(1000, "bye")]
+
+
 def test_a_slice_of_what_a_client_missed_ends_with_so_many_bytes() -> None:
     time = HandTime()
     log = EventLog("p", "1ife", Times().wall_ms, event_text, call_later=time.call_later)

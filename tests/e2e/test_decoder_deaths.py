@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 import signal
+from collections import Counter
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -95,9 +96,9 @@ async def test_a_kill_under_many_players_is_not_heard(tmp_path: Path) -> None:
             assert len(kills) < 8, f"the underruns: {kills}"
             before = [await state(node, player) for player in players]
             await node.decoders_ready(3)
-            victim = await new_decoder_of(node, "p0", None)
-            moved = sum(decoder(player) == victim for player in before)
-            assert moved >= 8
+            ((victim, moved),) = Counter(map(decoder, before)).most_common(1)
+            assert victim is not None
+            assert moved >= 12
             os.kill(victim, signal.SIGKILL)
             await asyncio.gather(*(ear.more_frames(50) for ear in ears))
             after = [await state(node, player) for player in players]

@@ -28,6 +28,8 @@ EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
 
 log = logging.getLogger(__name__)
 
+_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
+
 
 @dataclass(slots=True)
 class _KeptEvent:
@@ -118,8 +120,8 @@ class EventLog:
             sink.send(self.snapshot_text(status(), is_lost=is_lost))
         elif since is not None:
             self._missed[sink] = deque(kept for kept in self._kept if kept.seq > since)
-            self._send_missed(sink)
         self._sinks[sink] = None
+        self._send_missed(sink)
         return lambda: self._remove(sink)
 
     def close(self, code: int, reason: str) -> None:
@@ -127,9 +129,14 @@ class EventLog:
         sinks = tuple(self._sinks)
         self._sinks.clear()
         for sink in sinks:
-            for kept in self._missed.pop(sink, ()):
-                sink.send(self._text(kept))
-            sink.close(code, reason)
+            missed = self._missed.pop(sink, ())
+            try:
+                for kept in missed:
+                    sink.send(self._text(kept))
+                sink.close(code, reason)
+            except Exception:
+                log.exception(_FAILED)
+                self._cut(sink)
 
     def _remove(self, sink: EventSink) -> None:
         self._sinks.pop(sink, None)
@@ -138,13 +145,18 @@ class EventLog:
     def _send_missed(self, sink: EventSink) -> None:
         """Sends a slice of what a client missed, and the next one in the loop's next turn."""
         missed = self._missed.get(sink)
-        if missed is None:  # it has left
+        if missed is None:  # it missed nothing, or has left
             return
         events = size_bytes = 0
-        while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
-            text = self._text(missed.popleft())
-            sink.send(text)
-            events, size_bytes = events + 1, size_bytes + len(text)
+        try:
+            while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
+                text = self._text(missed.popleft())
+                sink.send(text)
+                events, size_bytes = events + 1, size_bytes + len(text)
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
+            return
         if not missed:
             del self._missed[sink]
         elif self._call_later is not None:
@@ -166,10 +178,13 @@ class EventLog:
             self._remove(sink)
             sink.close(close_codes.TOO_SLOW, f"{pending_events} events, {pending_bytes} bytes behind")
         except Exception:
-            log.exception("an event client's connection failed in an unforeseen way and is cut")
-            self._remove(sink)
-            with contextlib.suppress(Exception):
-                sink.abort()
+            log.exception(_FAILED)
+            self._cut(sink)
+
+    def _cut(self, sink: EventSink) -> None:
+        self._remove(sink)
+        with contextlib.suppress(Exception):
+            sink.abort()
 
 
 def _about_bytes(event: Event) -> int:
