@@ -8,6 +8,7 @@ import pytest
 from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.play_queue import LoopMode
@@ -23,6 +24,10 @@ def faded(first: bytes, second: bytes, at: int, count: int, curve: CrossfadeCurv
     else:
         out, come = np.cos(np.pi / 2 * share), np.sin(np.pi / 2 * share)
     return np.concatenate([here[:at], here[at : at + count] * out + there[:count] * come, there[count:]])
+
+
+def at_speed(speed: float) -> FilterChange:
+    return FilterChange(effects={"timescale": Timescale(speed=speed)})
 
 
 async def two_songs(
@@ -162,3 +167,30 @@ async def test_the_settings_are_told_and_can_be_read(node: Node, shelf: Shelf) -
     settings = {"durationMs": 1_000, "curve": "linear", "onSkip": False}
     assert player.state["crossfade"] == settings
     assert [event["crossfade"] for event in player.events.named("CrossfadeChange")] == [settings]
+
+
+@pytest.mark.parametrize("speed", [2.0, 0.75])
+async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shelf, speed: float) -> None:
+    first, second = shelf.song(3.0), shelf.song(3.0)
+    await node.create_player("p", first[0], {})
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=600))
+    node.player("p").change_filters(at_speed(speed))
+    await node.enqueue("p", second[0], {})
+    player = Listening(node, "p")
+    await player.events.wait_for("TrackStart", 2)
+    song_frames = round(150 / speed)
+    assert abs(len(player.listener) - (song_frames - 30)) <= 3
+    await player.wait_state("idle")
+    assert abs(len(player.listener) - (2 * song_frames - 30)) <= 3
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+
+
+async def test_a_timescale_that_comes_before_a_crossfade_does_not_change_its_duration(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=600)
+    await player.listener.wait_frames(25)
+    node.player("p").change_filters(at_speed(2.0))
+    await player.events.wait_for("TrackStart", 2)
+    # A second at the file's own pace is at most a few frames longer; two seconds of the file are heard in one.
+    assert abs(len(player.listener) - (25 + 62 - 30)) <= 6
+    await player.wait_state("idle")
+    assert abs(len(player.listener) - (25 + 62 + 75 - 30)) <= 8

@@ -642,14 +642,13 @@ class Player:
         return min(frames, max(0, (open_from_ms - self._playback.position_ms) // self._plain_step_ms))
 
     def _open_next_before_end_ms(self) -> int:
-        """In time of the file, for the next track is opened in good time as it is heard."""
+        """How long before the current track's end the next one is opened, in time heard."""
         playback = self._playback
-        before_end_ms = OPEN_NEXT_BEFORE_END_MS
         if not len(self._broadcast) and self._is_file_that_is_known(playback.current):
             coming = playback.front_of_queue or playback.current
             if playback.loop_mode is LoopMode.TRACK or self._is_file_that_is_known(coming):
-                before_end_ms = OPEN_KNOWN_FILE_BEFORE_END_MS
-        return int(before_end_ms * playback.filters.effects.position_rate)
+                return OPEN_KNOWN_FILE_BEFORE_END_MS
+        return OPEN_NEXT_BEFORE_END_MS
 
     @staticmethod
     def _is_file_that_is_known(track: Track) -> bool:
@@ -866,7 +865,8 @@ class Player:
         playback = self._playback
         if playback.current_source is None or any(isinstance(action, Open) for action in actions):
             return None
-        time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current)
+        rate = playback.filters.effects.position_rate
+        time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current, rate)
         return _crossfade(time, playback.crossfade)
 
     def _next_crossfade(self) -> Crossfade | None:
@@ -874,7 +874,8 @@ class Player:
         following = playback.next_track
         if following is None or not playback.crossfade.duration_ms:
             return None
-        return _crossfade(fade_at_end(playback.crossfade, playback.current, following), playback.crossfade)
+        rate = playback.filters.effects.position_rate
+        return _crossfade(fade_at_end(playback.crossfade, playback.current, following, rate), playback.crossfade)
 
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -913,12 +914,14 @@ class Player:
     @property
     def _open_next_from_ms(self) -> int | None:
         """From which position on the next track is opened: at once where a skip may fade into it. None without end."""
-        end_ms, settings = self._playback.current.known_end_ms, self._playback.crossfade
-        if end_ms is None or self._playback.current.info.is_stream:
+        playback = self._playback
+        end_ms, settings = playback.current.known_end_ms, playback.crossfade
+        if end_ms is None or playback.current.info.is_stream:
             return None
         if settings.on_skip and settings.duration_ms:
             return 0
-        return end_ms - self._open_next_before_end_ms() - settings.duration_ms
+        heard_before_end_ms = self._open_next_before_end_ms() + settings.duration_ms
+        return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
 
     def _start_clock(self) -> None:
         self._cancel_first_wait()
