@@ -196,3 +196,18 @@ def test_a_cut_to_a_source_that_has_nothing_yet_glides_as_any_other() -> None:
     bench.run()
     assert [mark.kind for mark in bench.marks] == [MarkKind.BEGIN]
     assert bench.audios[-1].source == 0
+
+
+@pytest.mark.parametrize("offset", [0, 300])
+def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(offset: int) -> None:
+    first, middle, last = (noise(frames=20, peak=9_000, seed=seed) for seed in (1, 2, 3))
+    bench = SessionBench({1: StoredSource(first), 2: StoredSource(middle), 3: StoredSource(last)})  # type: ignore[dict-item]
+    span = 10 * FRAME_SAMPLES
+    bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(span - offset, span, "linear"))
+    bench.plan(0, after=2, following=3, crossfade=Crossfade(span, span, "linear"), base_epoch=bench.epoch)
+    sound = channels(bench.run()).astype(np.float64)
+    share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
+    here, there = channels(first).astype(np.float64), channels(middle).astype(np.float64)
+    at = span - offset
+    expected = here[at : at + span] * (1 - share) + there[:span] * share
+    assert np.abs(sound[at : at + span] - expected).max() <= 0.51

@@ -164,7 +164,7 @@ class RenderSession:
                 voices = ONE_VOICE  # what stood still is not heard any more
             elif not self._continues_audio:
                 voices = self._cut_off(before, order)
-            is_cut = not self._continues_audio and voices.rise is None
+            is_cut = not self._continues_audio and not voices.rises
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
             self._crossfades.clear()
@@ -177,7 +177,7 @@ class RenderSession:
             self._crossfades[order.after] = order.crossfade
         self._forget_unreachable(order.after)
         self._must_flush = False
-        is_new_sound = order.switch_to is not None and not self._continues_audio and voices.rise is None
+        is_new_sound = order.switch_to is not None and not self._continues_audio and not voices.rises
         if before.frame == 0 or is_new_sound:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
@@ -610,8 +610,8 @@ class RenderSession:
         curve = _curve(crossfade)
         level_db = start.filters.level.gain_db
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
-        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db))
-        gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
+        fade = Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db)
+        gathered.begin_crossfade(fade, Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
@@ -649,7 +649,7 @@ class RenderSession:
             rise = Ramp(end.time, samples, curve, falls=False)
             level_db = end.filters.level.gain_db
             fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
-            return Voices((*fades, fade), rise)
+            return Voices((*fades, fade), (rise,))
         ramp = falling(end.time, end.voices.gain_at(end.time))
         tail = Fade(position.source, position.sample, ramp, end_sample=store.end, level_db=end.filters.level.gain_db)
         return Voices((*fades, tail))
@@ -737,7 +737,7 @@ class RenderSession:
         tail = Fade(
             position.source, position.sample, ramp, end_sample=end_sample, level_db=before.filters.level.gain_db
         )
-        return Voices((*voices.fades, tail), rising(before.time))
+        return voices.gliding(tail, rising(before.time))
 
     def _position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
         """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
