@@ -34,7 +34,7 @@ from tonearm.audio.timers import (
     patience_at_start,
     patience_in_mid_track,
 )
-from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeBegin, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import (
     DeleteReason,
@@ -140,7 +140,7 @@ class _Skipped(NamedTuple):
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
     if time is None:
         return None
-    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value)
+    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_rest)
 
 
 def _part(action: Open) -> SourcePart:
@@ -212,6 +212,7 @@ class Player:
         self._frames_sent = 0
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._begun_source: SourceId | None = None
+        self._fade_begin = FadeBegin()
         self._frames_lost = 0
         self._late_frames = 0
         self._mp3_end_frame = 0  # frames before it were encoded
@@ -302,11 +303,15 @@ class Player:
 
     def change_filters(self, change: FilterChange) -> None:
         """Raises `BadRequest`."""
-        self._perform(self._playback.change_filters(change))
+        self._sleep.catch_up()
+        may_fade_yet = self._may_fade_yet
+        self._perform_change_of_fade(self._playback.change_filters(change), may_fade_yet=may_fade_yet)
 
     def change_crossfade(self, edit: CrossfadeEdit) -> None:
         """Raises `BadRequest`."""
-        self._perform(self._playback.change_crossfade(edit))
+        self._sleep.catch_up()
+        may_fade_yet = self._may_fade_yet
+        self._perform_change_of_fade(self._playback.change_crossfade(edit), may_fade_yet=may_fade_yet)
         self._open_next_in_time()
 
     def add_overlay(self, track: Track, settings: OverlaySettings) -> None:
@@ -703,6 +708,8 @@ class Player:
             self._overlays.opened(source, facts)
             return
         self._loudness.opened(source, facts.album)
+        if source == self._playback.next_source and self._fades_for_rest:
+            self._fade_begin.from_ms = max(self._fade_begin.from_ms, self._playback.position_ms)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
@@ -720,7 +727,10 @@ class Player:
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
-        self._perform(self._playback.seek_failed(source, NOT_SEEKABLE))
+        outcome = self._playback.seek_failed(source, NOT_SEEKABLE)
+        if source == self._fade_begin.source:
+            self._fade_begin.from_ms = self._playback.position_ms
+        self._perform(outcome)
 
     def source_faded(self, source: SourceId) -> None:
         self._drop(source)
@@ -871,11 +881,34 @@ class Player:
 
     def _next_crossfade(self) -> Crossfade | None:
         playback = self._playback
+        self._fade_begin.follow(playback.current_source, playback.position_ms)
+        return _crossfade(self._next_fade, playback.crossfade)
+
+    @property
+    def _next_fade(self) -> FadeTime | None:
+        playback = self._playback
         following = playback.next_track
         if following is None or not playback.crossfade.duration_ms:
             return None
         rate = playback.filters.effects.position_rate
-        return _crossfade(fade_at_end(playback.crossfade, playback.current, following, rate), playback.crossfade)
+        return fade_at_end(playback.crossfade, playback.current, following, rate, self._fade_begin.from_ms)
+
+    @property
+    def _fades_for_rest(self) -> bool:
+        fade = self._next_fade
+        return fade is not None and fade.is_rest
+
+    @property
+    def _may_fade_yet(self) -> bool:
+        """Whether a crossfade that is asked for now may begin late. Not when the next track itself was late for one."""
+        fade, playback = self._next_fade, self._playback
+        return playback.next_track is not None and (fade is None or fade.is_rest or playback.position_ms < fade.at_ms)
+
+    def _perform_change_of_fade(self, outcome: Outcome, *, may_fade_yet: bool) -> None:
+        """Performs what may have the crossfade begin earlier. If its time has come by that, its rest begins now."""
+        if may_fade_yet and self._playback.current_source == self._fade_begin.source:
+            self._fade_begin.from_ms = self._playback.position_ms
+        self._perform(outcome)
 
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
