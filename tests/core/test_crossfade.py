@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from tests.support.tracks import make_track
-from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import (
+    CrossfadeCurve,
+    CrossfadeEdit,
+    CrossfadeSettings,
+    FadeBegin,
+    FadeTime,
+    fade_at_end,
+    fade_of_skip,
+)
 from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -48,6 +56,78 @@ def test_a_skip_fades_from_where_it_is_and_not_beyond_the_end() -> None:
     assert fade_of_skip(settings, track(60_000), 58_000, track(60_000)) == FadeTime(58_000, 2_000)
     assert fade_of_skip(settings, track(60_000), 60_000, track(60_000)) is None
     assert fade_of_skip(FIVE, track(60_000), 20_000, track(60_000)) is None
+
+
+@pytest.mark.parametrize(
+    ("rate", "here_ms", "there_ms", "expected"),
+    [
+        (2.0, 60_000, 60_000, FadeTime(50_000, 5_000)),
+        (0.5, 60_000, 60_000, FadeTime(57_500, 5_000)),
+        (1.5, 60_000, 60_001, FadeTime(52_500, 5_000)),
+        (2.0, 12_000, 60_000, FadeTime(6_000, 3_000)),  # half of the 6 s that the track is heard
+        (2.0, 60_000, 12_000, FadeTime(54_000, 3_000)),
+        (0.5, 6_000, 60_000, FadeTime(3_500, 5_000)),  # heard for 12 s, of which half is more
+        (0.25, 60_000, 60_001, FadeTime(58_750, 5_000)),
+        (1.3, 60_000, 60_000, FadeTime(53_500, 5_000)),
+        (1.7, 9_001, 60_000, FadeTime(4_501, 2_647)),
+    ],
+)
+def test_at_a_timescale_it_has_its_length_in_time_heard(
+    rate: float, here_ms: int, there_ms: int, expected: FadeTime
+) -> None:
+    assert fade_at_end(FIVE, track(here_ms), track(there_ms), rate) == expected
+    # What is left of the file from there on lasts as long as the fade, or a moment longer.
+    left_ms = (here_ms - expected.at_ms) / rate
+    assert expected.duration_ms <= left_ms < expected.duration_ms + 1 / rate
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "rate", "expected"),
+    [
+        (0, 1.0, FadeTime(55_000, 5_000)),
+        (55_000, 1.0, FadeTime(55_000, 5_000)),
+        (55_001, 1.0, FadeTime(55_001, 4_999, is_rest=True)),
+        (58_000, 1.0, FadeTime(58_000, 2_000, is_rest=True)),
+        (59_900, 1.0, FadeTime(59_900, 100, is_rest=True)),
+        (59_901, 1.0, None),
+        (60_000, 1.0, None),
+        (70_000, 1.0, None),
+        (49_000, 2.0, FadeTime(50_000, 5_000)),
+        (52_000, 2.0, FadeTime(52_000, 4_000, is_rest=True)),
+        (59_800, 2.0, FadeTime(59_800, 100, is_rest=True)),
+        (59_801, 2.0, None),
+        (57_000, 0.5, FadeTime(57_500, 5_000)),
+        (58_000, 0.5, FadeTime(58_000, 4_000, is_rest=True)),
+    ],
+)
+def test_behind_its_beginning_only_its_rest_is_left(from_ms: int, rate: float, expected: FadeTime | None) -> None:
+    assert fade_at_end(FIVE, track(60_000), track(60_000), rate, from_ms) == expected
+
+
+def test_where_a_fade_may_begin_is_where_its_source_began() -> None:
+    begin = FadeBegin()
+    begin.follow(1, 0)
+    begin.follow(1, 20_000)
+    assert begin.from_ms == 0
+    begin.follow(2, 57_000)
+    assert begin == FadeBegin(2, 57_000)
+
+
+@pytest.mark.parametrize(
+    ("rate", "position_ms", "expected"),
+    [
+        (2.0, 20_000, FadeTime(20_000, 5_000)),
+        (2.0, 52_000, FadeTime(52_000, 4_000)),
+        (0.5, 58_000, FadeTime(58_000, 4_000)),
+        (0.5, 57_000, FadeTime(57_000, 5_000)),
+        (2.0, 60_000, None),
+    ],
+)
+def test_a_skip_at_a_timescale_fades_for_what_is_heard_of_the_rest(
+    rate: float, position_ms: int, expected: FadeTime | None
+) -> None:
+    settings = CrossfadeSettings(5_000, on_skip=True)
+    assert fade_of_skip(settings, track(60_000), position_ms, track(60_000), rate) == expected
 
 
 def test_a_change_keeps_what_it_does_not_name() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.support.node_in_process import Listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
+from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.play_queue import LoopMode
@@ -23,6 +24,10 @@ def faded(first: bytes, second: bytes, at: int, count: int, curve: CrossfadeCurv
     else:
         out, come = np.cos(np.pi / 2 * share), np.sin(np.pi / 2 * share)
     return np.concatenate([here[:at], here[at : at + count] * out + there[:count] * come, there[count:]])
+
+
+def at_speed(speed: float) -> FilterChange:
+    return FilterChange(effects={"timescale": Timescale(speed=speed)})
 
 
 async def two_songs(
@@ -162,3 +167,94 @@ async def test_the_settings_are_told_and_can_be_read(node: Node, shelf: Shelf) -
     settings = {"durationMs": 1_000, "curve": "linear", "onSkip": False}
     assert player.state["crossfade"] == settings
     assert [event["crossfade"] for event in player.events.named("CrossfadeChange")] == [settings]
+
+
+@pytest.mark.parametrize("speed", [2.0, 0.75])
+async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shelf, speed: float) -> None:
+    first, second = shelf.song(3.0), shelf.song(3.0)
+    await node.create_player("p", first[0], {})
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=600))
+    node.player("p").change_filters(at_speed(speed))
+    await node.enqueue("p", second[0], {})
+    player = Listening(node, "p")
+    await player.events.wait_for("TrackStart", 2)
+    song_frames = round(150 / speed)
+    assert abs(len(player.listener) - (song_frames - 30)) <= 3
+    await player.wait_state("idle")
+    assert abs(len(player.listener) - (2 * song_frames - 30)) <= 3
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+
+
+async def test_a_timescale_that_comes_before_a_crossfade_does_not_change_its_duration(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=600)
+    await player.listener.wait_frames(25)
+    node.player("p").change_filters(at_speed(2.0))
+    await player.events.wait_for("TrackStart", 2)
+    # A second at the file's own pace is at most a few frames longer; two seconds of the file are heard in one.
+    assert abs(len(player.listener) - (25 + 62 - 30)) <= 6
+    await player.wait_state("idle")
+    assert abs(len(player.listener) - (25 + 62 + 75 - 30)) <= 8
+
+
+def rest_of_fade(first: bytes, second: bytes, begins_at: int) -> np.ndarray:
+    """What is heard from sample `begins_at` of the first sound on, when the second begins there."""
+    left = len(first) // 4 - begins_at
+    return faded(first, second, begins_at, left, CrossfadeCurve.LINEAR)[begins_at:]
+
+
+def begin_of_fade(heard: np.ndarray, first: bytes, second: bytes, begins: range) -> int | None:
+    """At which sample of the first sound the second began, of `begins`, when the end of `heard` shows it."""
+    for begins_at in begins:
+        expected = rest_of_fade(first, second, begins_at)
+        padding = -len(expected) % FRAME_SAMPLES
+        for last in range(padding, padding + 4 * FRAME_SAMPLES, FRAME_SAMPLES):
+            part = heard[: len(heard) - last][-len(expected) :]
+            if len(part) == len(expected) and np.abs(part - expected).max() <= 1:
+                return begins_at
+    return None
+
+
+async def test_a_seek_behind_the_beginning_of_a_crossfade_leaves_its_rest(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, seconds=4.0, duration_ms=2_000, curve=CrossfadeCurve.LINEAR)
+    await player.listener.wait_frames(40)
+    node.player("p").seek(2_800)
+    await player.wait_state("idle")
+    begins = range(samples_of_ms(2_820), samples_of_ms(2_840), FRAME_SAMPLES)
+    assert begin_of_fade(samples(player.listener.pcm), first, second, begins) == samples_of_ms(2_820)
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+    assert player.quality["timesRunDry"] == 0
+
+
+async def test_a_seek_from_afar_fades_as_soon_as_the_next_track_is_there(node: Node, shelf: Shelf) -> None:
+    songs = [shelf.song(30.0), shelf.song(4.0)]
+    await node.create_player("p", songs[0][0], {})
+    node.player("p").change_crossfade(CrossfadeEdit(duration_ms=2_000, curve=CrossfadeCurve.LINEAR))
+    await node.enqueue("p", songs[1][0], {})
+    player = Listening(node, "p")
+    await player.listener.wait_frames(20)
+    node.player("p").seek(28_500)
+    await player.wait_state("idle")
+    begins = range(samples_of_ms(28_520), samples_of_ms(29_900), FRAME_SAMPLES)
+    begins_at = begin_of_fade(samples(player.listener.pcm), songs[0][1], songs[1][1], begins)
+    assert begins_at is not None
+    assert player.ends == [("song1", "finished"), ("song2", "finished")]
+
+
+async def test_a_seek_to_the_last_moment_joins_plainly(node: Node, shelf: Shelf) -> None:
+    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000)
+    await player.listener.wait_frames(40)
+    node.player("p").seek(2_940)
+    await player.wait_state("idle")
+    joint = first[-4 * samples_of_ms(20) :] + second
+    assert joint in player.listener.pcm
+
+
+async def test_a_timescale_that_brings_the_crossfade_near_leaves_its_rest(node: Node, shelf: Shelf) -> None:
+    player, _ = await two_songs(node, shelf, duration_ms=1_000)
+    await player.listener.wait_frames(90)
+    node.player("p").change_filters(at_speed(2.0))
+    # At this pace half of the song is 0.75 s, which began at 1.5 s of the file: it fades at once, for what is left.
+    await player.events.wait_for("TrackStart", 2)
+    assert abs(len(player.listener) - 91) <= 6
+    await player.wait_state("idle")
+    assert abs(len(player.listener) - (91 + 75)) <= 8

@@ -5,7 +5,7 @@ what the frame holds.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -224,6 +224,15 @@ class SimulatedDecoder:
         source, sample = (first.source, first.sample) if first else (self._place.source, max(self._place.sample, 0))
         return Audio(self._session, self._epoch, first_frame, len(rendered), source, sample, tuple(marks), pcm)
 
+    def _rest(self, crossfade: Crossfade, place: Place, sample: int) -> Crossfade | None:
+        """A crossfade that may begin late, as it would now."""
+        at_sample = max(crossfade.at_sample, sample + (0 if place.has_begun else FRAME_SAMPLES))
+        samples = crossfade.at_sample + crossfade.samples - at_sample
+        follower = self._followers.get(place.source)
+        if samples <= 0 or (at_sample == sample and (follower is None or not self._can_join(follower))):
+            return None
+        return replace(crossfade, at_sample=at_sample, samples=samples)
+
     def _frame(self, frame: int) -> tuple[list[Piece], list[Mark], bool]:
         """One frame's pieces and marks, and whether it is whole."""
         pieces: list[Piece] = []
@@ -236,6 +245,8 @@ class SimulatedDecoder:
                 break
             sample = opened.start if sample == FROM_START else sample
             crossfade = self._crossfades.get(source)
+            if crossfade is not None and crossfade.is_rest:
+                crossfade = self._rest(crossfade, self._place, sample)
             end_sample = opened.end if crossfade is None else min(opened.end, crossfade.at_sample)
             count = min(FRAME_SAMPLES - have, end_sample - sample)
             if count > 0:

@@ -34,7 +34,7 @@ from tonearm.audio.timers import (
     patience_at_start,
     patience_in_mid_track,
 )
-from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings, FadeBegin, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import (
     DeleteReason,
@@ -140,7 +140,7 @@ class _Skipped(NamedTuple):
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
     if time is None:
         return None
-    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value)
+    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_rest)
 
 
 def _part(action: Open) -> SourcePart:
@@ -212,6 +212,7 @@ class Player:
         self._frames_sent = 0
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._begun_source: SourceId | None = None
+        self._fade_begin = FadeBegin()
         self._frames_lost = 0
         self._late_frames = 0
         self._mp3_end_frame = 0  # frames before it were encoded
@@ -302,11 +303,15 @@ class Player:
 
     def change_filters(self, change: FilterChange) -> None:
         """Raises `BadRequest`."""
-        self._perform(self._playback.change_filters(change))
+        self._sleep.catch_up()
+        may_fade_yet = self._may_fade_yet
+        self._perform_change_of_fade(self._playback.change_filters(change), may_fade_yet=may_fade_yet)
 
     def change_crossfade(self, edit: CrossfadeEdit) -> None:
         """Raises `BadRequest`."""
-        self._perform(self._playback.change_crossfade(edit))
+        self._sleep.catch_up()
+        may_fade_yet = self._may_fade_yet
+        self._perform_change_of_fade(self._playback.change_crossfade(edit), may_fade_yet=may_fade_yet)
         self._open_next_in_time()
 
     def add_overlay(self, track: Track, settings: OverlaySettings) -> None:
@@ -642,14 +647,13 @@ class Player:
         return min(frames, max(0, (open_from_ms - self._playback.position_ms) // self._plain_step_ms))
 
     def _open_next_before_end_ms(self) -> int:
-        """In time of the file, for the next track is opened in good time as it is heard."""
+        """How long before the current track's end the next one is opened, in time heard."""
         playback = self._playback
-        before_end_ms = OPEN_NEXT_BEFORE_END_MS
         if not len(self._broadcast) and self._is_file_that_is_known(playback.current):
             coming = playback.front_of_queue or playback.current
             if playback.loop_mode is LoopMode.TRACK or self._is_file_that_is_known(coming):
-                before_end_ms = OPEN_KNOWN_FILE_BEFORE_END_MS
-        return int(before_end_ms * playback.filters.effects.position_rate)
+                return OPEN_KNOWN_FILE_BEFORE_END_MS
+        return OPEN_NEXT_BEFORE_END_MS
 
     @staticmethod
     def _is_file_that_is_known(track: Track) -> bool:
@@ -704,6 +708,8 @@ class Player:
             self._overlays.opened(source, facts)
             return
         self._loudness.opened(source, facts.album)
+        if source == self._playback.next_source and self._fades_for_rest:
+            self._fade_begin.from_ms = max(self._fade_begin.from_ms, self._playback.position_ms)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
@@ -721,7 +727,10 @@ class Player:
 
     def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
         log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
-        self._perform(self._playback.seek_failed(source, NOT_SEEKABLE))
+        outcome = self._playback.seek_failed(source, NOT_SEEKABLE)
+        if source == self._fade_begin.source:
+            self._fade_begin.from_ms = self._playback.position_ms
+        self._perform(outcome)
 
     def source_faded(self, source: SourceId) -> None:
         self._drop(source)
@@ -866,15 +875,40 @@ class Player:
         playback = self._playback
         if playback.current_source is None or any(isinstance(action, Open) for action in actions):
             return None
-        time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current)
+        rate = playback.filters.effects.position_rate
+        time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current, rate)
         return _crossfade(time, playback.crossfade)
 
     def _next_crossfade(self) -> Crossfade | None:
         playback = self._playback
+        self._fade_begin.follow(playback.current_source, playback.position_ms)
+        return _crossfade(self._next_fade, playback.crossfade)
+
+    @property
+    def _next_fade(self) -> FadeTime | None:
+        playback = self._playback
         following = playback.next_track
         if following is None or not playback.crossfade.duration_ms:
             return None
-        return _crossfade(fade_at_end(playback.crossfade, playback.current, following), playback.crossfade)
+        rate = playback.filters.effects.position_rate
+        return fade_at_end(playback.crossfade, playback.current, following, rate, self._fade_begin.from_ms)
+
+    @property
+    def _fades_for_rest(self) -> bool:
+        fade = self._next_fade
+        return fade is not None and fade.is_rest
+
+    @property
+    def _may_fade_yet(self) -> bool:
+        """Whether a crossfade that is asked for now may begin late. Not when the next track itself was late for one."""
+        fade, playback = self._next_fade, self._playback
+        return playback.next_track is not None and (fade is None or fade.is_rest or playback.position_ms < fade.at_ms)
+
+    def _perform_change_of_fade(self, outcome: Outcome, *, may_fade_yet: bool) -> None:
+        """Performs what may have the crossfade begin earlier. If its time has come by that, its rest begins now."""
+        if may_fade_yet and self._playback.current_source == self._fade_begin.source:
+            self._fade_begin.from_ms = self._playback.position_ms
+        self._perform(outcome)
 
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
@@ -913,12 +947,14 @@ class Player:
     @property
     def _open_next_from_ms(self) -> int | None:
         """From which position on the next track is opened: at once where a skip may fade into it. None without end."""
-        end_ms, settings = self._playback.current.known_end_ms, self._playback.crossfade
-        if end_ms is None or self._playback.current.info.is_stream:
+        playback = self._playback
+        end_ms, settings = playback.current.known_end_ms, playback.crossfade
+        if end_ms is None or playback.current.info.is_stream:
             return None
         if settings.on_skip and settings.duration_ms:
             return 0
-        return end_ms - self._open_next_before_end_ms() - settings.duration_ms
+        heard_before_end_ms = self._open_next_before_end_ms() + settings.duration_ms
+        return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
 
     def _start_clock(self) -> None:
         self._cancel_first_wait()

@@ -1,5 +1,6 @@
 """Where one track fades into the next, and for how long."""
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -8,6 +9,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 
 DURATION_MAX_MS: Final = 12_000
+SHORTEST_REST_MS: Final = 100  # of a crossfade that begins late; what is shorter is a plain join
 
 
 class CrossfadeCurve(StrEnum):
@@ -45,28 +47,56 @@ class CrossfadeEdit:
 
 @dataclass(frozen=True, slots=True)
 class FadeTime:
-    """The next track begins at `at_ms` of the current one's file, and for `duration_ms` both sound."""
+    """The next track begins at `at_ms` of the current one's file, and both sound for `duration_ms` of time heard.
+
+    `is_rest`: only the rest of a crossfade, whose time had come when the current sound began.
+    """
 
     at_ms: int
     duration_ms: int
+    is_rest: bool = False
 
 
-def fade_at_end(settings: CrossfadeSettings, current: Track, following: Track) -> FadeTime | None:
-    """The fade from the end of `current` into `following`: at most half of either. None: they join without one."""
+@dataclass(slots=True)
+class FadeBegin:
+    """From which position on a source may fade into the next one: where it began, or was asked to fade."""
+
+    source: int | None = None
+    from_ms: int = 0
+
+    def follow(self, source: int | None, position_ms: int) -> None:
+        """To be told of the current source, and of the position, before the fade is planned."""
+        if source != self.source:
+            self.source, self.from_ms = source, position_ms
+
+
+def fade_at_end(
+    settings: CrossfadeSettings, current: Track, following: Track, rate: float = 1.0, from_ms: int = 0
+) -> FadeTime | None:
+    """The fade from the end of `current` into `following`: at most half of either, as they are heard at `rate` (seconds
+    of the file in a second heard). It begins at the position `from_ms` or later, and is shorter when that is late.
+    None: they join without one."""
     here, there = _part_ms(current), _part_ms(following)
     if not settings.duration_ms or here is None or there is None:
         return None
-    duration_ms = min(settings.duration_ms, (here[1] - here[0]) // 2, (there[1] - there[0]) // 2)
-    return FadeTime(here[1] - duration_ms, duration_ms) if duration_ms > 0 else None
+    shorter_ms = min(here[1] - here[0], there[1] - there[0])
+    duration_ms = min(settings.duration_ms, int(shorter_ms / (2 * rate)))
+    at_ms = math.floor(here[1] - duration_ms * rate)
+    if from_ms <= at_ms or duration_ms <= 0:
+        return FadeTime(at_ms, duration_ms) if duration_ms > 0 else None
+    rest_ms = min(duration_ms, int((here[1] - from_ms) / rate))
+    return FadeTime(from_ms, rest_ms, is_rest=True) if rest_ms >= SHORTEST_REST_MS else None
 
 
-def fade_of_skip(settings: CrossfadeSettings, current: Track, position_ms: int, following: Track) -> FadeTime | None:
-    """The fade of a skip at `position_ms`. None: the current track ends at once."""
-    longest = fade_at_end(settings, current, following) if settings.on_skip else None
-    if longest is None:
+def fade_of_skip(
+    settings: CrossfadeSettings, current: Track, position_ms: int, following: Track, rate: float = 1.0
+) -> FadeTime | None:
+    """The fade of a skip at `position_ms`, at `rate` as above. None: the current track ends at once."""
+    longest = fade_at_end(settings, current, following, rate) if settings.on_skip else None
+    part = _part_ms(current)
+    if longest is None or part is None:
         return None
-    left_ms = longest.at_ms + longest.duration_ms - position_ms
-    duration_ms = min(longest.duration_ms, left_ms)
+    duration_ms = min(longest.duration_ms, int((part[1] - position_ms) / rate))
     return FadeTime(position_ms, duration_ms) if duration_ms > 0 else None
 
 

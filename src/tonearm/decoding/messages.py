@@ -144,12 +144,15 @@ class TitleAt:
 class Crossfade:
     """The next source begins when `at_sample` of the current one is reached, which fades out within `samples` then.
 
-    `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end.
+    `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end. With
+    `is_rest` it begins a frame behind the current one's beginning at the earliest, whenever it has samples, and what
+    passed of `samples` since then is left out.
     """
 
     at_sample: int
     samples: int
     curve: str
+    is_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,3 +196,95 @@ def test_a_cut_to_a_source_that_has_nothing_yet_glides_as_any_other() -> None:
     bench.run()
     assert [mark.kind for mark in bench.marks] == [MarkKind.BEGIN]
     assert bench.audios[-1].source == 0
+
+
+@pytest.mark.parametrize("offset", [0, 300])
+def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(offset: int) -> None:
+    first, middle, last = (noise(frames=20, peak=9_000, seed=seed) for seed in (1, 2, 3))
+    bench = SessionBench({1: StoredSource(first), 2: StoredSource(middle), 3: StoredSource(last)})  # type: ignore[dict-item]
+    span = 10 * FRAME_SAMPLES
+    bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(span - offset, span, "linear"))
+    bench.plan(0, after=2, following=3, crossfade=Crossfade(span, span, "linear"), base_epoch=bench.epoch)
+    sound = channels(bench.run()).astype(np.float64)
+    share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
+    here, there = channels(first).astype(np.float64), channels(middle).astype(np.float64)
+    at = span - offset
+    expected = here[at : at + span] * (1 - share) + there[:span] * share
+    assert np.abs(sound[at : at + span] - expected).max() <= 0.51
+
+
+REST = Crossfade(AT, SPAN, "linear", is_rest=True)
+
+
+def faded_from(first: NDArray[np.float64], second: NDArray[np.float64], begins_at: int) -> NDArray[np.float64]:
+    """Two sounds of which the second begins when the first is at `begins_at`: what is left of `REST` is the fade."""
+    span = AT + SPAN - begins_at
+    share = ((np.arange(span) + 0.5) / span)[:, np.newaxis]
+    mixed = first[begins_at : begins_at + span] * (1 - share) + second[:span] * share
+    return np.concatenate((first[:begins_at], mixed, second[span:]))
+
+
+def test_a_rest_begins_a_frame_behind_a_cut_and_ends_where_the_whole_would() -> None:
+    known = sources()
+    begin = AT + 5 * FRAME_SAMPLES
+    first = known[1].store.read(0, AT + SPAN)
+    known[1] = StoredSource(b"")
+    known[1].store = PcmStore(begin)
+    known[1].store.append(first[4 * begin :])
+    known[1].store.finish(is_interrupted=False)
+    bench = SessionBench(known)  # type: ignore[arg-type]
+    bench.plan(0, switch_to=3)
+    bench.run(10)
+    bench.plan(bench.sent, switch_to=1, following=2, crossfade=REST)
+    bench.run()
+    sound = channels(bench.pcm)[10 * FRAME_SAMPLES :].astype(np.float64)
+    result = faded_from(channels(first).astype(np.float64), samples_of(known[2]), begin + FRAME_SAMPLES)[begin:]
+    glide = 5 * 48  # samples of the cut, before which nothing is bit for bit
+    assert np.abs(sound[glide : len(result)] - result[glide:]).max() <= 0.51
+    assert [(mark.kind, mark.frame - 10, mark.source) for mark in bench.marks[1:4]] == [
+        (MarkKind.BEGIN, 0, 1),
+        (MarkKind.FADING, 1, 1),
+        (MarkKind.BEGIN, 1, 2),
+    ]
+
+
+def test_a_rest_begins_when_the_next_source_is_there() -> None:
+    known = sources()
+    late = known[2]
+    known[2] = StoredSource(b"", is_finished=False)
+    bench = bench_with(REST, known)
+    bench.run(30)
+    begins_at = bench.end_frame * FRAME_SAMPLES
+    assert AT < begins_at < AT + SPAN
+    known[2].store.append(late.store.read(0, late.store.end))
+    known[2].store.finish(is_interrupted=False)
+    bench.run()
+    sound = channels(bench.pcm).astype(np.float64)
+    result = faded_from(samples_of(known[1]), samples_of(known[2]), begins_at)
+    assert np.abs(sound[: len(result)] - result).max() <= 0.51
+
+
+def test_a_rest_that_is_too_short_is_a_plain_join() -> None:
+    known = sources()
+    late = known[2]
+    first = known[1].store.read(0, AT + SPAN)
+    known[1] = StoredSource(first)
+    known[2] = StoredSource(b"", is_finished=False)
+    bench = bench_with(REST, known)
+    while bench.end_frame * FRAME_SAMPLES < AT + SPAN - 4 * FRAME_SAMPLES:
+        bench.render()
+        bench.send(1)
+    known[2].store.append(late.store.read(0, late.store.end))
+    known[2].store.finish(is_interrupted=False)
+    bench.run()
+    assert bench.pcm.startswith(first + late.store.read(0, 40 * FRAME_SAMPLES))
+
+
+@pytest.mark.parametrize("at_frame", [38, 40, 41, 47])
+def test_a_rest_that_is_rendered_again_goes_on_from_there(at_frame: int) -> None:
+    bench = bench_with(REST)
+    bench.run(at_frame)
+    bench.render()
+    current, following = (1, 2) if at_frame <= 40 else (2, None)
+    bench.plan(at_frame, after=current, following=following, crossfade=REST if following else None)
+    assert sounds_the_same(bench.run(), bench_with(LINEAR).run())

@@ -307,7 +307,7 @@ def tagged(lufs: float | None) -> SourceLoudness:
         (ChainState.steady(FLAT).changed(HALF, b"").changed(FLAT, b""), ONE_VOICE, None, None),
         (ChainState.steady(HALF).changed(FLAT, b""), ONE_VOICE, None, "a change of them"),
         (ChainState.steady(FLAT), Voices((Fade(2, 0, falling(900)),)), None, "voice"),
-        (ChainState.steady(FLAT), Voices((), rising(900)), None, "fade"),
+        (ChainState.steady(FLAT), Voices((), (rising(900),)), None, "fade"),
         (ChainState.steady(FLAT), Voices((Fade(2, 0, falling(0)),)), None, None),
         (state_with(Effects(compressor=Compressor())), ONE_VOICE, None, "filters"),
         (state_with(Effects(limiter=Limiter(enabled=True))), ONE_VOICE, None, "limiter"),

@@ -202,3 +202,42 @@ def test_a_crossfade_has_its_length_in_time_heard() -> None:
     ]
     loud = np.abs(channels(bench.pcm)[:, 0])[: 70 * FRAME_SAMPLES].reshape(-1, 960).max(axis=1)
     assert loud.min() > PEAK * 0.6
+
+
+class SilentSource(MemorySource):
+    def __init__(self, samples: int) -> None:
+        super().__init__(1, samples, ends=True)
+
+    def pcm(self, start: int, samples: int) -> bytes:
+        return bytes(samples * 4)
+
+
+@pytest.mark.parametrize(("speed_before", "speed"), [(1.0, 2.0), (2.0, 1.0), (0.5, 1.5)])
+def test_a_change_in_the_middle_of_a_crossfade_leaves_the_levels_as_they_are(speed_before: float, speed: float) -> None:
+    bench = bench_of(SilentSource(2 * SECOND), ToneSource(4 * SECOND, 500.0), filters=at(speed=speed_before))
+    fade = Crossfade(SECOND, SECOND, "linear")
+    bench.plan(0, switch_to=1, following=2, crossfade=fade)
+    begins_at = round(50 / speed_before)
+    bench.run(frames=begins_at + 25)
+    bench.plan(bench.sent, after=2, filters=at(speed=speed))
+    bench.run()
+    levels = np.abs(channels(bench.pcm)[:, 0]).reshape(-1, FRAME_SAMPLES).max(axis=1) / PEAK
+    during = levels[begins_at : begins_at + 50]
+    share = (np.arange(50) + 1) / 50
+    others = np.delete(np.arange(50), 25)  # where the sound goes over to the other pace
+    assert np.abs(during - share)[others].max() < 0.08
+    assert levels[begins_at + 50 : begins_at + 60].min() > 0.9
+    faded = [mark.frame for mark in bench.marks if mark.kind is MarkKind.FADED]
+    assert faded == [begins_at + 50]
+
+
+def test_a_change_in_the_middle_of_a_crossfade_leaves_the_old_sound_its_pace() -> None:
+    bench = bench_of(ToneSource(4 * SECOND), SilentSource(4 * SECOND))
+    bench.plan(0, switch_to=1, following=2, crossfade=Crossfade(2 * SECOND, 2 * SECOND, "linear"))
+    bench.run(frames=125)
+    bench.plan(bench.sent, after=2, filters=at(rate=2.0))
+    bench.run()
+    assert frequency_of(bench.pcm[126 * FRAME_SAMPLES * 4 : 185 * FRAME_SAMPLES * 4]) == pytest.approx(400, rel=0.02)
+    levels = np.abs(channels(bench.pcm)[:, 0]).reshape(-1, FRAME_SAMPLES).max(axis=1) / PEAK
+    assert np.abs(levels[100:200] - (1 - np.arange(100) / 100)).max() < 0.08
+    assert not levels[200:].any()

@@ -68,8 +68,10 @@ class Gathered:
             if segment.offset < samples
         ]
 
-    def begin_fade(self, fade: Fade) -> None:
-        self.voices = Voices((*self.voices.fades, fade), self.voices.rise)
+    def begin_crossfade(self, fade: Fade, rise: Ramp) -> None:
+        """The next source begins with `rise`, and the one before goes on as `fade`."""
+        self.voices = self.voices.giving_way(fade, rise)
 
     def begin_rise(self, rise: Ramp) -> None:
-        self.voices = Voices(self.voices.fades, rise)
+        """A source begins in the middle of its sound."""
+        self.voices = Voices(self.voices.fades, (rise,))

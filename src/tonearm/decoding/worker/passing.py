@@ -92,7 +92,7 @@ def first_allowed(
     has_overlays: bool,
 ) -> int | None:
     """The first frame from `time` on that may be passed on: 0, or when all that fades is over. None when none may."""
-    ramps = [fade.ramp for fade in voices.fades] + ([] if voices.rise is None else [voices.rise])
+    ramps = [*(fade.ramp for fade in voices.fades), *voices.rises]
     first = max((-((time - ramp.end) // FRAME_SAMPLES) for ramp in ramps), default=0)
     first = max(first, 0)
     excluded = exclusion(

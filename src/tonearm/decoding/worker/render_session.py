@@ -7,9 +7,10 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from tonearm.core.crossfade import SHORTEST_REST_MS
 from tonearm.core.effects import NO_EFFECTS, Timescale
 from tonearm.core.filters import Filters
-from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -164,7 +165,7 @@ class RenderSession:
                 voices = ONE_VOICE  # what stood still is not heard any more
             elif not self._continues_audio:
                 voices = self._cut_off(before, order)
-            is_cut = not self._continues_audio and voices.rise is None
+            is_cut = not self._continues_audio and not voices.rises
             self._position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
             self._next_of.clear()
             self._crossfades.clear()
@@ -177,7 +178,7 @@ class RenderSession:
             self._crossfades[order.after] = order.crossfade
         self._forget_unreachable(order.after)
         self._must_flush = False
-        is_new_sound = order.switch_to is not None and not self._continues_audio and voices.rise is None
+        is_new_sound = order.switch_to is not None and not self._continues_audio and not voices.rises
         if before.frame == 0 or is_new_sound:
             filters = before.filters.at_once(order.filters)
         else:  # audio that continues glides to the new settings
@@ -570,7 +571,7 @@ class RenderSession:
                 self._position = self._position_in(source, store.oldest, has_begun=False, joins=joins)
             position = self._position
             store = self._made(position.source, position.sample + samples - gathered.samples) or store
-            crossfade = self._crossfade_ahead(position)
+            crossfade = self._crossfade_that_can_begin(position)
             end = store.end if crossfade is None else min(store.end, crossfade.at_sample)
             taken = min(samples - gathered.samples, end - position.sample)
             if taken > 0:
@@ -596,7 +597,17 @@ class RenderSession:
         stretched = self._stretched.get(position.source)
         if crossfade is not None and stretched is not None:
             crossfade = replace(crossfade, at_sample=stretched.heard_sample(crossfade.at_sample))
+        if crossfade is not None and crossfade.is_rest:
+            return _rest(crossfade, position)
         return crossfade if crossfade is not None and position.sample <= crossfade.at_sample else None
+
+    def _crossfade_that_can_begin(self, position: SourcePosition) -> Crossfade | None:
+        """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
+        crossfade = self._crossfade_ahead(position)
+        if crossfade is None or not crossfade.is_rest or position.sample < crossfade.at_sample:
+            return crossfade
+        next_source = self._next_of.get(self._file_of(position.source))
+        return crossfade if next_source is not None and self._has_samples(next_source) else None
 
     def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: Gathered) -> bool:
         """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
@@ -610,8 +621,8 @@ class RenderSession:
         curve = _curve(crossfade)
         level_db = start.filters.level.gain_db
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
-        gathered.begin_fade(Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db))
-        gathered.begin_rise(Ramp(time, crossfade.samples, curve, falls=False))
+        fade = Fade(self._position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db)
+        gathered.begin_crossfade(fade, Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self._position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
@@ -649,7 +660,7 @@ class RenderSession:
             rise = Ramp(end.time, samples, curve, falls=False)
             level_db = end.filters.level.gain_db
             fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
-            return Voices((*fades, fade), rise)
+            return Voices((*fades, fade), (rise,))
         ramp = falling(end.time, end.voices.gain_at(end.time))
         tail = Fade(position.source, position.sample, ramp, end_sample=store.end, level_db=end.filters.level.gain_db)
         return Voices((*fades, tail))
@@ -737,7 +748,7 @@ class RenderSession:
         tail = Fade(
             position.source, position.sample, ramp, end_sample=end_sample, level_db=before.filters.level.gain_db
         )
-        return Voices((*voices.fades, tail), rising(before.time))
+        return voices.gliding(tail, rising(before.time))
 
     def _position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
         """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
@@ -895,6 +906,14 @@ class RenderSession:
 def _begins_with_tail(start: Checkpoint) -> bool:
     """Whether a sound was cut off right there, and still fades out."""
     return any(fade.ramp.start == start.time for fade in start.voices.fades)
+
+
+def _rest(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
+    """What is left of a crossfade that begins as soon as it can. None when that is too little."""
+    at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
+    samples = crossfade.at_sample + crossfade.samples - at_sample
+    is_enough = samples >= samples_of_ms(SHORTEST_REST_MS) - FRAME_SAMPLES
+    return replace(crossfade, at_sample=at_sample, samples=samples) if is_enough else None
 
 
 def _curve(crossfade: Crossfade) -> Curve:

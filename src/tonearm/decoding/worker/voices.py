@@ -27,13 +27,17 @@ ReadPcm: TypeAlias = Callable[[int, int, int], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """A gain that goes from 0 to `level`, or with `falls` from `level` to 0, within `samples` from `start` on."""
+    """A gain that goes from 0 to `level`, or with `falls` from `level` to 0, within `samples` from `start` on.
+
+    `until`: where the sound that rises gives way to another source's.
+    """
 
     start: int
     samples: int
     curve: Curve
     falls: bool
     level: float = 1.0
+    until: int | None = None
 
     @property
     def end(self) -> int:
@@ -44,7 +48,8 @@ class Ramp:
 
     def later(self, samples: int) -> "Ramp":
         """This ramp, but so many samples later."""
-        return replace(self, start=self.start + samples)
+        until = None if self.until is None else self.until + samples
+        return replace(self, start=self.start + samples, until=until)
 
     def gains(self, time: int, count: int) -> NDArray[np.float32]:
         """The gains of `count` samples from `time` on. Before the ramp and behind it the gain stands."""
@@ -84,40 +89,60 @@ class Fade:
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rise`."""
+    """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rises`.
+
+    A source has several rises when it begins by a crossfade and glides to another timescale in the middle of that.
+    """
 
     fades: tuple[Fade, ...] = ()
-    rise: Ramp | None = None
+    rises: tuple[Ramp, ...] = ()
 
     def at(self, time: int) -> "Voices":
         """Without what is over at `time`."""
-        if not self.fades and self.rise is None:
+        if self.are_one:
             return self
-        rise = None if self.rise is None or self.rise.end <= time else self.rise
-        return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rise)
+        rises = tuple(rise for rise in self.rises if rise.end > time and (rise.until is None or rise.until > time))
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rises)
 
     def begun_before(self, time: int) -> "Voices":
         """Without what begins at `time` or later."""
-        if not self.fades and self.rise is None:
+        if self.are_one:
             return self
-        rise = None if self.rise is None or self.rise.start >= time else self.rise
-        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rise)
+        rises = tuple(
+            rise if rise.until is None or rise.until < time else replace(rise, until=None)
+            for rise in self.rises
+            if rise.start < time
+        )
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rises)
 
     def later(self, samples: int) -> "Voices":
         """All of it so many samples later, for the music has stood still."""
-        if not self.fades and self.rise is None:
+        if self.are_one:
             return self
-        rise = None if self.rise is None else self.rise.later(samples)
-        return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rise)
+        rises = tuple(rise.later(samples) for rise in self.rises)
+        return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
+
+    def gliding(self, tail: Fade, rise: Ramp) -> "Voices":
+        """The current source goes on elsewhere: its sound before ends with `tail`, and the one after begins with `rise`
+        beside the rises that it has."""
+        return Voices((*self.fades, tail), (*self.rises, rise))
+
+    def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
+        """A source that begins with `rise`, and the one before, with its rises, goes on as `fade`."""
+        over = (old if old.until is not None else replace(old, until=rise.start) for old in self.rises)
+        return Voices((*self.fades, fade), (*over, rise))
 
     def gain_at(self, time: int) -> float:
         """The gain of the current source."""
-        return 1.0 if self.rise is None else self.rise.gain_at(time)
+        gain = 1.0
+        for rise in self.rises:
+            gain *= rise.gain_at(time)
+        return gain
 
     @property
     def are_one(self) -> bool:
         """True when the current source's samples are passed on as they are."""
-        return not self.fades and self.rise is None
+        return not self.fades and not self.rises
 
 
 ONE_VOICE: Final = Voices()
@@ -142,10 +167,12 @@ def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm, levels: NDArray[
     samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
     planes: Planes = samples.T.astype(np.float32, order="C")
     count = planes.shape[1]
-    if voices.rise is not None:
+    for rise in voices.rises:
         # A rise that begins within these samples belongs to the source that begins there, not to the one before.
-        first = max(voices.rise.start - time, 0)
-        planes[:, first:] *= voices.rise.gains(time + first, count - first)
+        first = max(rise.start - time, 0)
+        last = count if rise.until is None else min(rise.until - time, count)
+        if last > first:
+            planes[:, first:last] *= rise.gains(time + first, last - first)
     for fade in voices.fades:
         add_fade(planes, time, fade, read, levels)
     return planes
