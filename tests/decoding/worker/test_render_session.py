@@ -591,3 +591,13 @@ def test_loud_sound_is_clipped_and_not_wrapped() -> None:
     rendered = np.frombuffer(bench.run(), dtype="<i2").astype(np.int32)
     plain = np.frombuffer(whole(bench, 1), dtype="<i2").astype(np.int32)
     assert np.array_equal(rendered, np.clip(plain * 5, -32768, 32767))
+
+
+def test_a_plan_renewed_before_its_audio_came_goes_on_without_a_glide_too() -> None:
+    # After a process died: what joins next is known a moment after the session was opened.
+    source = MemorySource(1, SECOND, start_sample=SECOND, ends=True)
+    bench = SessionBench({1: source, 2: MemorySource(2, SECOND, ends=True)}, first_frame=50)
+    bench.plan(50, switch_to=1)
+    assert bench.render()
+    bench.plan(50, switch_to=1, after=1, following=2)
+    assert bench.run() == source.pcm(SECOND, SECOND) + bench.sources[2].pcm(0, SECOND)

@@ -108,8 +108,11 @@ class RenderSession:
         self._mp3_jobs: list[Mp3Job] = []
         self._due_before = 0  # frames before it are made without what is missing, as long as overlays sound
         self._is_starved = False  # overlays went on without the music: it goes on with some of it decoded ahead
-        # The first frames continue those of an earlier session, whose process died: a cut is no new beginning.
+        # The first frames continue those of an earlier session, whose process died: a cut is no new beginning. A plan
+        # for the same source may come again before the node has got any of them.
+        self._continues_from = order.first_frame if order.first_frame > 0 else None
         self._continues_audio = order.first_frame > 0
+        self._continued_source = 0
 
     @property
     def position_rate(self) -> float:
@@ -161,6 +164,10 @@ class RenderSession:
         overlays = self._planned_overlays(before, order)
         self._is_starved |= order.switch_to is not None
         if order.switch_to is not None:
+            if before.frame == self._continues_from and order.switch_to == self._continued_source:
+                self._continues_audio = True
+            if self._continues_audio:
+                self._continued_source = order.switch_to
             if overlays.is_held:
                 voices = ONE_VOICE  # what stood still is not heard any more
             elif not self._continues_audio:
