@@ -269,6 +269,18 @@ def test_filters_that_were_put_off_glide_although_another_next_source_came_with_
     assert bench.plan.late_plans_total == 1
 
 
+@pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 5), (3, None), (8, None)])
+def test_a_fade_in_a_frame_that_was_sent_without_it_is_planned_again_further_on(
+    fades_at: int, at_frame: int | None
+) -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    bench.send(3)
+    marks = (Mark(MarkKind.FADING, fades_at, 1), Mark(MarkKind.BEGIN, fades_at, 2))
+    orders = bench.audio(0, 10, marks=marks)
+    assert [order.at_frame for order in orders if isinstance(order, Plan)] == ([] if at_frame is None else [at_frame])
+
+
 # Listeners, grants, flushes
 
 

@@ -247,6 +247,8 @@ class SimulatedDecoder:
             crossfade = self._crossfades.get(source)
             if crossfade is not None and crossfade.is_rest:
                 crossfade = self._rest(crossfade, self._place, sample)
+            elif crossfade is not None and sample > crossfade.at_sample:
+                crossfade = None
             end_sample = opened.end if crossfade is None else min(opened.end, crossfade.at_sample)
             count = min(FRAME_SAMPLES - have, end_sample - sample)
             if count > 0:

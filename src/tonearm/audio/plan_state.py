@@ -607,10 +607,13 @@ class PlanState:
         return buffer.next_frame
 
     def _comes_too_late(self, audio: Audio) -> bool:
-        """Whether the frame in which the sound begins to glide was sent as it was before."""
-        if self.state is not State.CHANGING or not self._glides or not audio.frames:
+        """Whether the frame in which the sound begins to glide, or to fade, was sent as it was before."""
+        if self.state is not State.CHANGING or not audio.frames:
             return False
-        return audio.first_frame < self.buffer.next_frame and self.buffer.frames_ahead > 0
+        next_frame = self.buffer.next_frame
+        if audio.first_frame >= next_frame or not self.buffer.frames_ahead:
+            return False
+        return self._glides or any(mark.kind is MarkKind.FADING and mark.frame < next_frame for mark in audio.marks)
 
     def _over(self, mark: Mark) -> SourceEnded | SourceFaded | None:
         if mark.kind is not MarkKind.FADED:

@@ -151,6 +151,7 @@ def _part(action: Open) -> SourcePart:
 NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+FADE_LEAD_MS: Final = 60  # heard until a plan that is made now can change the sound
 # Where nobody listens, and the next track is a file that was opened before: each second that a player is awake for it
 # costs as much decoding as the rest of a track that it sleeps through.
 OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 3_000
@@ -709,7 +710,7 @@ class Player:
             return
         self._loudness.opened(source, facts.album)
         if source == self._playback.next_source and self._fades_for_rest:
-            self._fade_begin.from_ms = max(self._fade_begin.from_ms, self._playback.position_ms)
+            self._fade_begin.from_ms = max(self._fade_begin.from_ms, self._soon_ms)
         self._perform(self._playback.opened(source, facts))
         self._open_next_in_time()
 
@@ -729,8 +730,14 @@ class Player:
         log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
         outcome = self._playback.seek_failed(source, NOT_SEEKABLE)
         if source == self._fade_begin.source:
-            self._fade_begin.from_ms = self._playback.position_ms
+            self._fade_begin.from_ms = self._soon_ms
         self._perform(outcome)
+
+    @property
+    def _soon_ms(self) -> int:
+        """The position that a fade which is asked for now can begin at."""
+        playback = self._playback
+        return playback.position_ms + int(FADE_LEAD_MS * playback.filters.effects.position_rate)
 
     def source_faded(self, source: SourceId) -> None:
         self._drop(source)
