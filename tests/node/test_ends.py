@@ -1,16 +1,13 @@
 """Players are deleted and nodes stopped at any moment, and nothing is left."""
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.fetching import opener
 from tests.support.media_server import MediaServer, media, stall
 from tests.support.node_in_process import Listening, listening, padded, running_node
-from tests.support.processes import open_descriptors
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
 from tonearm.node import Node, NodeSettings
@@ -93,16 +90,3 @@ async def test_a_node_that_was_stopped_or_not_started_may_be_stopped(shelf: Shel
         await node.stop()
         await node.stop()
         assert not node.has_player("p")
-
-
-async def test_a_node_that_cannot_start_a_decoder_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    descriptors = open_descriptors()
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    async with opener() as source_opener:
-        node = Node(source_opener, NodeSettings())
-        with pytest.raises(OSError, match="nonexistent"):
-            await node.start()
-        await node.stop()
-    assert open_descriptors().keys() <= descriptors.keys()

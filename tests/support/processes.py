@@ -16,6 +16,11 @@ def open_descriptors() -> dict[int, str]:
     return found
 
 
+def has_children() -> bool:
+    """Whether this process has started others that are still there."""
+    return any(listing.read_text().strip() for listing in Path("/proc/self/task").glob("*/children"))
+
+
 def is_alive(process_id: int) -> bool:
     """Whether it runs; a zombie does not."""
     try:

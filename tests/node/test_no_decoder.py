@@ -1,0 +1,22 @@
+"""A node whose decoder processes cannot be started. No other node runs beside it, so nothing else opens descriptors."""
+
+import sys
+
+import pytest
+
+from tests.support.fetching import opener
+from tests.support.processes import open_descriptors
+from tonearm.node import Node, NodeSettings
+
+
+async def test_a_node_that_cannot_start_a_decoder_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    descriptors = open_descriptors()
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    async with opener() as source_opener:
+        node = Node(source_opener, NodeSettings())
+        with pytest.raises(OSError, match="nonexistent"):
+            await node.start()
+        await node.stop()
+    assert open_descriptors().keys() <= descriptors.keys()
