@@ -18,7 +18,13 @@ def open_descriptors() -> dict[int, str]:
 
 def has_children() -> bool:
     """Whether this process has started others that are still there."""
-    return any(listing.read_text().strip() for listing in Path("/proc/self/task").glob("*/children"))
+    for listing in Path("/proc/self/task").glob("*/children"):
+        try:
+            if listing.read_text().strip():
+                return True
+        except OSError:
+            continue  # a thread that has ended meanwhile
+    return False
 
 
 def is_alive(process_id: int) -> bool:
