@@ -8,12 +8,12 @@
 PYTHON ?=
 ARGS ?=
 # How many tests run at once. Most of their time is waiting, so these are more than there are cores; 0: one by one.
-WORKERS ?= 6
+WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz bench soundcheck format clip clean
+.PHONY: test-again help run install dev test test-listeners check fuzz bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -34,6 +34,11 @@ test: $(VENV)/.dev
 test-listeners: $(VENV)/.dev
 	@sh tools/install_listeners.sh
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
+
+# What failed in the last run, one by one: on a machine that others use, a test that looks at times may fail once.
+test-again: export PYTHONDONTWRITEBYTECODE :=
+test-again: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
