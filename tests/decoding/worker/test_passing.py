@@ -16,6 +16,7 @@ from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Ti
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, Output
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Overlay
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.normalization import Level, SourceLoudness
@@ -38,6 +39,11 @@ def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: 
         sound[-9600:-4800] *= np.linspace(1, 0, 4800)[:, np.newaxis]
         sound[-4800:] = 0
     return opus(sound, bit_rate=128_000)
+
+
+def jingle() -> MemorySource:
+    """A sound of ten frames."""
+    return MemorySource(FIRST_OVERLAY_SOURCE, 10 * FRAME_SAMPLES, ends=True)
 
 
 def playing(*sources: PacketSource, outputs: Sequence[Output] = (PASSING,)) -> SessionBench:
@@ -272,6 +278,25 @@ def with_page_checksum(file: bytes) -> bytes:
             register = (register << 1 ^ (0x04C11DB7 if register & 0x80000000 else 0)) & 0xFFFFFFFF
     page[22:26] = register.to_bytes(4, "little")
     return bytes(page) + file[size:]
+
+
+def test_under_an_overlay_the_lag_goes_on() -> None:
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    bench = SessionBench(
+        {**{number: PacketSource(file) for number, file in enumerate(files, 1)}, FIRST_OVERLAY_SOURCE: jingle()}
+    )
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1, following=2)
+    bench.run(200)
+    assert bench.audios[-1].lag_samples == 500
+    under = len(bench.audios)
+    bench.overlays = (Overlay(FIRST_OVERLAY_SOURCE, 1.0, 0.0, 0),)
+    bench.plan(bench.sent, after=2)
+    bench.run()
+    assert {audio.lag_samples for audio in bench.audios[under:]} == {500}
+    flags = passed(bench)
+    assert not any(flags[200:210])
+    assert any(flags[210 + WAIT_FRAMES :])
 
 
 def test_after_the_death_of_a_process_the_lag_goes_on() -> None:

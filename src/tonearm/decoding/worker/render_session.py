@@ -255,16 +255,7 @@ class RenderSession:
 
     def _render_block(self, frames: int) -> Audio | None:
         end = self._timeline.end
-        start = Checkpoint(
-            end.frame,
-            self._position,
-            end.filters,
-            end.voices,
-            end.encoders,
-            end.is_cold,
-            end.overlays,
-            end.passing,
-        )
+        start = replace(end, position=self._position)
         if start.overlays is not NO_OVERLAYS:
             return self._render_with_overlays(start, frames)
         return self._render_music(start, frames)
@@ -275,9 +266,7 @@ class RenderSession:
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._supply_of)
         if not frames:
             return None
-        start = Checkpoint(
-            start.frame, start.position, start.filters, start.voices, start.encoders, start.is_cold, overlays
-        )
+        start = replace(start, overlays=overlays)
         if not overlays.is_held:
             if not (overlays.sound and self._is_starved) or self._has_enough_music():
                 audio = self._render_music(start, frames)
