@@ -4,6 +4,9 @@ import io
 import os
 import pty
 
+import pytest
+
+from tests.support.listened_node import event
 from tonearm.listen.display import Display, PlayerView, printable
 from tonearm.listen.meters import Levels
 
@@ -26,12 +29,24 @@ def test_elsewhere_there_are_plain_lines_and_no_repetition() -> None:
     )
 
 
-def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks() -> None:
+@pytest.mark.parametrize(("true_peak_db", "shown"), [(-5.8, "limit -1.0 dB"), (-1.04, "limit -1.0 dB reached")])
+def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks_and_whether_they_come_there(
+    true_peak_db: float, shown: str
+) -> None:
     stream = io.StringIO()
     limited = view("Song")
-    limited.ceiling_db = -1.0
-    Display(stream).show(limited, Levels((-6.0, -6.0), -5.8, -14.24), 0)
-    assert "-5.8 dBTP  -14.2 LUFS  limit -1.0 dB  late 0" in stream.getvalue()
+    limited.take(event("FiltersChange", filters={"limiter": {"ceilingDb": -1, "enabled": True}}))
+    Display(stream).show(limited, Levels((-6.0, -6.0), true_peak_db, -14.24), 0)
+    assert f" dBTP  -14.2 LUFS  {shown}  late 0" in stream.getvalue()
+
+
+def test_overlays_that_sound_are_counted() -> None:
+    stream = io.StringIO()
+    busy = view("Song")
+    busy.take(event("OverlayStart", overlayId="jingle"))
+    busy.take(event("OverlayStart", overlayId="news"))
+    Display(stream).show(busy, Levels((-6.0, -6.0), -5.8, -14.24), 0)
+    assert "LUFS  +2 over it  late 0" in stream.getvalue()
 
 
 def test_silence_has_dashes() -> None:

@@ -95,3 +95,31 @@ def test_the_limiter_is_shown_while_the_filters_have_it_on(
     assert view.ceiling_db == ceiling_db
     view.take(event("FiltersChange", filters=None))
     assert view.ceiling_db is None
+
+
+AUTO = {"limiter": {"ceilingDb": -1, "enabled": "auto"}}
+
+
+def test_an_overlay_is_counted_and_brings_the_limiter_while_it_sounds() -> None:
+    view = PlayerView()
+    view.take(event("PlayerState", state="playing", position=0, track=track("a"), overlays=[], **AUTO))
+    assert (view.overlays, view.ceiling_db) == (0, None)
+    assert view.take(event("OverlayStart", overlayId="jingle")) == (False, "an overlay begins")
+    assert (view.overlays, view.ceiling_db) == (1, -1.0)
+    view.take(event("FiltersChange", filters=AUTO))
+    assert (view.overlays, view.ceiling_db) == (1, -1.0)
+    assert view.take(event("OverlayException", overlayId="jingle", error={"message": "It is damaged."})) == (
+        False,
+        "overlay failed: It is damaged.",
+    )
+    assert view.take(event("OverlayEnd", overlayId="jingle", reason="finished")) == (False, "overlay ended: finished")
+    assert (view.overlays, view.ceiling_db) == (0, None)
+
+
+def test_the_snapshot_s_overlays_count_when_they_sound() -> None:
+    view = PlayerView()
+    overlays = [{"overlayId": "a", "state": "playing"}, {"overlayId": "b", "state": "loading"}, 7]
+    view.take(event("PlayerState", state="playing", position=0, track=track("a"), overlays=overlays, **AUTO))
+    assert (view.overlays, view.ceiling_db) == (1, -1.0)
+    view.take(event("PlayerState", state="playing", position=0, track=track("a"), overlays=None, **AUTO))
+    assert (view.overlays, view.ceiling_db) == (0, None)

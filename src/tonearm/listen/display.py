@@ -62,7 +62,22 @@ class PlayerView:
         self.position_ms = 0
         self.length_ms = 0
         self.is_stream = False
-        self.ceiling_db: float | None = None  # of the limiter, while the filters have it on
+        self._limiter: dict[str, Any] = {}
+        self._filters_need_limiter = False  # as `auto` has it
+        self._sounding: set[str] = set()
+
+    @property
+    def overlays(self) -> int:
+        """How many overlays sound."""
+        return len(self._sounding)
+
+    @property
+    def ceiling_db(self) -> float | None:
+        """Where the limiter holds true peaks, while it is on. Left to itself (`auto`) it is on with a compressor,
+        normalization or an overlay, and in crossfades, which no event tells of."""
+        enabled, ceiling_db = self._limiter.get("enabled"), self._limiter.get("ceilingDb")
+        is_on = (self._filters_need_limiter or bool(self._sounding)) if enabled == "auto" else enabled is True
+        return float(ceiling_db) if is_on and isinstance(ceiling_db, (int, float)) else None
 
     def take(self, text: str) -> tuple[bool, str | None]:
         """One event. Returns whether the flow of frames may have a break here, and a sentence worth showing."""
@@ -78,7 +93,12 @@ class PlayerView:
         if op in ("PlayerState", "TrackStart"):
             self._track(event.get("track"))
         if op in ("PlayerState", "FiltersChange"):
-            self.ceiling_db = _ceiling_db(event if op == "PlayerState" else event.get("filters"))
+            self._filters(event if op == "PlayerState" else event.get("filters"))
+        if op == "PlayerState":
+            self._sounding = _sounding(event.get("overlays"))
+        elif op in ("OverlayStart", "OverlayEnd"):
+            change = self._sounding.add if op == "OverlayStart" else self._sounding.discard
+            change(str(event.get("overlayId")))
         if op == "TrackStart":
             self.state, self.position_ms = "playing", _whole(event.get("position"), 0)
         elif op in ("Seek", "SeekFailed"):
@@ -107,24 +127,24 @@ class PlayerView:
         self.length_ms = _whole(info.get("length"), 0)
         self.is_stream = info.get("isStream") is True
 
+    def _filters(self, filters: object) -> None:
+        values = filters if isinstance(filters, dict) else {}
+        limiter, normalization = values.get("limiter"), values.get("normalization")
+        self._limiter = limiter if isinstance(limiter, dict) else {}
+        normalizes = isinstance(normalization, dict) and normalization.get("mode") != "off"
+        self._filters_need_limiter = normalizes or values.get("compressor") is not None
+
 
 def _whole(value: object, otherwise: int) -> int:
     return value if isinstance(value, int) else otherwise
 
 
-def _ceiling_db(filters: object) -> float | None:
-    """Where the limiter holds true peaks, when these filters have it on for all that plays. Left to itself (`auto`) it
-    is on with a compressor or normalization, and in crossfades, which are not looked at here."""
-    limiter = filters.get("limiter") if isinstance(filters, dict) else None
-    if not isinstance(filters, dict) or not isinstance(limiter, dict):
-        return None
-    is_on = limiter.get("enabled")
-    if is_on == "auto":
-        normalization = filters.get("normalization")
-        normalizes = isinstance(normalization, dict) and normalization.get("mode") != "off"
-        is_on = normalizes or filters.get("compressor") is not None
-    ceiling_db = limiter.get("ceilingDb")
-    return float(ceiling_db) if is_on is True and isinstance(ceiling_db, (int, float)) else None
+def _sounding(overlays: object) -> set[str]:
+    return {
+        str(overlay.get("overlayId"))
+        for overlay in (overlays if isinstance(overlays, list) else ())
+        if isinstance(overlay, dict) and overlay.get("state") == "playing"
+    }
 
 
 def _sentence(event: dict[str, Any]) -> str | None:
@@ -138,6 +158,13 @@ def _sentence(event: dict[str, Any]) -> str | None:
             return f"sought to {_whole(event.get('position'), 0) / 1000:g} s"
         case "SeekFailed":
             return "cannot be sought: it plays from its start"
+        case "OverlayStart":
+            return "an overlay begins"
+        case "OverlayEnd":
+            return f"overlay ended: {event.get('reason')}"
+        case "OverlayException":
+            error = event.get("error")
+            return f"overlay failed: {error.get('message')}" if isinstance(error, dict) else "overlay failed"
         case "QueueUpdate":
             return f"{_whole(event.get('length'), 0)} in the queue"
         case _:
@@ -145,6 +172,7 @@ def _sentence(event: dict[str, Any]) -> str | None:
 
 
 _BAR_WIDTH: Final = 16
+_NEAR_CEILING_DB: Final = 0.1  # as near as the limiter and the measuring agree
 _FALLBACK_COLUMNS: Final = 80
 TERMINAL_INTERVAL_S: Final = 0.1
 PLAIN_INTERVAL_S: Final = 1.0
@@ -169,8 +197,8 @@ class Display:
         bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels.peaks_db)
         measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         state = "paused" if view.paused else view.state or "waiting"
-        limit = "" if view.ceiling_db is None else f"limit {view.ceiling_db:.1f} dB  "
-        line = f"{state:<7} {_times(view)}  {bars} {measured}  {limit}late {late_frames}  {printable(view.title)}"
+        extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
+        line = f"{state:<7} {_times(view)}  {bars} {measured}  {extras}late {late_frames}  {printable(view.title)}"
         if self._is_terminal:
             self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
         elif line != self._last:
@@ -206,6 +234,13 @@ def _times(view: PlayerView) -> str:
     if view.is_stream:
         return f"{_clock(view.position_ms)} (live)"
     return f"{_clock(view.position_ms)} / {_clock(view.length_ms)}" if view.length_ms else _clock(view.position_ms)
+
+
+def _limit(ceiling_db: float | None, true_peak_db: float) -> str:
+    if ceiling_db is None:
+        return ""
+    is_reached = true_peak_db > ceiling_db - _NEAR_CEILING_DB
+    return f"limit {ceiling_db:.1f} dB{' reached' if is_reached else ''}  "
 
 
 def _decibels(value: float) -> str:
