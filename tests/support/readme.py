@@ -1,4 +1,4 @@
-"""README.md as tests read it: the pieces that its readers paste."""
+"""Documents as tests read them: the pieces that their readers paste."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,9 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
-def blocks(language: str) -> list[str]:
+def blocks(language: str, document: str = README) -> list[str]:
     """The fenced blocks of one language in their order; those without one are named ''."""
-    return [block for name, block in _FENCED.findall(README) if name == language]
+    return [block for name, block in _FENCED.findall(document) if name == language]
 
 
 def relative_links(document: Path) -> list[str]:

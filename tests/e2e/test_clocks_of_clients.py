@@ -1,0 +1,127 @@
+"""What `docs/interface.md` advises clients to do about two clocks, done as it is written there."""
+
+import asyncio
+import random
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.support.audio_files import tone, wav
+from tests.support.e2e_players import create
+from tests.support.http_client import websocket
+from tests.support.readme import REPOSITORY, blocks
+from tests.support.running_node import RunningNode
+from tonearm.core.frame import FRAME_MS
+
+FRAME_S = FRAME_MS / 1000
+(ADVICE,) = blocks("python", (REPOSITORY / "docs" / "interface.md").read_text(encoding="utf-8"))
+MOST_JITTER_S = 0.06
+
+
+def frames_in_hand() -> Any:
+    names: dict[str, Any] = {}
+    exec(ADVICE, names)  # noqa: S102 - our own document
+    return names["FramesInHand"]()
+
+
+class Played(NamedTuple):
+    numbers: list[int]
+    silent: int
+    most_in_hand: int
+
+
+def arrivals(frames: int, faster_ppm: float) -> Iterator[tuple[float, int]]:
+    """When each frame comes, by the client's clock, and its number: evenly by the node's, with the network's jitter."""
+    wobble = random.Random(7)
+    came_s = 0.0
+    for number in range(1, frames + 1):
+        sent_s = number * FRAME_S / (1 + faster_ppm / 1e6)
+        came_s = max(came_s, sent_s + wobble.uniform(0, MOST_JITTER_S))
+        yield came_s, number
+
+
+def play(hand: Any, coming: Iterator[tuple[float, int]], seconds: float, standstill_s: tuple[float, float]) -> Played:
+    """A client that plays a frame each 20 ms of its own clock, and does nothing at all during `standstill_s`."""
+    numbers: list[int] = []
+    silent = most = 0
+    next_came = next(coming, None)
+    for tick in range(round(seconds / FRAME_S)):
+        now_s = tick * FRAME_S
+        if standstill_s[0] <= now_s < standstill_s[1]:
+            continue
+        while next_came is not None and next_came[0] <= now_s:
+            hand.came(next_came[1], next_came[1])
+            next_came = next(coming, None)
+        number = hand.due(now_s)
+        if number is None:
+            silent += 1
+        else:
+            numbers.append(number)
+        most = max(most, len(hand.frames))
+    return Played(numbers, silent, most)
+
+
+NEVER = (0.0, 0.0)
+
+
+@pytest.mark.parametrize("faster_ppm", [500.0, 50.0, 0.0, -50.0, -500.0])
+def test_an_hour_of_two_clocks_that_differ(faster_ppm: float) -> None:
+    hour_s = 3600.0
+    hand = frames_in_hand()
+    played = play(hand, arrivals(round(hour_s / FRAME_S * (1 + faster_ppm / 1e6)), faster_ppm), hour_s, NEVER)
+    surplus = hour_s / FRAME_S * faster_ppm / 1e6  # 90 frames at 500 ppm
+    assert played.numbers == sorted(set(played.numbers))
+    assert hand.never_came == 0
+    assert played.most_in_hand <= 10 + 5, "how late it is stays bounded: twice 5 frames, and some for two seconds"
+    assert hand.dropped <= max(surplus, 0) + 1
+    # Once filled it plays on; a node that is slower costs its missing frames, five at a time.
+    assert played.silent <= 5 + MOST_JITTER_S / FRAME_S + max(-surplus, 0) + 10
+    assert len(played.numbers) >= hour_s / FRAME_S - played.silent
+
+
+def test_after_a_standstill_a_client_is_on_time_at_once() -> None:
+    hand = frames_in_hand()
+    played = play(hand, arrivals(3000, 0), 60.0, (20.0, 26.0))
+    gap = max(later - earlier for earlier, later in zip(played.numbers, played.numbers[1:], strict=False))
+    assert gap >= 295, "six seconds are gone, for good"
+    assert hand.dropped == gap - 1
+    assert played.most_in_hand <= 10
+
+
+async def heard_by_a_clock(node: RunningNode, tick_s: float, seconds: float) -> tuple[list[int], Any]:
+    """The numbers that a client plays which believes that `tick_s` is 20 ms, and what it has in hand at the end."""
+    hand = frames_in_hand()
+    numbers: list[int] = []
+    async with websocket(node.port, "/v0/players/p/ws?header=1") as socket:
+
+        async def receive() -> None:
+            while True:
+                payload = (await socket.read_frame()).payload
+                number = struct.unpack(">BBHIQ", payload[:16])[3]
+                hand.came(number, number)
+
+        receiving = asyncio.create_task(receive())
+        loop = asyncio.get_running_loop()
+        started_s = loop.time()
+        for tick in range(round(seconds / tick_s)):
+            await asyncio.sleep(started_s + tick * tick_s - loop.time())
+            number = hand.due(tick * FRAME_S)
+            if number is not None:
+                numbers.append(number)
+        receiving.cancel()
+        await asyncio.gather(receiving, return_exceptions=True)
+    return numbers, hand
+
+
+async def test_a_running_node_heard_by_clocks_that_are_far_off(node: RunningNode) -> None:
+    """Four seconds, eight frames too many for one client, and too few for the other. All sound comes in order."""
+    (node.folder / "song.wav").write_bytes(wav(tone(440, 10.0)))
+    await create(node, "p", "song.wav")
+    both = await asyncio.gather(*(heard_by_a_clock(node, FRAME_S * slower, 4.0) for slower in (1.04, 0.96)))
+    for numbers, hand in both:
+        assert numbers == sorted(set(numbers))
+        assert hand.never_came == 0
+        assert len(numbers) > 100
+        assert len(hand.frames) <= 25
