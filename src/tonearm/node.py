@@ -16,7 +16,8 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import MAX_KEPT_BYTES
 from tonearm.audio.load import LoadWatch
-from tonearm.audio.player import FirstSettings, Player, PlayerServices
+from tonearm.audio.player import Player
+from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.sinks import EventSink
 from tonearm.audio.source_input import playlist_tracks
 from tonearm.audio.tags_ahead import TagsAhead
@@ -286,7 +287,7 @@ class Node:
             self._reserved_ids.discard(player_id)
         self._players[player_id] = player
         if self._feed is not None and self._feed.has_followers:
-            self._feed.send(player_create_text(player_id, player.life, _wall_ms()))
+            self._feed.send(player_create_text(player_id, player.status().life, _wall_ms()))
         player.enqueue(*others[: player.room_for(others)])
         log.info("player %s created: %s", player_id, text_for_logs(wanted.uri or first.uri.given))
 
@@ -425,7 +426,7 @@ class Node:
         Raises `PlayerNotFound`, `NoArtwork`, `SourceBlocked` and `SourceRefused`.
         """
         assert self._artworks is not None, "the node was not started"
-        return await self._artworks.of(self.player(player_id).track)
+        return await self._artworks.of(self.player(player_id).status().track)
 
     @property
     def lookup(self) -> Lookup:

@@ -93,15 +93,15 @@ class Trial:
             self.bench.player.seek(self.random.randint(0, 2_500))
 
     def add(self) -> None:
-        if not self.bench.player.overlays:
+        if not self.bench.player.status().overlays:
             self.bench.player.add_overlay(make_track(f"overlay{self.added}"), SETTINGS)
             self.added += 1
 
     async def ticks(self, frames: int) -> None:
         for _ in range(frames):
-            position, is_paused = self.bench.player.position_ms, self.bench.player.status().paused
+            position, is_paused = self.bench.player.status().position_ms, self.bench.player.status().paused
             self.bench.tick()
-            assert not is_paused or self.bench.player.position_ms == position
+            assert not is_paused or self.bench.player.status().position_ms == position
             await self.bench.pump()
 
     def note(self, event: dict[str, Any]) -> None:
@@ -131,7 +131,7 @@ async def test_whatever_the_player_does_all_of_an_overlay_is_heard(seed: int) ->
     for _ in range(80):
         await trial.step()
     for _ in range(60):
-        if not trial.bench.player.overlays:
+        if not trial.bench.player.status().overlays:
             break
         await trial.ticks(5)
     trial.check()

@@ -102,5 +102,5 @@ async def test_filters_out_of_range_change_nothing(node: Node, shelf: Shelf) -> 
     player = await listening(node, "p", shelf.song(0.1)[0])
     with pytest.raises(BadRequest):
         node.player("p").change_filters(FilterChange(volume=0.5, gains=((0, 3.0), (15, 1.0))))
-    assert node.player("p").filters.volume == 1.0
+    assert node.player("p").status().filters.volume == 1.0
     assert "FiltersChange" not in player.events.ops

@@ -68,7 +68,7 @@ async def test_it_is_heard_over_the_track_from_its_first_sample_to_its_last(node
     player = await playing(node, song)
     before = len(player.listener)
     overlay = add(node, jingle)
-    assert [status.id for status in node.player("p").overlays] == [overlay]
+    assert [status.id for status in node.player("p").status().overlays] == [overlay]
     await player.wait_state("idle")
     heard = samples(player.listener.pcm)
     at = place_of(clip, heard, samples(pcm))

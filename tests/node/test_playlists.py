@@ -27,7 +27,7 @@ def serve_list(server: MediaServer, path: str, *lines: str) -> str:
 
 
 def queued_names(node: Node) -> list[str]:
-    return [track.info.identifier.rpartition("/")[2] for track in node.player("p").queue]
+    return [track.info.identifier.rpartition("/")[2] for track in node.player("p").queue.tracks]
 
 
 async def test_create_with_a_playlist(node: Node, server: MediaServer) -> None:

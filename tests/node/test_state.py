@@ -97,7 +97,6 @@ async def test_unknown_players(node: Node) -> None:
         lambda: node.player("x").pause(),
         lambda: node.player("x").skip(),
         lambda: node.player("x").queue,
-        lambda: node.player("x").filters,
         lambda: node.player("x").status(),
         lambda: node.player("x").set_loop(LoopMode.NONE),
         lambda: node.player("x").attach(MemoryListener()),

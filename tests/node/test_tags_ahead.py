@@ -17,7 +17,7 @@ SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 
 
 def waiting(node: Node, player_id: str = "p") -> Any:
-    return [queued_track_details_out(track) for track in node.player(player_id).queue]
+    return [queued_track_details_out(track) for track in node.player(player_id).queue.tracks]
 
 
 async def read(node: Node, count: int, player_id: str = "p") -> Any:

@@ -79,7 +79,7 @@ async def test_half_a_body_is_refused_and_the_connection_closed(node: FakeNode, 
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
         assert await cut(connection) == b""
-    assert node.fakes["p"].queue == []
+    assert node.fakes["p"].queue.tracks == ()
 
 
 async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.support.fake_node import FakeNode, fake_track
 from tests.support.http_client import connected, request
@@ -40,7 +41,8 @@ def test_nothing_gives_no_slice() -> None:
 
 async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: FakeNode, port: int) -> None:
     player = node.fakes["p"]
-    player.queue = [fake_track(f"t{number}", "clip.mp3", [FAT, number]) for number in range(60)]
+    waiting = tuple(fake_track(f"t{number}", "clip.mp3", [FAT, number]) for number in range(60))
+    player.queue = replace(player.queue, tracks=waiting)
     answer = await request(port, "GET", "/v0/players/p/queue")
     assert (answer.status, answer.header("Transfer-Encoding")) == (200, "chunked")
     assert len(answer.body) > 3 * SENT_AT_ONCE_BYTES
@@ -52,7 +54,9 @@ async def test_a_long_list_of_fat_items_is_sent_while_it_is_made(node: FakeNode,
 
 async def test_a_client_that_does_not_read_holds_nothing_up(node: FakeNode, port: int) -> None:
     player = node.fakes["p"]
-    player.queue = [fake_track(f"t{number}", "clip.mp3", FAT) for number in range(500)]
+    player.queue = replace(
+        player.queue, tracks=tuple(fake_track(f"t{number}", "clip.mp3", FAT) for number in range(500))
+    )
     async with connected(port, receive_buffer_bytes=4096) as connection:
         connection.send_request("GET", "/v0/players/p/queue")
         assert (await connection.read_head()).status == 200

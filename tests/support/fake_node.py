@@ -3,17 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import cast
 
 from tests.support.tracks import FILE_MISSING, make_status
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.failure import PlayFailure
-from tonearm.core.filters import Filters
 from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LeftOut
-from tonearm.core.player_status import PlayerStatus
+from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
@@ -29,14 +29,11 @@ class FakePlayer:
         self._track = fake_track("track-0", uri, {})
         self._metadata = metadata
         self.done: list[tuple[object, ...]] = []
-        self.queue: list[Track] = []
-        self.filters = Filters()
+        self.queue = WaitingTracks("1ife", 7, ())
         self.listeners: list[FrameSink] = []
         self.followers: list[EventSink] = []
         self.subscriptions: list[tuple[int | None, bool]] = []
         self.lives: list[str | None] = []
-        self.life = "1ife"
-        self.queue_version = 7
         self.history: list[PlayedTrack] = []
 
     def __getattr__(self, order: str) -> Callable[..., None]:
@@ -171,7 +168,9 @@ class FakeNode:
             self.unanswered += 1
             await asyncio.Event().wait()
         self.wanted.append((track, index))
-        self.player(player_id).queue.append(fake_track("track-1", track.uri or "encoded", metadata))
+        player = self.player(player_id)
+        queued = fake_track("track-1", track.uri or "encoded", metadata)
+        player.queue = replace(player.queue, tracks=(*player.queue.tracks, queued))
         return AddedTracks(("track-1", *self.more_tracks), self.left_out)
 
     async def enqueue_all(

@@ -81,7 +81,7 @@ def state_of(node: Node, player_id: str) -> Any:
 
 def queue_of(node: Node, player_id: str) -> Any:
     """A player's queue, as clients get it."""
-    return [queued_track_out(track) for track in node.player(player_id).queue]
+    return [queued_track_out(track) for track in node.player(player_id).queue.tracks]
 
 
 class Listening:

@@ -9,7 +9,8 @@ from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
-from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.player import Player
+from tonearm.audio.player_services import PlayerServices
 from tonearm.core.failure import PlayError, PlayFailure
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.opened_source import PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait

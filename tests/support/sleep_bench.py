@@ -13,7 +13,8 @@ from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
-from tonearm.audio.player import Player, PlayerServices
+from tonearm.audio.player import Player
+from tonearm.audio.player_services import PlayerServices
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import OpenedSource, ReportWait

@@ -1,4 +1,4 @@
-"""A player's events: numbered, kept for clients that come back, sent to those that listen."""
+"""A player's events: numbered, kept for clients that come back, sent to those that are connected, and logged."""
 
 import contextlib
 import logging
@@ -10,8 +10,18 @@ from typing import Final, TypeAlias
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.sinks import EventSink
 from tonearm.audio.timers import CallLater
-from tonearm.core.events import Event, MetadataChange, TrackEnd, TrackException, TrackStart, TrackStuck
+from tonearm.core.events import (
+    Event,
+    MetadataChange,
+    OverlayException,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+    TrackStuck,
+)
 from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.track import Track
 from tonearm.protocol import close_codes
 
 KEPT_EVENTS: Final = 256
@@ -79,7 +89,8 @@ class EventLog:
         return len(self._sinks)
 
     def add(self, event: Event) -> None:
-        """Numbers the event and sends it to all clients."""
+        """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it."""
+        _log_event(self._player_id, event)
         self.last_seq += 1
         kept = _KeptEvent(self.last_seq, self._wall_ms(), event, _about_bytes(event))
         self._kept.append(kept)
@@ -197,3 +208,23 @@ def _shows_metadata(event: Event) -> bool:
     if isinstance(event, TrackStart | TrackEnd | TrackException | TrackStuck):
         return event.user_data != {}
     return isinstance(event, MetadataChange)
+
+
+def _log_event(player_id: str, event: Event) -> None:
+    match event:
+        case TrackStart():
+            log.info("player %s: track started: %s", player_id, _uri(event.track))
+        case TrackEnd():
+            played = f"after {event.played_ms / 1000:.1f} s" if event.played_ms else "without a sound"
+            log.info("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))
+        case TrackException():
+            failure = event.failure
+            message = text_for_logs(f"{failure.message} {failure.hint}")
+            log.warning("player %s: track failed (%s): %s: %s", player_id, failure.code, _uri(event.track), message)
+        case OverlayException():
+            message = text_for_logs(f"{event.failure.message} {event.failure.hint}")
+            log.warning("player %s: overlay failed (%s): %s", player_id, event.failure.code, message)
+
+
+def _uri(track: Track) -> str:
+    return text_for_logs(track.info.identifier)

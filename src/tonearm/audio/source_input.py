@@ -70,6 +70,12 @@ class PlayersOpener(Opener, Protocol):
         ...
 
 
+class Suspects(Protocol):
+    """Remembers the sources that decoder processes worked on when they died."""
+
+    def add(self, uri: SourceUri) -> None: ...
+
+
 class SessionLink(Protocol):
     """The connection to a decoder session."""
 

@@ -60,6 +60,16 @@ class PlayerStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingTracks:
+    """A player's queue: what waits behind the current track, next one first. `version` counts the changes of its order
+    in this `life`."""
+
+    life: str
+    version: int
+    tracks: tuple[Track, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """The whole state for one event client. `is_lost`: it asked for events that are not kept any more."""
 

@@ -35,7 +35,8 @@ class OverlayRoutes:
         return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
-        return await json_list_reply(call.request, map(overlay_out, self._node.player(call.player_id).overlays))
+        overlays = self._node.player(call.player_id).status().overlays
+        return await json_list_reply(call.request, map(overlay_out, overlays))
 
     async def _show(self, call: Call) -> web.Response:
         return json_reply(overlay_out(self._node.player(call.player_id).overlay(call.overlay_id)))

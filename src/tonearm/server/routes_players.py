@@ -158,7 +158,7 @@ class PlayerRoutes:
         return no_content()
 
     async def _filters(self, call: Call) -> web.Response:
-        return json_reply(filters_out(self._node.player(call.player_id).filters))
+        return json_reply(filters_out(self._node.player(call.player_id).status().filters))
 
     async def _change_filters(self, call: Call) -> web.Response:
         body = await read_body(call.request, FiltersPatch)
@@ -219,9 +219,9 @@ class QueueRoutes:
 
     async def _queue(self, call: Call) -> web.StreamResponse:
         render = queued_track_details_out if call.target.flag("details") else queued_track_out
-        player = self._node.player(call.player_id)
-        etag = f'W/"{player.life}.{player.queue_version}"'
-        return await json_list_reply(call.request, map(render, player.queue), etag)
+        queue = self._node.player(call.player_id).queue
+        etag = f'W/"{queue.life}.{queue.version}"'
+        return await json_list_reply(call.request, map(render, queue.tracks), etag)
 
     async def _clear(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):

@@ -1,0 +1,62 @@
+"""The sources of a player's tracks in its decoder session: opened and dropped as the rules ask for it."""
+
+from tonearm.audio.decoder_session import DecoderSession
+from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
+from tonearm.audio.source_input import SourcePart
+from tonearm.core.frame import samples_of_ms
+from tonearm.core.play_queue import Action, Drop, Open, SourceId
+from tonearm.core.playback import Playback
+from tonearm.core.track import Track
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
+
+
+class TrackSources:
+    """Knows which source stands for which track, and what is known of their loudness."""
+
+    def __init__(self, playback: Playback, session: DecoderSession) -> None:
+        self._playback = playback
+        self._session = session
+        self._tracks: dict[SourceId, Track] = {}
+        self._loudness = LoudnessMemory()
+
+    def track(self, source: SourceId) -> Track | None:
+        return self._tracks.get(source)
+
+    def carry_out(self, actions: tuple[Action, ...]) -> None:
+        """A source that is dropped while its own track is opened anew, as a seek does, goes on as the new one."""
+        opened = {action.track.id: action for action in actions if isinstance(action, Open) and not action.delay_s}
+        for action in actions:
+            if isinstance(action, Drop):
+                track = self._tracks.get(action.source)
+                again = None if track is None else opened.get(track.id)
+                if again is not None and self._session.seek(action.source, again.source, _part(again)):
+                    self._tracks[again.source] = again.track
+                    self._loudness_hints(again)
+                    del self._tracks[action.source]
+                    self._loudness.closed(action.source)
+                else:
+                    self.drop(action.source)
+            elif action.source not in self._tracks:
+                self._tracks[action.source] = action.track
+                self._session.open(action.source, _part(action), action.delay_s, self._loudness_hints(action))
+
+    def drop(self, source: SourceId) -> None:
+        self._tracks.pop(source, None)
+        self._loudness.closed(source)
+        self._session.drop(source)
+
+    def opened(self, source: SourceId, facts: SourceFacts) -> None:
+        self._loudness.opened(source, facts.album)
+
+    def measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        self._loudness.measured(source, measured)
+
+    def _loudness_hints(self, action: Open) -> LoudnessHints:
+        """What is known of the loudness of a track that is opened, which is remembered under its new source."""
+        waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
+        return self._loudness.opening(action.source, action.track, waiting)
+
+
+def _part(action: Open) -> SourcePart:
+    end_sample = None if action.end_ms is None else samples_of_ms(action.end_ms)
+    return SourcePart(action.track.uri, samples_of_ms(action.start_ms), end_sample)
