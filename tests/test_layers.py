@@ -35,9 +35,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "audio": ("audio", "decoding.pool", *MESSAGES, "protocol.close_codes", "core"),
     "artwork": ("lookup", "audio.track_loader", "core"),
     "lookup": ("audio.source_input", "audio.track_loader", "sources", "interop", "core"),
+    "wanted_tracks": ("lookup", "audio.source_input", "protocol.json_text", "sources", "interop", "core"),
+    "quarantined_opener": ("sources", "core"),
     "node": (
-        "artwork",
-        "lookup",
+        *("artwork", "lookup", "quarantined_opener", "wanted_tracks"),
         "audio",
         "decoding.pool",
         "sources",
@@ -49,7 +50,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "server": (
-        *("server", "node", "lookup", "audio.player", "audio.sinks", "audio.framing"),
+        *("server", "node", "lookup", "wanted_tracks", "audio.player", "audio.sinks", "audio.framing"),
         *("protocol", "interop", "core", "version"),
     ),
     "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),

@@ -5,11 +5,10 @@ import logging
 import os
 import re
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final
 
 from tonearm.artwork import Artworks
 from tonearm.audio.clock import Clock
@@ -19,7 +18,6 @@ from tonearm.audio.load import LoadWatch
 from tonearm.audio.player import Player
 from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.sinks import EventSink
-from tonearm.audio.source_input import playlist_tracks
 from tonearm.audio.tags_ahead import TagsAhead
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 from tonearm.audio.track_loader import TrackLoader
@@ -28,35 +26,32 @@ from tonearm.core.errors import (
     LimitReached,
     PlayerExists,
     PlayerNotFound,
-    RequestError,
     ResolveFailed,
     ResolverDisabled,
 )
 from tonearm.core.events import DeleteReason
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import PlayError
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
-from tonearm.core.metadata import MAX_METADATA_BYTES, require_metadata_bytes
-from tonearm.core.opened_source import OpenedSource, ReportWait
+from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.picture import Picture
-from tonearm.core.play_queue import LeftOut, LoopMode, Playlist
-from tonearm.core.playback import MAX_POSITION_MS, MAX_WAITING_BYTES
-from tonearm.core.quarantine import Quarantine
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.play_queue import LeftOut, LoopMode
+from tonearm.core.playback import MAX_WAITING_BYTES
 from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
-from tonearm.interop.track_codec import decode_track
 from tonearm.lookup import Lookup, client_uri, raise_refusal
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
+from tonearm.quarantined_opener import QuarantinedOpener
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
+from tonearm.wanted_tracks import TrackMaker, WantedTrack
 
 _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
 
@@ -92,20 +87,6 @@ class NodeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTrack:
-    """A track as a client asks for it: by its `uri` or, without one, by an `encoded` identifier.
-
-    The part of the file from `start_ms` to `end_ms` is played; None: as the URI says, else all of it.
-    """
-
-    uri: str | None
-    metadata: Json = field(default_factory=dict)
-    encoded: str | None = None
-    start_ms: int | None = None
-    end_ms: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WantedSettings:
     """What a new player is to begin with; `changes` are made one after the other."""
 
@@ -138,6 +119,7 @@ class Node:
     def __init__(self, opener: SourceOpener, settings: NodeSettings) -> None:
         self._opener = opener
         self._settings = settings
+        self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
@@ -167,7 +149,7 @@ class Node:
         if self._settings.max_load:
             self._load = LoadWatch(loop.call_later)
             self._load.start()
-        suspects = _QuarantinedOpener(self._opener)
+        suspects = QuarantinedOpener(self._opener)
         self._loader = TrackLoader(
             suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
         )
@@ -266,8 +248,8 @@ class Node:
             )
         # A mistake in the request itself is reported before any conflict.
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track)
-        make = self._maker(wanted, came_through_proxy)
-        self._metadata_bytes(metadata)
+        checked = self._track_maker.check(wanted, came_through_proxy)
+        self._track_maker.check_metadata(metadata)
         first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
@@ -281,7 +263,7 @@ class Node:
             )
         self._reserved_ids.add(player_id)
         try:
-            (first, *others), _ = await self._tracks(make)
+            (first, *others), _ = await self._track_maker.expand(checked)
             player = Player(player_id, first, metadata, self._started(), first_settings)
         finally:
             self._reserved_ids.discard(player_id)
@@ -344,7 +326,7 @@ class Node:
         """
         player = self.player(player_id)
         wanted = track if isinstance(track, WantedTrack) else WantedTrack(track, metadata)
-        tracks, left_out = await self._tracks(self._maker(wanted, came_through_proxy))
+        tracks, left_out = await self._expanded(wanted, came_through_proxy)
         self._still(player_id, player).enqueue(*tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
@@ -362,7 +344,7 @@ class Node:
         """
         player = self.player(player_id)
         # In a thread: judging and making hundreds of tracks takes some ms.
-        tracks = await asyncio.to_thread(self._new_tracks, wanted, came_through_proxy)
+        tracks = await asyncio.to_thread(self._track_maker.make_all, wanted, came_through_proxy)
         self._still(player_id, player).enqueue(*tracks, index=index)
         return AddedTracks(tuple(track.id for track in tracks))
 
@@ -374,7 +356,7 @@ class Node:
         Raises what `enqueue` raises.
         """
         player = self.player(player_id)
-        tracks, left_out = await self._tracks(self._maker(wanted, came_through_proxy))
+        tracks, left_out = await self._expanded(wanted, came_through_proxy)
         self._still(player_id, player).replace(*tracks)
         return AddedTracks(tuple(track.id for track in tracks), left_out)
 
@@ -386,7 +368,7 @@ class Node:
         Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
         player = self.player(player_id)
-        track = self._maker(wanted, came_through_proxy)(self._opener.admit)
+        track = self._track_maker.make(self._track_maker.check(wanted, came_through_proxy))
         player.add_overlay(track, settings)
         log.info("player %s: overlay: %s", player_id, text_for_logs(track.info.identifier))
         return track.id
@@ -434,15 +416,8 @@ class Node:
         assert self._lookup is not None, "the node was not started"
         return self._lookup
 
-    def _new_tracks(self, wanted: Sequence[WantedTrack], came_through_proxy: bool) -> list[Track]:
-        """Tracks that were not opened yet. Raises what `_maker` and the opener raise, with the index of the track."""
-        tracks: list[Track] = []
-        for index, one in enumerate(wanted):
-            try:
-                tracks.append(self._maker(one, came_through_proxy)(self._opener.admit))
-            except RequestError as error:
-                raise type(error)(f"Track {index} (counted from 0): {error.message}") from error
-        return tracks
+    async def _expanded(self, wanted: WantedTrack, came_through_proxy: bool) -> tuple[Sequence[Track], LeftOut]:
+        return await self._track_maker.expand(self._track_maker.check(wanted, came_through_proxy))
 
     async def _delete(self, player_id: str, reason: DeleteReason | None) -> None:
         self._queue_locks.pop(player_id, None)
@@ -459,26 +434,6 @@ class Node:
                     await self._delete(player_id, DeleteReason.EXPIRED)
                     log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
 
-    def _metadata_bytes(self, metadata: Json) -> int:
-        """How long it is as JSON. Raises `BadRequest` when that is too long."""
-        size_bytes = json_bytes(metadata)
-        require_metadata_bytes(size_bytes, self._settings.max_metadata_bytes)
-        return size_bytes
-
-    def _maker(self, wanted: WantedTrack, came_through_proxy: bool) -> "_MakeTrack":
-        """As the function. Raises `BadRequest` for metadata that is too long, too."""
-        return _maker(wanted, came_through_proxy, self._metadata_bytes(wanted.metadata))
-
-    async def _tracks(self, make: "_MakeTrack") -> tuple[Sequence[Track], LeftOut]:
-        """One, or a playlist's entries. A playlist that cannot be had is one track, which reports why when opened."""
-        track = make(self._opener.admit)
-        playlist = await self._opener.playlist(track.uri) if track.uri.names_track_list else None
-        if playlist is None:
-            return (track,), LeftOut()
-        # In a thread: making hundreds of tracks takes some ms.
-        entries = await asyncio.to_thread(playlist_tracks, playlist, track.metadata, track.metadata_bytes)
-        return entries, playlist.left_out
-
     def _started(self) -> PlayerServices:
         assert self._services is not None, "the node was not started"
         return self._services
@@ -491,105 +446,3 @@ def is_player_id(text: str) -> bool:
 def _wall_ms() -> int:
     """The time of day in ms since 1970."""
     return time.time_ns() // 1_000_000
-
-
-# Makes a track that was not opened yet, once its URI is admitted. Raises `SourceBlocked` and `SourceRefused`.
-_MakeTrack: TypeAlias = Callable[[Callable[[SourceUri], SourceUri]], Track]
-
-# Of these the identifier is the URI; for other sources it is their own name for the track, and `uri` is its page.
-_IDENTIFIED_BY_URI: Final = frozenset({"http", "file", "direct"})
-
-
-def _maker(wanted: WantedTrack, came_through_proxy: bool, metadata_bytes: int) -> _MakeTrack:
-    """What makes the track that a client wants. Raises `BadRequest` and `InvalidIdentifier` for one that nobody could.
-
-    What an encoded identifier says of a track is believed until it is opened, but for what only opening can show.
-    """
-    info: TrackInfo | None = None
-    text = wanted.uri
-    if text is None:
-        if wanted.encoded is None:
-            raise BadRequest("The field `uri` is missing; `encoded` can take its place.")
-        info = decode_track(wanted.encoded)
-        text = info.identifier if info.source_name in _IDENTIFIED_BY_URI else info.uri or info.identifier
-    uri = client_uri(text, came_through_proxy)
-    start_ms = uri.start_ms if wanted.start_ms is None else wanted.start_ms
-    end_ms = uri.end_ms if wanted.end_ms is None else wanted.end_ms
-    if start_ms < 0 or max(start_ms, end_ms or 0) > MAX_POSITION_MS:
-        raise BadRequest("`startMs` and `endMs` are positions in the file, in ms: they must not be negative or huge.")
-    if end_ms is not None and end_ms <= start_ms:
-        raise BadRequest("`endMs` must be greater than `startMs`.")
-
-    def make(admit: Callable[[SourceUri], SourceUri]) -> Track:
-        track = Track.create(str(uuid.uuid4()), admit(uri), wanted.metadata, metadata_bytes=metadata_bytes)
-        shown = track.info
-        if info is not None:
-            shown = replace(
-                shown,
-                title=info.title or shown.title,
-                author=info.author,
-                length_ms=0 if info.is_stream else info.length_ms,
-                artwork_url=info.artwork_url,
-                isrc=info.isrc,
-            )
-        return replace(track, info=shown, start_ms=start_ms, end_ms=end_ms)
-
-    return make
-
-
-class _QuarantinedOpener:
-    """Opens sources, except those that ended decoder processes twice."""
-
-    def __init__(self, opener: SourceOpener) -> None:
-        self._opener = opener
-        self._quarantine = Quarantine()
-
-    def add(self, uri: SourceUri) -> None:
-        """A decoder process died while it worked on `uri`."""
-        self._quarantine.suspect(uri.normalised, time.monotonic())
-
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        self._require_free(uri)
-        return await self._opener.open(uri, report_wait)
-
-    def is_suspect(self, uri: SourceUri) -> bool:
-        """Whether a decoder process died while it worked on `uri`, in the last hour."""
-        return self._quarantine.is_suspect(uri.normalised, time.monotonic())
-
-    @property
-    def for_tags(self) -> "_OpenerForTags":
-        return _OpenerForTags(self._opener, self._require_free)
-
-    def _require_free(self, uri: SourceUri) -> None:
-        if self._quarantine.is_quarantined(uri.normalised, time.monotonic()):
-            raise PlayError(
-                PlayFailure(
-                    FailureCode.QUARANTINED,
-                    Stage.CONNECT,
-                    "This source has ended a decoder process twice; it is not tried again for an hour.",
-                    "Check the file with another program: it is damaged or made to do harm.",
-                )
-            )
-        self._quarantine.note_open(uri.normalised)
-
-
-_NOT_READ_AHEAD: Final = PlayFailure(
-    FailureCode.NOT_AUDIO, Stage.CONNECT, "Only files are read ahead.", "Wait until it is this track's turn."
-)
-
-
-class _OpenerForTags:
-    """Opens files only: nothing is resolved ahead, and nothing live is connected to."""
-
-    def __init__(self, opener: SourceOpener, require_free: Callable[[SourceUri], None]) -> None:
-        self._opener = opener
-        self._require_free = require_free
-
-    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        self._require_free(uri)
-        opened = await self._opener.open_direct(uri)
-        if opened is None or isinstance(opened, Playlist) or opened.is_live:
-            if isinstance(opened, OpenedSource):
-                await opened.close()
-            raise PlayError(_NOT_READ_AHEAD)
-        return opened

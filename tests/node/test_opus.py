@@ -21,7 +21,8 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import SILENT_PACKET, Output, mp3_output
 from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
-from tonearm.node import Node, WantedTrack
+from tonearm.node import Node
+from tonearm.wanted_tracks import WantedTrack
 
 OPUS = Output("opus")
 SMALL = Output("opus", 32_000)

@@ -19,7 +19,8 @@ from tonearm.core.outputs import Output, PassedPacket
 from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.passing import WAIT_FRAMES
-from tonearm.node import Node, WantedTrack
+from tonearm.node import Node
+from tonearm.wanted_tracks import WantedTrack
 
 PASSING = Output("opus", passes_on=True)
 NAMED = Output("opus", 96_000)

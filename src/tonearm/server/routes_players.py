@@ -8,7 +8,7 @@ from aiohttp import web
 from tonearm.audio.player import Player
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json
-from tonearm.node import AddedTracks, Node, WantedSettings, WantedTrack
+from tonearm.node import AddedTracks, Node, WantedSettings
 from tonearm.protocol.rendering import (
     filters_out,
     node_info_out,
@@ -41,6 +41,7 @@ from tonearm.server.http_server import while_connected
 from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply, prefers_json
 from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
+from tonearm.wanted_tracks import WantedTrack
 
 
 class PlayerRoutes:
