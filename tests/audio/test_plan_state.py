@@ -4,19 +4,18 @@ from itertools import product
 
 import pytest
 
-from tonearm.audio.plan_state import (
-    MOVES,
-    Move,
+from tonearm.audio.plan_moves import MOVES, Move, RefusedMove, State
+from tonearm.audio.plan_orders import (
+    Mix,
     OpenSourceAt,
     Order,
-    PlanState,
-    RefusedMove,
+    Program,
     RenewSession,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
 )
+from tonearm.audio.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
@@ -34,11 +33,11 @@ class Bench:
         self.plan.session_opened(1)
         self.plan.add(1)
         self.plan.add(2)
-        self.ordered = plan_in(self.plan.play(1, None, FLAT))
+        self.ordered = plan_in(self.plan.play(Program(1, None, Mix(FLAT))))
         self.audio(0, frames, marks=(Mark(MarkKind.BEGIN, 0, 1),))
 
     def play(self, current: int | None, next: int | None = None, filters: Filters = FLAT) -> Plan:
-        self.ordered = plan_in(self.plan.play(current, next, filters))
+        self.ordered = plan_in(self.plan.play(Program(current, next, Mix(filters))))
         return self.ordered
 
     def audio(
@@ -86,16 +85,16 @@ def make(bench: Bench, move: Move) -> None:
     newest = plan._planned.number
     match move:
         case Move.CUT:
-            plan.play(None, None, LOUD)
+            plan.play(Program(None, None, Mix(LOUD)))
         case Move.CHANGE:
-            plan.play(plan.current, None, LOUD)
+            plan.play(Program(plan.current, None, Mix(LOUD)))
         case Move.POSTPONE:
             bench.send(3)
             bench.audio(0, 10, epoch=newest)
         case Move.ARRIVE:
             bench.audio(plan.buffer.end_frame, 10, epoch=newest)
         case Move.OPEN:
-            plan.play(None, None, FLAT)
+            plan.play(Program(None, None, Mix(FLAT)))
             plan.session_opened(2)
         case Move.RESUME:
             plan.session_opened(2)
@@ -173,7 +172,7 @@ def test_what_a_late_block_reports_of_a_source_is_void_once_another_one_is_cut_t
 
 
 def test_the_same_again_is_no_new_plan() -> None:
-    assert Bench().plan.play(1, None, FLAT) == ()
+    assert Bench().plan.play(Program(1, None, Mix(FLAT))) == ()
 
 
 def test_a_change_keeps_the_buffered_frames_until_it_arrives() -> None:
@@ -201,9 +200,9 @@ def test_audio_of_a_plan_that_was_replaced_is_ignored() -> None:
 
 def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
     bench = Bench()
-    assert bench.plan.play(1, 77, FLAT) == ()
+    assert bench.plan.play(Program(1, 77, Mix(FLAT))) == ()
     bench.plan.drop(2)
-    assert bench.plan.play(1, 2, FLAT) == ()
+    assert bench.plan.play(Program(1, 2, Mix(FLAT))) == ()
 
 
 # Filters
@@ -224,15 +223,15 @@ def test_another_next_source_shortly_before_a_tick_is_for_the_next_frame() -> No
 def test_of_filters_that_change_faster_than_plans_arrive_the_last_ones_are_planned_then() -> None:
     bench = Bench()
     bench.play(1, filters=QUIET)
-    assert bench.plan.play(1, None, Filters(volume=0.7)) == ()
-    assert bench.plan.play(1, None, LOUD) == ()
+    assert bench.plan.play(Program(1, None, Mix(Filters(volume=0.7)))) == ()
+    assert bench.plan.play(Program(1, None, Mix(LOUD))) == ()
     assert plan_in(bench.audio(0, 10)).filters == LOUD
 
 
 def test_filters_changed_and_changed_back_before_they_arrive_are_heard_and_changed_back() -> None:
     bench = Bench()
     bench.play(1, filters=QUIET)
-    assert bench.plan.play(1, None, FLAT) == ()
+    assert bench.plan.play(Program(1, None, Mix(FLAT))) == ()
     assert plan_in(bench.audio(0, 10)).filters == FLAT
 
 
@@ -261,7 +260,7 @@ def test_filters_that_were_put_off_glide_although_another_next_source_came_with_
     """The first plan only has another next source; the one that replaces it has the newer filters, too."""
     bench = Bench()
     bench.play(1, 2)
-    assert bench.plan.play(1, 2, QUIET) == ()
+    assert bench.plan.play(Program(1, 2, Mix(QUIET))) == ()
     plan = bench.play(1, None, QUIET)
     bench.send(3)
     later = plan_in(bench.audio(plan.at_frame, 10))
@@ -366,7 +365,7 @@ def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_anoth
     bench.audio(5, 5, marks=(Mark(MarkKind.END, 7, 1), Mark(MarkKind.BEGIN, 7, 2)))
     bench.plan.lose()
     bench.plan.session_opened(2)
-    assert bench.plan.play(1, 3, FLAT) == (RenewSession(),)
+    assert bench.plan.play(Program(1, 3, Mix(FLAT))) == (RenewSession(),)
     assert bench.plan.buffer.end_frame == 7
 
 
@@ -386,8 +385,8 @@ def test_without_a_session_nothing_is_ordered() -> None:
         bench = reach(state)
         plan = bench.plan
         assert (
-            plan.play(1, None, QUIET)
-            == plan.play(2, None, LOUD)
+            plan.play(Program(1, None, Mix(QUIET)))
+            == plan.play(Program(2, None, Mix(LOUD)))
             == plan.listen(NO_OUTPUTS)
             == plan.listen(PCM_ONLY)
             == ()
@@ -411,21 +410,21 @@ def faded(bench: Bench) -> list[int]:
 def crossfading() -> Bench:
     """Source 2 has come in over 1 with frame 5, as far as frames were sent."""
     bench = Bench()
-    bench.ordered = plan_in(bench.plan.play(1, 2, FLAT, CROSS))
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
     marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
     bench.audio(0, 20, marks=marks)
     bench.send(5)
     assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
-    bench.plan.play(2, None, FLAT)
+    bench.plan.play(Program(2, None, Mix(FLAT)))
     assert bench.plan.take_event() == SourceBegan(2)
     return bench
 
 
 def test_a_crossfade_is_ordered_and_another_one_changes_the_plan() -> None:
     bench = Bench()
-    assert plan_in(bench.plan.play(1, 2, FLAT, CROSS)).crossfade == CROSS
-    assert bench.plan.play(1, 2, FLAT, CROSS) == ()
-    assert bench.plan.play(1, 2, FLAT) == ()  # made when the one under way has arrived
+    assert plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS)))).crossfade == CROSS
+    assert bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))) == ()
+    assert bench.plan.play(Program(1, 2, Mix(FLAT))) == ()  # made when the one under way has arrived
     orders = bench.audio(0, 20, epoch=bench.plan._planned.number)
     assert plan_in(orders).crossfade is None
 
@@ -448,7 +447,7 @@ def test_a_cut_and_a_session_that_ends_end_the_fade(move: Move) -> None:
 
 def test_a_session_lost_before_the_fade_was_sent_makes_it_an_end() -> None:
     bench = Bench()
-    bench.ordered = plan_in(bench.plan.play(1, 2, FLAT, CROSS))
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
     bench.audio(0, 10, marks=(Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2)))
     bench.plan.lose()
     bench.send(5)
@@ -458,18 +457,18 @@ def test_a_session_lost_before_the_fade_was_sent_makes_it_an_end() -> None:
 def test_a_cut_can_fade() -> None:
     bench = Bench()
     bench.send(2)
-    order = plan_in(bench.plan.play(2, None, FLAT, cut_fade=CROSS))
+    order = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS))
     assert (order.switch_to, order.cut_fade) == (2, CROSS)
     bench.audio(2, 20, epoch=order.epoch, marks=(Mark(MarkKind.FADING, 2, 1), Mark(MarkKind.BEGIN, 2, 2)))
     assert faded(bench) == []
     assert bench.plan.take_event() == SourceBegan(2)
-    bench.plan.play(None, None, FLAT)
+    bench.plan.play(Program(None, None, Mix(FLAT)))
     assert faded(bench) == [1]
 
 
 def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
     bench = Bench()
-    order = plan_in(bench.plan.play(2, None, FLAT, cut_fade=CROSS))
+    order = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS))
     bench.audio(0, 1, epoch=order.epoch)
     assert faded(bench) == [1]
 
@@ -477,8 +476,8 @@ def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
 def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
     bench = Bench()
     bench.plan.add(3)
-    bench.plan.play(2, None, FLAT, cut_fade=CROSS)
-    order = plan_in(bench.plan.play(3, None, FLAT, cut_fade=CROSS))
+    bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS)
+    order = plan_in(bench.plan.play(Program(3, None, Mix(FLAT)), cut_fade=CROSS))
     assert (order.switch_to, order.cut_fade) == (3, CROSS)
     assert faded(bench) == [2]
     bench.plan.lose()

@@ -14,16 +14,18 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
 from tonearm.audio.frame_buffer import SentFrame
-from tonearm.audio.plan_state import (
+from tonearm.audio.plan_moves import State
+from tonearm.audio.plan_orders import (
+    Mix,
     OpenSourceAt,
     Order,
-    PlanState,
+    Program,
     RenewSession,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
 )
+from tonearm.audio.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
@@ -228,7 +230,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         if self.plan.current != self.current:
             self.may_jump = self.has_cut = True
             self.ends_in_next_frame = None
-        self.do(self.plan.play(self.current, self.next, self.filters))
+        self.do(self.plan.play(Program(self.current, self.next, Mix(self.filters))))
 
     def do(self, orders: tuple[Order, ...]) -> None:
         for order in orders:

@@ -11,19 +11,19 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
-from tonearm.audio.plan_state import (
+from tonearm.audio.plan_moves import State
+from tonearm.audio.plan_orders import (
     OpenSourceAt,
     Order,
-    PlanState,
+    Program,
     RenewSession,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
 )
+from tonearm.audio.plan_state import PlanState
 from tonearm.audio.source_input import PlayersOpener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
-from tonearm.core.filters import Filters
 from tonearm.core.opened_source import Wait
 from tonearm.core.outputs import Outputs
 from tonearm.core.play_queue import SourceId
@@ -40,7 +40,6 @@ from tonearm.decoding.messages import (
     FromDecoder,
     Measured,
     Opened,
-    Overlay,
     ReadRequest,
     SeekFailed,
     Titled,
@@ -180,24 +179,12 @@ class DecoderSession:
         self._state.drop(source)
         self._openings.drop(source)
 
-    def play(
-        self,
-        current: SourceId | None,
-        next: SourceId | None,
-        filters: Filters,
-        crossfade: Crossfade | None = None,
-        cut_fade: Crossfade | None = None,
-        overlays: tuple[Overlay, ...] = (),
-        *,
-        holds: bool = False,
-    ) -> None:
-        """Plays `current`, and `next` after it without a gap, or by `crossfade`. Costs nothing when that is the plan.
-
-        `overlays` sound over it; as long as they do and it `holds`, the music stands still.
+    def play(self, program: Program, cut_fade: Crossfade | None = None) -> None:
+        """Has this played from the earliest frame on that is possible; costs nothing when it is the plan.
 
         With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
         """
-        self._carry_out(self._state.play(current, next, filters, crossfade, cut_fade, overlays, holds=holds))
+        self._carry_out(self._state.play(program, cut_fade))
         self._report_faded()
 
     def listen(self, outputs: Outputs) -> None:

@@ -6,24 +6,26 @@ out. Frames wait in `buffer`, which belongs to this object.
 
 The decoder renders *plans*. A plan says what the frames hold from a number on, and has an epoch. Audio of any epoch but
 the newest plan's is ignored, so replies may be late or lost. Until the first audio of the newest plan arrives, the
-frames of the plan before it, the played one, are sent where they still fit. The states:
-
-  DETACHED    no session in a decoder process (yet); the buffered frames are sent meanwhile
-  STEADY      the newest plan is the played one
-  CHANGING    the newest plan has another next source or other filters; the buffered frames are good until it arrives
-  SWITCHING   the newest plan cuts to another source; the buffer is empty until it arrives
-  RESUMING    the newest plan goes on after the buffered frames, in a session that knows nothing of them
-  RESTING     everything was given up on purpose, the buffered frames too; `wake` ends it
-
-`MOVES` lists what leads from where to where. Anything else is refused with `RefusedMove`: a fault of the caller.
+frames of the plan before it, the played one, are sent where they still fit. The states stand in `plan_moves`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from tonearm.audio.frame_buffer import FrameBuffer
+from tonearm.audio.plan_moves import MOVES, Move, RefusedMove, State
+from tonearm.audio.plan_orders import (
+    Epoch,
+    Mix,
+    OpenSourceAt,
+    Order,
+    Program,
+    RenewSession,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+)
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
@@ -38,7 +40,6 @@ from tonearm.decoding.messages import (
     Mark,
     MarkKind,
     OpenSession,
-    Overlay,
     Plan,
 )
 
@@ -49,115 +50,7 @@ PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins i
 DUE_FRAMES: Final = 2  # with overlays, the next frames that must not wait for anything
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
 
-
-class State(Enum):
-    DETACHED = "detached"
-    STEADY = "steady"
-    CHANGING = "changing"
-    SWITCHING = "switching"
-    RESUMING = "resuming"
-    RESTING = "resting"
-
-
 _STEADY: Final = State.STEADY  # looking up an enum's member takes as long as a call, too long for each audio message
-
-
-class Move(Enum):
-    CUT = "cut"  # to another source, from the next frame on
-    CHANGE = "change"  # another next source, other filters, or frames with sound in them for a new listener
-    POSTPONE = "postpone"  # the plan arrived after its first frame had been sent
-    ARRIVE = "arrive"  # the first audio of the newest plan
-    OPEN = "open"  # a session, with nothing to go on with
-    RESUME = "resume"  # a session, going on after the buffered frames
-    LOSE = "lose"  # the decoder process, or the session given up for another one
-    REST = "rest"
-    WAKE = "wake"
-
-
-# A change while switching is a cut as well: a cut that did not arrive belongs to every plan that replaces it.
-MOVES: Final[Mapping[State, Mapping[Move, State]]] = {
-    State.DETACHED: {
-        Move.CUT: State.DETACHED,
-        Move.CHANGE: State.DETACHED,
-        Move.OPEN: State.STEADY,
-        Move.RESUME: State.RESUMING,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
-    },
-    State.STEADY: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.CHANGING,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
-    },
-    State.CHANGING: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.CHANGING,
-        Move.POSTPONE: State.CHANGING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
-    },
-    State.SWITCHING: {
-        Move.CUT: State.SWITCHING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
-    },
-    State.RESUMING: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.RESUMING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
-    },
-    State.RESTING: {
-        Move.CUT: State.RESTING,
-        Move.CHANGE: State.RESTING,
-        Move.REST: State.RESTING,
-        Move.WAKE: State.DETACHED,
-    },
-}
-
-
-class RefusedMove(Exception):
-    """An input that cannot come in this state."""
-
-
-class OpenSourceAt(NamedTuple):
-    """Order: open this source in the session, from this sample (48 kHz) on. `resumes`: it was played up to there."""
-
-    source: SourceId
-    start_sample: int
-    resumes: bool
-
-
-class RenewSession(NamedTuple):
-    """Order: close the session, report it with `lose`, and open another one."""
-
-
-Order: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | RenewSession
-
-
-class SourceBegan(NamedTuple):
-    """The first sample of the source is in the frame that is sent next."""
-
-    source: SourceId
-
-
-class SourceEnded(NamedTuple):
-    """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
-    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`."""
-
-    source: SourceId
-    failure: PlayFailure | None
-    fades: bool = False
-
-
-class SourceFaded(NamedTuple):
-    """Nothing is heard any more of a source that went on under another one."""
-
-    source: SourceId
 
 
 class PlanState:
@@ -173,8 +66,8 @@ class PlanState:
         self.late_plans_total = 0
         self._session = 0
         self._sources: dict[SourceId, _Progress] = {}
-        self._wanted = _Program(None, None, Filters())
-        self._planned = self._played = _Epoch(0, self._wanted.filters)
+        self._wanted = Program(None, None, Mix(Filters()))
+        self._planned = self._played = Epoch(0, self._wanted.mix)
         self._fading: set[SourceId] = set()  # sources that go on under the current one
         self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
         self._faded: list[SourceId] = []
@@ -203,7 +96,7 @@ class PlanState:
         frames_ahead = self.buffer.frames_ahead
         if frames_ahead >= ENOUGH_FRAMES:
             return True
-        if frames_ahead and self._wanted.overlays:
+        if frames_ahead and self._wanted.mix.overlays:
             return True  # the decoder had overlays go on alone until it had enough
         return frames_ahead > 0 and (self.buffer.holds_end or self.is_decoded(self._wanted.current))
 
@@ -215,7 +108,7 @@ class PlanState:
     @property
     def passes_on(self) -> bool:
         """Whether packets of a source that has some go to listeners as they are."""
-        return self._wanted.filters.changes_nothing and any(output.passes_on for output in self._outputs)
+        return self._wanted.mix.filters.changes_nothing and any(output.passes_on for output in self._outputs)
 
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
@@ -243,26 +136,14 @@ class PlanState:
         self.buffer.starts.pop(source, None)
         self.buffer.forget_titles(source)
 
-    def play(
-        self,
-        current: SourceId | None,
-        next: SourceId | None,
-        filters: Filters,
-        crossfade: Crossfade | None = None,
-        cut_fade: Crossfade | None = None,
-        overlays: tuple[Overlay, ...] = (),
-        *,
-        holds: bool = False,
-    ) -> tuple[Order, ...]:
-        """Makes these the plan, from the earliest frame on that is possible.
-
-        `overlays` sound over all of it; while they do and it `holds`, the music stands still.
-        `next` joins `current` without a gap, or by `crossfade`; one that is not known (any more) is not waited for.
-        With `cut_fade` the source that is replaced by `current` fades out under it, until it is in `take_faded`.
-        """
+    def play(self, program: Program, cut_fade: Crossfade | None = None) -> tuple[Order, ...]:
+        """Makes this the plan, from the earliest frame on that is possible. Its next source is not waited for when it
+        is not known (any more). With `cut_fade` the source that is replaced fades out under the current one, until it
+        is in `take_faded`."""
         self.buffer.end_plain_run()
-        next = next if next in self._sources else None
-        wanted = _Program(current, next, filters, None if next is None else crossfade, overlays, holds)
+        wanted = program
+        if wanted.next not in self._sources:
+            wanted = Program(wanted.current, None, wanted.mix._replace(crossfade=None))
         if wanted == self._wanted:
             return ()
         self._postponed = 0
@@ -322,7 +203,7 @@ class PlanState:
         sent = granted_from = self._granted_at = self.buffer.next_frame
         if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
             sent = min(sent, self._resumed_at)
-        if self._wanted.overlays and self.buffer.frames_ahead < DUE_FRAMES:
+        if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES:
             self._due_before = max(sent, self._begins_at) + DUE_FRAMES
         return Grant(
             self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs, self._due_before
@@ -331,7 +212,7 @@ class PlanState:
     def hurry(self) -> tuple[Order, ...]:
         """To be called after each frame that is looked at while there are overlays. When hardly any are left, the
         decoder makes the next ones without what it waits for."""
-        return self._granted() if self._wanted.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
+        return self._granted() if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES else ()
 
     def underrun(self) -> tuple[Order, ...]:
         """There was no frame to send.
@@ -363,7 +244,7 @@ class PlanState:
             self._move(Move.POSTPONE)
             self._postponed += 1
             self.late_plans_total += 1
-            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed * (not self._wanted.holds)
+            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed * (not self._wanted.mix.holds)
             return self._plan_from(min(later_frame, self.buffer.end_frame))
         is_cut = self.state is State.SWITCHING
         goes_on = self.state is State.RESUMING
@@ -377,7 +258,7 @@ class PlanState:
         if is_cut:
             self.buffer.cut()
         self.buffer.append(audio)
-        if self._planned[1:] == self._wanted[2:]:
+        if self._planned.mix == self._wanted.mix:
             return ()
         self._move(Move.CHANGE)
         self._postponed = 0
@@ -409,9 +290,9 @@ class PlanState:
 
     def overlay_ended(self, source: SourceId) -> None:
         """The last frame with this overlay was sent. That is no change of the plan."""
-        self._wanted = self._wanted.without_overlay(source)
-        self._planned = self._planned.without_overlay(source)
-        self._played = self._played.without_overlay(source)
+        self._wanted = self._wanted._replace(mix=self._wanted.mix.without_overlay(source))
+        self._planned = self._planned._replace(mix=self._planned.mix.without_overlay(source))
+        self._played = self._played._replace(mix=self._played.mix.without_overlay(source))
 
     # The session
 
@@ -420,9 +301,9 @@ class PlanState:
 
         `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any.
         """
-        current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.filters
+        current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.mix.filters
         buffer = self.buffer
-        if self._wanted.holds and not buffer.begins_with_overlays_alone:
+        if self._wanted.mix.holds and not buffer.begins_with_overlays_alone:
             buffer.void_from(buffer.next_frame)  # nobody hears the music in them before it goes on
         buffered_source, buffered_to = buffer.end_position()
         finished: set[SourceId | None] = set()
@@ -435,7 +316,7 @@ class PlanState:
         self._move(Move.RESUME if goes_on else Move.OPEN)
         self._session = session
         self._has_flushed = False
-        self._planned = self._played = _Epoch(self._planned.number + 1, filters)
+        self._planned = self._played = Epoch(self._planned.number + 1, Mix(filters))
         self._granted_at = first_frame = buffer.end_frame
         to_encode = self._frames_to_encode_again(mp3_to)
         if goes_on and current == buffered_source and to_encode:
@@ -465,7 +346,7 @@ class PlanState:
         if current is not None and goes_on:
             self._resumed, self._resumed_at = current, first_frame
             orders += self._plan_from(first_frame)
-        elif self._wanted.overlays:
+        elif self._wanted.mix.overlays:
             self._move(Move.CHANGE)
             orders += self._plan_from(first_frame)
         return tuple(orders)
@@ -503,7 +384,7 @@ class PlanState:
 
     # Plans
 
-    def _fade_at_cut(self, wanted: "_Program", cut_fade: Crossfade | None) -> None:
+    def _fade_at_cut(self, wanted: Program, cut_fade: Crossfade | None) -> None:
         before = self._wanted.current
         if self.state is State.SWITCHING and wanted.current == before:
             return  # the same cut once more
@@ -520,7 +401,7 @@ class PlanState:
         self._fading.clear()
         self._cut_fade = None
 
-    def _cut(self, wanted: "_Program") -> tuple[Order, ...]:
+    def _cut(self, wanted: Program) -> tuple[Order, ...]:
         # Such a session goes on with overlays, or without them, behind frames that are void now.
         has_overlays_before = bool(self._begun_before or self._over_before)
         must_renew = self._session and self.buffer.next_frame < self._begins_at and has_overlays_before
@@ -531,13 +412,13 @@ class PlanState:
             return (RenewSession(),)
         return self._plan_from(self.buffer.next_frame)
 
-    def _change(self, wanted: "_Program") -> tuple[Order, ...]:
+    def _change(self, wanted: Program) -> tuple[Order, ...]:
         buffer = self.buffer
         end_frame = buffer.end_frame
         is_under_way = self.state is State.CHANGING
         self._move(Move.CHANGE)
         before, self._wanted = self._wanted, wanted
-        if wanted.holds != before.holds and self._session and buffer.next_frame < self._begins_at:
+        if wanted.mix.holds != before.mix.holds and self._session and buffer.next_frame < self._begins_at:
             buffer.void_from(buffer.next_frame)  # the session cannot render these frames in another way
             return (RenewSession(),)
         if wanted.next != before.next:
@@ -559,14 +440,14 @@ class PlanState:
             return ()
         wanted = self._wanted
         after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
-        crossfade = wanted.crossfade
+        mix, crossfade = wanted.mix, wanted.mix.crossfade
         if self.state is State.SWITCHING:
             switch_to, cut_fade = after, self._cut_fade
         elif self.state is State.RESUMING:
             switch_to = self._resumed
             if switch_to != after:  # the source that joins has begun in the buffer already
                 after, next_source, crossfade = switch_to, None, None
-        self._planned = _Epoch(self._planned.number + 1, wanted.filters, crossfade, wanted.overlays, wanted.holds)
+        self._planned = Epoch(self._planned.number + 1, mix._replace(crossfade=crossfade))
         epochs = self._planned.number, self._played.number
         order = Plan(
             self._session,
@@ -575,16 +456,16 @@ class PlanState:
             switch_to,
             after,
             next_source,
-            wanted.filters,
+            mix.filters,
             crossfade=crossfade,
             cut_fade=cut_fade,
             outputs=outputs,
             overlays=tuple(
                 replace(overlay, has_begun=True) if overlay.source in self._begun_before else overlay
-                for overlay in wanted.overlays
+                for overlay in mix.overlays
                 if overlay.source not in self._over_before
             ),
-            holds=wanted.holds,
+            holds=mix.holds,
         )
         return order, *self._granted()
 
@@ -595,14 +476,14 @@ class PlanState:
     @property
     def _glides(self) -> bool:
         """Whether the first frame of the newest plan differs from the played plan's: something glides or begins."""
-        return self._planned.differs_at_once(self._played)
+        return self._planned.mix.differs_at_once(self._played.mix)
 
     def _earliest_frame(self) -> int:
         """Where a change may begin. What glides or begins in its first frame must not come too late for it."""
         buffer = self.buffer
-        if self._wanted.holds:
+        if self._wanted.mix.holds:
             return buffer.next_frame  # which is not sent before, as long as there is music in it
-        if self._wanted.differs_at_once(self._played) and self._until_tick_s() < PLAN_LEAD_S:
+        if self._wanted.mix.differs_at_once(self._played.mix) and self._until_tick_s() < PLAN_LEAD_S:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 
@@ -627,7 +508,7 @@ class PlanState:
         """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
         if mark.source != self._wanted.current:
             return None  # a plan that begins where a source had ended reports its end again
-        self._wanted = self._wanted._replace(current=self.buffer.begins_now, next=None, crossfade=None)
+        self._wanted = Program(self.buffer.begins_now, None, self._wanted.mix._replace(crossfade=None))
         self._has_flushed = False
         progress = self._sources.get(mark.source)
         is_interrupted = progress is not None and mark.kind is MarkKind.INTERRUPTED
@@ -642,45 +523,6 @@ class PlanState:
         if state is None:
             raise RefusedMove(f"{move.value} while {self.state.value}")
         self.state = state
-
-
-class _Program(NamedTuple):
-    """What shall be played. `current` is None for silence. From `filters` on as in `_Epoch`."""
-
-    current: SourceId | None
-    next: SourceId | None
-    filters: Filters
-    crossfade: Crossfade | None = None
-    overlays: tuple[Overlay, ...] = ()
-    holds: bool = False
-
-    def differs_at_once(self, played: "_Epoch") -> bool:
-        """Whether it differs in more than what joins later."""
-        return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
-
-    def without_overlay(self, source: SourceId) -> "_Program":
-        return self._replace(overlays=_without(self.overlays, source))
-
-
-class _Epoch(NamedTuple):
-    """A plan's number, its filters, its crossfade, and its overlays."""
-
-    number: int
-    filters: Filters
-    crossfade: Crossfade | None = None
-    overlays: tuple[Overlay, ...] = ()
-    holds: bool = False
-
-    def differs_at_once(self, played: "_Epoch") -> bool:
-        """Whether it differs in more than what joins later."""
-        return (self.filters, self.overlays, self.holds) != (played.filters, played.overlays, played.holds)
-
-    def without_overlay(self, source: SourceId) -> "_Epoch":
-        return self._replace(overlays=_without(self.overlays, source))
-
-
-def _without(overlays: tuple[Overlay, ...], source: SourceId) -> tuple[Overlay, ...]:
-    return tuple(overlay for overlay in overlays if overlay.source != source)
 
 
 @dataclass(slots=True)

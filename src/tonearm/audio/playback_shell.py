@@ -8,7 +8,7 @@ from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.decoder_session import DecoderSession
 from tonearm.audio.fades import Fades, SkippedSound
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.plan_orders import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sending import Sending
@@ -95,15 +95,9 @@ class PlaybackShell:
             self.session.wake()
         # While a player wakes up frames pass that nobody hears, and no overlay is to begin with those.
         overlays = self.overlays.orders if playback.clock_started and not sending.is_waking else ()
-        self.session.play(
-            playback.current_source,
-            playback.next_source,
-            playback.filters,
-            self.fades.next_crossfade(),
-            cut_fade,
-            overlays,
-            holds=bool(overlays) and playback.paused,
-        )
+        holds = bool(overlays) and playback.paused
+        mix = Mix(playback.filters, self.fades.next_crossfade(), overlays, holds)
+        self.session.play(Program(playback.current_source, playback.next_source, mix), cut_fade)
         self.wait_changed()
         is_held_live = playback.paused and playback.current.info.is_stream and not self.overlays
         self._live_pause.follow(playback.current_source if is_held_live else None)

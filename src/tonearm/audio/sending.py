@@ -13,7 +13,7 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
 from tonearm.audio.framing import FrameFlag
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.plan_state import SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.plan_orders import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.timers import CallLater
