@@ -234,11 +234,6 @@ class PlayQueue:
             self.tracks = tracks
             self.version += 1
 
-    def index_of(self, track_id: str) -> int | None:
-        """Where the track waits; None when it does not."""
-        ids = (queued_track.track.id for queued_track in self.tracks)
-        return next((index for index, waiting_id in enumerate(ids) if waiting_id == track_id), None)
-
     def unread(self, depth: int) -> QueuedTrack | None:
         """The first of the next `depth` waiting tracks that is neither read nor being opened to be played."""
         opened = None if self.next_load is None else self.next_load.queued_track

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
-from tonearm.core.errors import BadRequest, LimitReached, NoPrevious, NotSeekable, TrackNotFound
+from tonearm.core.errors import NoPrevious, NotSeekable
 from tonearm.core.events import (
     CrossfadeChange,
     DeleteReason,
@@ -39,6 +39,7 @@ from tonearm.core.history import History, PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, is_same_json
 from tonearm.core.play_queue import Action, EndReason, LoopMode, PlayQueue, QueuedTrack, Selection, SourceId
+from tonearm.core.queue_edits import QueueLimits, in_order, index_of, with_inserted, with_moved, without
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -84,8 +85,7 @@ class Playback:
     ) -> None:
         self.player_id: Final = player_id
         self.position_ms = first_track.start_ms
-        self._max_waiting_tracks = max_waiting_tracks
-        self._max_waiting_bytes = max_waiting_bytes
+        self._limits = QueueLimits(max_waiting_tracks, max_waiting_bytes)
         self._wall_ms = wall_ms
         self._state = PlayerState.LOADING
         self._paused = paused
@@ -257,7 +257,7 @@ class Playback:
         What lies before it leaves the queue; with loop mode queue it goes to the back, behind the current track.
         An idle player has nothing to end. Raises TrackNotFound, with nothing done.
         """
-        index = 0 if to is None else self._index_of(to)
+        index = 0 if to is None else index_of(self._queue.tracks, to)
         is_idle, never_plays = self._state is PlayerState.IDLE, self._state is PlayerState.FAILED
         if is_idle and not self._queue.tracks:
             return self._outcome()
@@ -285,9 +285,7 @@ class Playback:
         long and BadRequest for a negative index, with nothing done.
         """
         self._require_room(tracks)
-        place = self._place(index)
-        waiting = self._queue.tracks
-        queue = (*waiting[:place], *(QueuedTrack(track) for track in tracks), *waiting[place:])
+        queue = with_inserted(self._queue.tracks, tracks, index)
         if self._state is PlayerState.IDLE:
             self._select(Selection(queue[0], queue[1:]))
         elif self._state is PlayerState.FAILED:
@@ -338,23 +336,18 @@ class Playback:
 
     def remove(self, track_id: str) -> Outcome:
         """Takes a waiting track out of the queue. Raises TrackNotFound."""
-        index = self._index_of(track_id)
-        self._change_queue((*self._queue.tracks[:index], *self._queue.tracks[index + 1 :]))
+        self._change_queue(without(self._queue.tracks, track_id))
         return self._outcome()
 
     def move(self, track_id: str, index: int) -> Outcome:
         """Moves a waiting track to the place `index` of the queue. Raises TrackNotFound, and BadRequest for a negative
         index."""
-        moved = self._queue.tracks[self._index_of(track_id)]
-        place = self._place(index)
-        others = tuple(waiting for waiting in self._queue.tracks if waiting is not moved)
-        self._change_queue((*others[:place], moved, *others[place:]))
+        self._change_queue(with_moved(self._queue.tracks, track_id, index))
         return self._outcome()
 
     def shuffle(self, order: Sequence[int]) -> Outcome:
         """Puts the queue into another order: each of its indexes once."""
-        assert sorted(order) == list(range(self.queue_length)), "a shuffled queue has the same tracks"
-        self._change_queue(tuple(self._queue.tracks[index] for index in order))
+        self._change_queue(in_order(self._queue.tracks, order))
         return self._outcome()
 
     def unread_track(self, depth: int) -> Track | None:
@@ -372,14 +365,7 @@ class Playback:
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
-        room_bytes = self._max_waiting_bytes - sum(waiting.track.waiting_bytes for waiting in self._queue.tracks)
-        fitting = 0
-        for track in tracks[: max(self._max_waiting_tracks - self.queue_length, 0)]:
-            room_bytes -= track.waiting_bytes
-            if room_bytes < 0:
-                break
-            fitting += 1
-        return fitting
+        return self._limits.room_for(self._queue.tracks, tracks)
 
     def set_loop(self, mode: LoopMode) -> Outcome:
         if mode is not self._queue.loop_mode:
@@ -677,30 +663,7 @@ class Playback:
         self._played_from_ms = self.position_ms
 
     def _require_room(self, tracks: Sequence[Track]) -> None:
-        if self.room_for(tracks) < len(tracks):
-            limit = (
-                f"{self._max_waiting_tracks} that player.max_waiting_tracks allows"
-                if self.queue_length + len(tracks) > self._max_waiting_tracks
-                else f"{self._max_waiting_bytes} bytes that player.max_waiting_bytes allows for their URIs and metadata"
-            )
-            raise LimitReached(
-                f"{self.queue_length} tracks are waiting in player {self.player_id!r}, and {len(tracks)} more would be "
-                f"above the {limit}; wait until some have played, or skip them."
-            )
-
-    def _place(self, index: int | None) -> int:
-        """Where in the queue; beyond its end is the end. Raises BadRequest for a negative index."""
-        if index is None:
-            return self.queue_length
-        if index < 0:
-            raise BadRequest("`index` must not be negative; 0 is the next track.")
-        return min(index, self.queue_length)
-
-    def _index_of(self, track_id: str) -> int:
-        index = self._queue.index_of(track_id)
-        if index is None:
-            raise TrackNotFound("No track with this id waits in the player's queue; GET its queue shows which do.")
-        return index
+        self._limits.require_room(self.player_id, self._queue.tracks, tracks)
 
     def _change_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
         self._set_queue(queue)

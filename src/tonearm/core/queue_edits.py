@@ -1,0 +1,88 @@
+"""Edits of a queue: from the waiting tracks to the waiting tracks after the edit, and how many may wait."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tonearm.core.errors import BadRequest, LimitReached, TrackNotFound
+from tonearm.core.play_queue import QueuedTrack
+from tonearm.core.track import Track
+
+Waiting: TypeAlias = tuple[QueuedTrack, ...]
+"""What waits behind the current track, next one first."""
+
+
+def with_inserted(waiting: Waiting, tracks: Sequence[Track], index: int | None) -> Waiting:
+    """Adds tracks before what waits at `index`; None, or an index beyond the end: behind all. Raises BadRequest."""
+    place = _place(len(waiting), index)
+    return (*waiting[:place], *map(QueuedTrack, tracks), *waiting[place:])
+
+
+def without(waiting: Waiting, track_id: str) -> Waiting:
+    """Raises TrackNotFound."""
+    index = index_of(waiting, track_id)
+    return (*waiting[:index], *waiting[index + 1 :])
+
+
+def with_moved(waiting: Waiting, track_id: str, index: int) -> Waiting:
+    """Moves a track to the place `index`. Raises TrackNotFound, and BadRequest for a negative index."""
+    moved = waiting[index_of(waiting, track_id)]
+    place = _place(len(waiting), index)
+    others = tuple(queued_track for queued_track in waiting if queued_track is not moved)
+    return (*others[:place], moved, *others[place:])
+
+
+def in_order(waiting: Waiting, order: Sequence[int]) -> Waiting:
+    """The same tracks in another order: each of their indexes once."""
+    assert sorted(order) == list(range(len(waiting))), "a shuffled queue has the same tracks"
+    return tuple(waiting[index] for index in order)
+
+
+def index_of(waiting: Waiting, track_id: str) -> int:
+    """Where a track waits. Raises TrackNotFound."""
+    for index, queued_track in enumerate(waiting):
+        if queued_track.track.id == track_id:
+            return index
+    raise TrackNotFound("No track with this id waits in the player's queue; GET its queue shows which do.")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How many tracks may wait in a player, and how many bytes their URIs and metadata may have together."""
+
+    max_tracks: int
+    max_bytes: int
+
+    def room_for(self, waiting: Waiting, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may wait beside the others."""
+        room_bytes = self.max_bytes - sum(queued_track.track.waiting_bytes for queued_track in waiting)
+        fitting = 0
+        for track in tracks[: max(self.max_tracks - len(waiting), 0)]:
+            room_bytes -= track.waiting_bytes
+            if room_bytes < 0:
+                break
+            fitting += 1
+        return fitting
+
+    def require_room(self, player_id: str, waiting: Waiting, tracks: Sequence[Track]) -> None:
+        """Raises LimitReached when not all of these tracks may wait beside the others."""
+        if self.room_for(waiting, tracks) == len(tracks):
+            return
+        limit = (
+            f"{self.max_tracks} that player.max_waiting_tracks allows"
+            if len(waiting) + len(tracks) > self.max_tracks
+            else f"{self.max_bytes} bytes that player.max_waiting_bytes allows for their URIs and metadata"
+        )
+        raise LimitReached(
+            f"{len(waiting)} tracks are waiting in player {player_id!r}, and {len(tracks)} more would be above the "
+            f"{limit}; wait until some have played, or skip them."
+        )
+
+
+def _place(length: int, index: int | None) -> int:
+    """Where in a queue of this length. Raises BadRequest for a negative index."""
+    if index is None:
+        return length
+    if index < 0:
+        raise BadRequest("`index` must not be negative; 0 is the next track.")
+    return min(index, length)
