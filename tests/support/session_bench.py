@@ -10,7 +10,8 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Overlay, Plan
 from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.render_session import RenderSession, SessionSource
+from tonearm.decoding.worker.render_session import RenderSession
+from tonearm.decoding.worker.session_sources import SessionSource
 from tonearm.decoding.worker.timeline import PcmStore
 
 

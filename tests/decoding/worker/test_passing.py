@@ -21,7 +21,7 @@ from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.normalization import Level, SourceLoudness
 from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
-from tonearm.decoding.worker.passing import WAIT_FRAMES, exclusion
+from tonearm.decoding.worker.passing import WAIT_FRAMES, Conditions
 from tonearm.decoding.worker.voices import ONE_VOICE, Fade, Voices, falling, rising
 
 PASSING = Output("opus", passes_on=True)
@@ -347,12 +347,12 @@ def tagged(lufs: float | None) -> SourceLoudness:
 def test_what_keeps_packets_from_being_passed_on_is_named(
     state: ChainState, voices: Voices, lufs: float | None, why: str | None
 ) -> None:
-    excluded = exclusion(state, voices, 960, [tagged(lufs)], is_stretched=False, has_overlays=False)
+    excluded = Conditions(state, voices, 960, [tagged(lufs)]).exclusion()
     assert excluded is None if why is None else why in (excluded or "")
 
 
 def test_a_timescale_is_encoded() -> None:
-    assert exclusion(ChainState.steady(FLAT), ONE_VOICE, 0, [], is_stretched=True, has_overlays=False) == "timescale"
+    assert Conditions(ChainState.steady(FLAT), ONE_VOICE, 0, [], is_stretched=True).exclusion() == "timescale"
     bench = SessionBench({1: PacketSource(song(2.0))}, Filters(effects=Effects(timescale=Timescale(speed=1.5))))
     bench.listen(PASSING)
     bench.plan(0, switch_to=1)

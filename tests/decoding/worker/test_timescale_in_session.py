@@ -83,7 +83,7 @@ def test_samples_are_released_and_decoding_is_asked_for_by_the_file() -> None:
     assert bench.session.is_current(1)
     assert bench.session.uses(1)
     # In chunks of one, so nothing is free before the end; the part that is played is.
-    stretched = next(iter(bench.session._stretched.values()))
+    stretched = next(iter(bench.session._sources._stretched.values()))
     assert stretched.store.oldest > 50 * FRAME_SAMPLES
 
 
@@ -172,7 +172,7 @@ def test_neutral_again_is_bit_for_bit_again() -> None:
     wanted = bench.sources[1].pcm(start, 20 * FRAME_SAMPLES)[FRAME_SAMPLES * 4 :]
     heard = bench.pcm[(end_frame + 1) * FRAME_SAMPLES * 4 : (end_frame + 20) * FRAME_SAMPLES * 4]
     assert heard == wanted
-    assert not bench.session._stretched
+    assert not bench.session._sources._stretched
 
 
 def test_a_skip_and_a_start_in_the_middle() -> None:

@@ -15,8 +15,9 @@ import av
 import numpy as np
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ, SILENT_FRAME
-from tonearm.core.outputs import MP3_FRAME_SAMPLES, Output
+from tonearm.core.outputs import MP3_FRAME_SAMPLES, Output, Outputs
 from tonearm.decoding.messages import Encoded
+from tonearm.decoding.worker.timeline import Timeline
 
 # 7 of 9: twice as fast as the default of 5, and no difference that was heard at 128 kbit/s.
 _COMPRESSION_LEVEL: Final = "7"
@@ -64,6 +65,40 @@ class Mp3Job(NamedTuple):
     end_frame: int
     pcm: bytes
     is_first: bool  # nothing of the session was encoded for this output, or not lately
+
+
+class SentFrames:
+    """Which frames of a session were sent, and handed in for each MP3 output.
+
+    `mp3_from`: the first frame that an earlier process rendered, and that was sent but not encoded when it died. It is
+    rendered once more for that (None: there is none).
+    """
+
+    def __init__(self, session: int, mp3_from: int | None) -> None:
+        self._session = session
+        self._begins = mp3_from
+        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
+
+    def hand_in(self, outputs: Outputs, timeline: Timeline, sent: int, *, is_over: bool) -> list[Mp3Job]:
+        """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`, which are kept in
+        `timeline`. `is_over`: nothing is played that would bring the last samples out of the encoder."""
+        wanted = {form for form in outputs if form.format == "mp3"}
+        # What an earlier process rendered and did not encode was sent before it is rendered once more.
+        sent_to = sent if self._begins is None else min(sent, timeline.end.frame)
+        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in wanted}
+        jobs = []
+        for form in sorted(wanted):
+            is_first = form not in self._handed_in
+            first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
+            end_frame = max(first_frame, sent_to)
+            pcm = timeline.pcm_between(first_frame, end_frame)
+            if pcm and is_over and sent >= timeline.end.frame:
+                pcm += TAIL_PCM
+            self._handed_in[form] = end_frame
+            jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
+        if sent <= timeline.end.frame:
+            self._begins = None
+        return jobs
 
 
 class Mp3Thread:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
-from tonearm.decoding.messages import Overlay, OverlayPosition
+from tonearm.decoding.messages import Overlay, OverlayPosition, Plan
 from tonearm.decoding.worker.filters.blocks import Planes, interleaved, scale
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
@@ -100,7 +100,7 @@ class OverlayVoice:
         """This voice so many samples after `time`."""
         rise = None if self.rise is None or self.rise.end <= time + samples else self.rise
         sample = self.sample + samples if self.moves else self.sample
-        return OverlayVoice(self.order, sample, self.moves, rise, self.fall, self.ends_at)
+        return replace(self, sample=sample, rise=rise)
 
     def tail(self, time: int) -> tuple[Fade, ...]:
         """How it ends when it is cut off at `time`."""
@@ -136,6 +136,14 @@ class Overlays:
         return not self.sound and self.duck is LEVEL and self.gate is None
 
     # Plans
+
+    def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "Overlays":
+        """These overlays from `time` on as a plan says, which may hold the music, or let it go on. `music_sounds`: it
+        fades where it is held or goes on."""
+        if not order.overlays and self is NO_OVERLAYS:
+            return NO_OVERLAYS
+        overlays = self.planned(order.overlays, time)
+        return overlays.held(time, fades=music_sounds) if order.holds else overlays.let_go(time, fades=music_sounds)
 
     def planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
         """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
@@ -203,7 +211,7 @@ class Overlays:
         if self.duck is LEVEL and not begins and len(over) == len(self.over):
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
         duck = LEVEL if duck == LEVEL else duck
-        return Overlays(tuple(voices), over, tails, duck, self.is_held, self.gate, begins), frames
+        return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
 
     def after(self, time: int, frames: int, *, is_frozen: bool) -> "Overlays":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
@@ -229,7 +237,8 @@ class Overlays:
         elif gate is not None and gate.end <= end:
             gate = None
         tails = tuple(tail for tail in self.tails if tail.ramp.end > end)
-        return _simplified(Overlays(tuple(voices), over, tails, duck.at(end), self.is_held, gate))
+        later = replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck.at(end), gate=gate, begins=False)
+        return _simplified(later)
 
     def positions(self, frames: int) -> tuple[OverlayPosition, ...]:
         """Where those are that have begun, at the start of a block of `frames` frames that they were fitted to."""
@@ -297,7 +306,7 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
         end_sample = voice.order.end_sample
         if supply.is_interrupted or (end_sample is not None and ends_at >= end_sample):
             fall = falling(time + ends_at - sample - GLIDE_SAMPLES)
-    return OverlayVoice(voice.order, sample, True, rise, fall, ends_at)
+    return replace(voice, sample=sample, moves=True, rise=rise, fall=fall, ends_at=ends_at)
 
 
 def _add(planes: Planes, time: int, voice: OverlayVoice, read: ReadPcm) -> None:

@@ -5,7 +5,7 @@ An encoder's state is saved at the start of each block of frames only. In betwee
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -30,7 +30,7 @@ class EncoderPoint:
 
     def after(self, pcm: bytes) -> "EncoderPoint":
         """The point some whole frames later."""
-        return EncoderPoint(self.state, self.pcm_since + pcm, self.is_fresh)
+        return replace(self, pcm_since=self.pcm_since + pcm)
 
 
 AnyOpusEncoder: TypeAlias = OpusEncoder | PyavOpusEncoder

@@ -15,7 +15,7 @@ Frames are passed on in runs. Measured, with decoders that hear the result:
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES
@@ -48,57 +48,50 @@ class Run:
     waited: int = 0
 
 
-def exclusion(
-    state: ChainState,
-    voices: Voices,
-    time: int,
-    loudness: Sequence[SourceLoudness],
-    *,
-    is_stretched: bool,
-    has_overlays: bool,
-) -> str | None:
-    """What keeps the frames from `time` (in samples since frame 0) on from being passed on. None when nothing does:
-    then listeners get exactly what the source holds.
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """All that decides whether listeners may get exactly what the sources hold.
 
-    `loudness` is that of the sources in the frames.
+    `filters` and `voices` are those at `time`, in samples since frame 0, `loudness` that of the sources in the frames
+    from there on.
     """
-    effects = state.filters.effects
-    limiter, normalization = effects.limiter, effects.normalization
-    if is_stretched:
-        return "timescale"
-    if has_overlays:
-        return "an overlay, or what it did to the music"
-    if not state.changes_nothing:
-        return "filters, the volume, or a change of them"
-    if not voices.at(time).are_one:
-        return "another voice, or a fade"
-    if not state.limiter.is_at_rest or (limiter is not None and limiter.enabled is True):
-        return "the limiter"
-    gains_db = [state.level.gain_db]
-    if normalization is not None and effects.normalizes:
-        if any(source.tagged_lufs is None for source in loudness):
-            return "normalization by measuring"
-        gains_db += [source.first_gain_db(0.0, normalization.target_lufs) for source in loudness]
-    return "normalization" if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db) else None
 
+    filters: ChainState
+    voices: Voices
+    time: int
+    loudness: Sequence[SourceLoudness]
+    is_stretched: bool = False
+    has_overlays: bool = False
 
-def first_allowed(
-    state: ChainState,
-    voices: Voices,
-    time: int,
-    loudness: Sequence[SourceLoudness],
-    *,
-    is_stretched: bool,
-    has_overlays: bool,
-) -> int | None:
-    """The first frame from `time` on that may be passed on: 0, or when all that fades is over. None when none may."""
-    ramps = [*(fade.ramp for fade in voices.fades), *voices.rises]
-    first = max((-((time - ramp.end) // FRAME_SAMPLES) for ramp in ramps), default=0)
-    first = max(first, 0)
-    excluded = exclusion(
-        state, voices, time + first * FRAME_SAMPLES, loudness, is_stretched=is_stretched, has_overlays=has_overlays
-    )
-    return first if excluded is None else None
+    def exclusion(self) -> str | None:
+        """What keeps the frames from `time` on from being passed on. None when nothing does."""
+        state, effects = self.filters, self.filters.filters.effects
+        limiter, normalization = effects.limiter, effects.normalization
+        if self.is_stretched:
+            return "timescale"
+        if self.has_overlays:
+            return "an overlay, or what it did to the music"
+        if not state.changes_nothing:
+            return "filters, the volume, or a change of them"
+        if not self.voices.at(self.time).are_one:
+            return "another voice, or a fade"
+        if not state.limiter.is_at_rest or (limiter is not None and limiter.enabled is True):
+            return "the limiter"
+        gains_db = [state.level.gain_db]
+        if normalization is not None and effects.normalizes:
+            if any(source.tagged_lufs is None for source in self.loudness):
+                return "normalization by measuring"
+            gains_db += [source.first_gain_db(0.0, normalization.target_lufs) for source in self.loudness]
+        return "normalization" if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db) else None
+
+    def first_allowed(self) -> int | None:
+        """The first frame from `time` on that may be passed on: 0, or when all that fades is over. None when none
+        may."""
+        ramps = [*(fade.ramp for fade in self.voices.fades), *self.voices.rises]
+        first = max((-((self.time - ramp.end) // FRAME_SAMPLES) for ramp in ramps), default=0)
+        first = max(first, 0)
+        later = replace(self, time=self.time + first * FRAME_SAMPLES) if first else self
+        return first if later.exclusion() is None else None
 
 
 def next_run(

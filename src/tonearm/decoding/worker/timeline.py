@@ -119,6 +119,9 @@ class SourcePosition:
     joins: int = 0
 
 
+NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
@@ -198,15 +201,16 @@ class Block:
             voices = self.voices.later(frames * FRAME_SAMPLES)
         else:
             voices = self.voices.begun_before(time).at(time)
-        return Checkpoint(
-            frame,
-            self.position_at(frame),
-            self.filters[frames - 1],
-            voices,
-            self._encoders_at(frames),
-            self.is_cold,
-            self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
-            self._passing_at(frames),
+        return replace(
+            self.start,
+            frame=frame,
+            position=self.position_at(frame),
+            filters=self.filters[frames - 1],
+            voices=voices,
+            encoders=self._encoders_at(frames),
+            is_cold=self.is_cold,
+            overlays=self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
+            passing=self._passing_at(frames),
         )
 
     def cut_at(self, frame: int) -> "Block":
@@ -242,7 +246,8 @@ class Block:
         after = self.passing
         if frames == self.frames or after.before in (Before.NOTHING, Before.PASSED):
             return after
-        return Passing(Before.ENCODED, after.lag, self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES])
+        last = self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES]
+        return replace(after, before=Before.ENCODED, last=last, waited=0)
 
 
 class Timeline:

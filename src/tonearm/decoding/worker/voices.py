@@ -84,7 +84,7 @@ class Fade:
         if self.ramp.end <= time + GLIDE_SAMPLES:
             return self
         ramp = falling(time, self.ramp.gain_at(time))
-        return Fade(self.source, self.sample_at(time), ramp, self.is_announced, self.end_sample, self.level_db)
+        return replace(self, sample=self.sample_at(time), ramp=ramp)
 
 
 @dataclass(frozen=True, slots=True)

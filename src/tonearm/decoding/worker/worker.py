@@ -44,8 +44,9 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.worker.freed_memory import freed_memory
 from tonearm.decoding.worker.mp3 import Mp3Thread
 from tonearm.decoding.worker.reader import LOST, DescriptorQueue
-from tonearm.decoding.worker.render_session import RenderSession, SessionSource
+from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.decoding.worker.session_sources import SessionSource
 from tonearm.decoding.worker.source import DecodingSource
 from tonearm.decoding.worker.suspects import SuspectNotes
 from tonearm.sandbox.report import SandboxReport
