@@ -54,7 +54,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol", "interop", "core", "version"),
     ),
     "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),
-    "config": ("config", "core.source_uri", "core.errors", "version"),
+    "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
     "serve": ("config", "server", "node", "sources", "core", "version", "exit_codes", *SUPERVISION),

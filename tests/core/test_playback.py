@@ -299,7 +299,7 @@ def test_a_failed_track_makes_way_for_the_next() -> None:
         "QueueUpdate 0",
         "open 2 b",
     ]
-    assert TrackException(make_track("a"), {}, FILE_MISSING, 0) in log.events
+    assert TrackException(make_track("a"), {}, 0, FILE_MISSING) in log.events
 
 
 def test_a_failure_while_paused_is_reported_after_play() -> None:

@@ -430,7 +430,7 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     def _check(self, event: Event) -> None:
         match event:
-            case TrackException(track, _, failure) if failure == FILE_MISSING:
+            case TrackException(track, failure=failure) if failure == FILE_MISSING:
                 assert track.info.title == self.model.current
                 assert self.playback.clock_started
                 assert not self.playback.paused

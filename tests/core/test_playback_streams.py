@@ -70,7 +70,7 @@ def test_a_stall_is_reported_as_stuck() -> None:
     log.do(log.playback.underrun())
     assert log.playback.stalled == 1
     assert log.do(log.playback.stuck(1, 10_000, "connecting again")) == ["TrackStuck a"]
-    assert log.events[-1] == TrackStuck(log.playback.current, {}, 10_000, "connecting again", position_ms=0)
+    assert log.events[-1] == TrackStuck(log.playback.current, {}, 0, 10_000, "connecting again")
     log.do(log.playback.recovered())
     assert log.playback.stalled is None
     assert log.do(log.playback.stuck(1, 10_000, "late")) == []

@@ -7,7 +7,7 @@ import pty
 import pytest
 
 from tests.support.listened_node import event
-from tonearm.listen.display import Display, PlayerView, printable
+from tonearm.listen.display import Display, PlayerView
 from tonearm.listen.meters import Levels
 
 
@@ -76,10 +76,6 @@ def test_a_terminal_gets_one_line_drawn_again_that_fits() -> None:
     assert drawn.endswith("\x1b[K")
     assert "\n" not in drawn
     assert len(drawn) < 100
-
-
-def test_titles_cannot_steer_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\r\nc\u202ed") == "a [2Jb  c d"
 
 
 def test_a_stream_that_is_gone_does_not_end_the_listening() -> None:

@@ -18,9 +18,9 @@ from tests.support.sinks import MemoryListener
 from tonearm.core.errors import LimitReached
 from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import SILENT_PACKET, Output, mp3_output
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
+from tonearm.decoding.worker.opus import OpusEncoder
 from tonearm.node import Node
 from tonearm.wanted_tracks import WantedTrack
 
@@ -79,8 +79,8 @@ def require_same_sound(pcm: bytes, packets: Sequence[bytes], *, worst_db: float)
     assert len(packets) == len(pcm) // FRAME_BYTES
     wanted = heard_as(pcm)
     for decoder in ("libopus", "opus"):
-        plain = decoded(plainly_encoded(pcm), decoder)[LOOKAHEAD_SAMPLES:]
-        got = decoded(packets, decoder)[LOOKAHEAD_SAMPLES:]
+        plain = decoded(plainly_encoded(pcm), decoder)[OPUS_LOOKAHEAD_SAMPLES:]
+        got = decoded(packets, decoder)[OPUS_LOOKAHEAD_SAMPLES:]
         assert segmental_snr_db(wanted, got) >= segmental_snr_db(wanted, plain) - 0.5
         assert worst_frame_db(wanted, got, plain) <= worst_db
 
@@ -144,8 +144,8 @@ async def test_whoever_joins_in_mid_stream_gets_a_silent_packet_first(node: Node
     assert len(b"".join(smaller.messages)) < 0.5 * len(b"".join(late.messages))
     begins_at = len(player.listener) - len(smaller) + 1
     wanted = heard_as(player.listener.pcm)[begins_at * FRAME_SAMPLES :]
-    plain = decoded(plainly_encoded(player.listener.pcm, SMALL))[begins_at * FRAME_SAMPLES + LOOKAHEAD_SAMPLES :]
-    got = decoded(smaller.messages)[FRAME_SAMPLES + LOOKAHEAD_SAMPLES :]
+    plain = decoded(plainly_encoded(player.listener.pcm, SMALL))[begins_at * FRAME_SAMPLES + OPUS_LOOKAHEAD_SAMPLES :]
+    got = decoded(smaller.messages)[FRAME_SAMPLES + OPUS_LOOKAHEAD_SAMPLES :]
     swung_in = 10 * FRAME_SAMPLES  # a decoder that begins in mid-stream needs 0.2 s
     of_plain = segmental_snr_db(wanted[swung_in:], plain[swung_in:])
     assert segmental_snr_db(wanted[swung_in:], got[swung_in:]) >= of_plain - 0.5

@@ -15,9 +15,8 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import Output, PassedPacket
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output, PassedPacket
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.passing import WAIT_FRAMES
 from tonearm.node import Node
 from tonearm.wanted_tracks import WantedTrack
@@ -80,7 +79,7 @@ async def test_pcm_and_opus_listeners_of_one_player_hear_the_same(node: Node, sh
     assert player.opus.messages[:99] == packets_in(file)[:99]
     assert not any(passed(named.messages))
     assert len(named) == len(player.opus) == len(player.listener)
-    heard = decoded(named.messages)[LOOKAHEAD_SAMPLES:]
+    heard = decoded(named.messages)[OPUS_LOOKAHEAD_SAMPLES:]
     assert segmental_snr_db(pcm.astype(np.float64), heard) > 15
 
 
@@ -103,7 +102,7 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     assert all(flags[again:199])
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 20
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
 async def test_under_an_overlay_the_sum_is_encoded_and_after_it_packets_go_on(node: Node, shelf: Shelf) -> None:
@@ -122,7 +121,7 @@ async def test_under_an_overlay_the_sum_is_encoded_and_after_it_packets_go_on(no
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
     assert np.abs(pcm - pcm_in(file))[first * FRAME_SAMPLES : (first + 20) * FRAME_SAMPLES].max() > 1000
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 15
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 15
 
 
 async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) -> None:
@@ -157,7 +156,7 @@ async def test_a_start_within_a_frame_is_exact_and_encoded(node: Node, shelf: Sh
     player = OpusListening(node, "p")
     await player.wait_state("idle")
     assert not any(passed(player.opus.messages))
-    heard = decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]
+    heard = decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]
     assert segmental_snr_db(pcm_in(file)[48_240:], heard) > 18
 
 
@@ -177,7 +176,7 @@ async def test_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
     assert again - first <= WAIT_FRAMES + 14
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     wanted = pcm_in(file)
-    assert segmental_snr_db(wanted, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 30
+    assert segmental_snr_db(wanted, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 30
 
 
 async def test_whoever_comes_for_pcm_later_hears_the_rest_of_the_track(node: Node, shelf: Shelf) -> None:
@@ -204,4 +203,4 @@ async def test_two_tracks_join_and_loop(node: Node, shelf: Shelf) -> None:
     assert player.opus.messages[:49] == packets_in(files[0])[:49]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
     assert np.array_equal(pcm, np.concatenate([pcm_in(file) for file in files]))
-    assert segmental_snr_db(pcm, decoded(player.opus.messages)[LOOKAHEAD_SAMPLES:]) > 20
+    assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20

@@ -86,12 +86,12 @@ AT_20_MS = {"trackId": "a", "position": 20}
 EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.TrackStart(TRACK, {"u": 1}, 20), {"track": TRACK_OUT, "uri": "http://radio.example/a.mp3", **AT_20_MS}),
     (
-        events.TrackEnd(TRACK, {"u": 1}, EndReason.LOAD_FAILED, 20, 10),
+        events.TrackEnd(TRACK, {"u": 1}, 20, EndReason.LOAD_FAILED, 10),
         {"track": TRACK_OUT, "reason": "loadFailed", "playedMs": 10, **AT_20_MS},
     ),
-    (events.TrackException(TRACK, {"u": 1}, FILE_MISSING, 20), {"track": TRACK_OUT, "error": FAILURE_OUT, **AT_20_MS}),
+    (events.TrackException(TRACK, {"u": 1}, 20, FILE_MISSING), {"track": TRACK_OUT, "error": FAILURE_OUT, **AT_20_MS}),
     (
-        events.TrackStuck(TRACK, {"u": 1}, 10_000, "the source sends nothing", 20),
+        events.TrackStuck(TRACK, {"u": 1}, 20, 10_000, "the source sends nothing"),
         {"track": TRACK_OUT, "thresholdMs": 10_000, "cause": "the source sends nothing", **AT_20_MS},
     ),
     (events.StreamTitle("a", "One"), {"title": "One", "trackId": "a"}),

@@ -112,9 +112,9 @@ def _line(event: Event) -> str:
     match event:
         case TrackStart(track) | TrackStuck(track):
             return f"{kind} {track.info.title}"
-        case TrackEnd(track, _, reason):
+        case TrackEnd(track, reason=reason):
             return f"{kind} {track.info.title} {reason}"
-        case TrackException(track, _, failure):
+        case TrackException(track, failure=failure):
             return f"{kind} {track.info.title} {failure.code}"
         case Seek(_, from_ms, position_ms):
             return f"Seek {from_ms} {position_ms}"

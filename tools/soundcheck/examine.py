@@ -9,14 +9,14 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
+from tests.support.opus_listening import decoded as decoded_opus
 
+from tonearm.audio.framing import FrameFlag
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE
 from tools.soundcheck.programme import Mark
-from tools.soundcheck.recording import DISCONTINUITY, SILENCE, TRACK_STARTS, HeardEvent, HeardFrame, Recording
-
-RATE_HZ = 48_000
-FRAME_SAMPLES = 960
-OPUS_DELAY_SAMPLES = 312
-"""How much later libopus gives back what it was given (RFC 7845, 5.1: the encoder's look-ahead at 48 kHz)."""
+from tools.soundcheck.recording import HeardEvent, HeardFrame, Recording
 
 BURST_S = 2.0
 """How much of what was before an Ogg or MP3 stream begins with, silence where there was nothing."""
@@ -41,13 +41,13 @@ class Finding:
 def sound_of(frames: list[HeardFrame]) -> Samples:
     """PCM frames as samples."""
     whole = b"".join(frame.payload for frame in frames)
-    return np.frombuffer(whole, "<i2").reshape(-1, 2) / 32768
+    return np.frombuffer(whole, "<i2").reshape(-1, 2) / FULL_SCALE
 
 
 def decoded(data: bytes, form: str | None = None) -> Samples:
     """A stream's or file's sound at 48 kHz stereo, as FFmpeg decodes it."""
     blocks = []
-    resampler = av.AudioResampler("flt", "stereo", RATE_HZ)
+    resampler = av.AudioResampler("flt", "stereo", SAMPLE_RATE_HZ)
     with av.open(io.BytesIO(data), "r", format=form) as container:
         try:
             for frame in container.decode(audio=0):
@@ -59,15 +59,9 @@ def decoded(data: bytes, form: str | None = None) -> Samples:
 
 def decoded_packets(frames: list[HeardFrame]) -> Samples:
     """Opus packets as samples; packets that only prime the decoder are decoded and their sound is dropped."""
-    codec = av.CodecContext.create("libopus", "r")
-    assert isinstance(codec, av.AudioCodecContext)
-    codec.sample_rate, codec.layout, codec.format = RATE_HZ, "stereo", "s16"
-    blocks = []
-    for frame in frames:
-        sound = np.concatenate([piece.to_ndarray().reshape(-1, 2) for piece in codec.decode(av.Packet(frame.payload))])
-        if not frame.flags & SILENCE:
-            blocks.append(sound / 32768 if sound.dtype == np.int16 else sound)
-    return np.concatenate(blocks)
+    sound = decoded_opus([frame.payload for frame in frames]).reshape(-1, FRAME_SAMPLES, 2) / FULL_SCALE
+    is_heard = [not frame.flags & FrameFlag.SILENCE for frame in frames]
+    return sound[is_heard].reshape(-1, 2)
 
 
 def second_differences(sound: Samples) -> NDArray[np.float64]:
@@ -140,7 +134,7 @@ def clicks(
         (mark.name, int(np.searchsorted(times, mark.at_s))) for mark in marks if mark.name.startswith("PATCH /filters")
     ]
     # A track's own first sample is left as it is, however loud it begins.
-    cuts = [i for i, frame in enumerate(frames) if frame.flags & (DISCONTINUITY | TRACK_STARTS)]
+    cuts = [i for i, frame in enumerate(frames) if frame.flags & (FrameFlag.DISCONTINUITY | FrameFlag.TRACK_STARTS)]
     changes += [("a cut", i) for i in cuts if frames[i].position_us >= 40_000]
     for name, index in changes:
         near = jumps[max(0, index - 1) * FRAME_SAMPLES : (index + 5) * FRAME_SAMPLES]
@@ -195,8 +189,8 @@ def order(events: list[HeardEvent]) -> list[Finding]:
 
 def same_sound(pcm: list[HeardFrame], opus: list[HeardFrame], parts: list[tuple[float, str]]) -> list[Finding]:
     """The Opus listener against the PCM listener, frame by frame of the same number: signal to noise for each part."""
-    heard = [frame for frame in opus if not frame.flags & SILENCE]
-    sound = decoded_packets(opus)[OPUS_DELAY_SAMPLES:]
+    heard = [frame for frame in opus if not frame.flags & FrameFlag.SILENCE]
+    sound = decoded_packets(opus)[OPUS_LOOKAHEAD_SAMPLES:]
     reference = {frame.number: frame for frame in pcm}
     ratios: dict[str, list[float]] = {}
     for i, frame in enumerate(heard[:-1]):

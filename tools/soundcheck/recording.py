@@ -2,17 +2,13 @@
 
 import asyncio
 import json
-import struct
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 
-HEADER = struct.Struct(">BBHIQ")
-"""Version, flags, payload bytes, number of the frame, position in the track in µs."""
-
-TRACK_STARTS, DISCONTINUITY, SILENCE, PASSED_ON = 1, 2, 4, 8
+from tonearm.audio.framing import HEADER
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tonearm.audio.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, wi
 from tonearm.audio.sinks import FrameSink
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import (
+    MP3_DELAY_SAMPLES,
     MP3_FRAME_SAMPLES,
     SILENT_PACKET,
     Output,
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has taken nothing
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
 
-_MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES  # what the encoder keeps to itself at most
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
@@ -265,7 +265,7 @@ class Broadcast:
     # Sending
 
     def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
-        while time.owed_samples >= MP3_FRAME_SAMPLES + _MP3_DELAY_SAMPLES:
+        while time.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
             time.owed_samples -= MP3_FRAME_SAMPLES
             self._send_to_streams(output, _silent_payload(output))
 

@@ -17,15 +17,14 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from tonearm.core.frame import FRAME_MS
+from tonearm.core.frame import FRAME_MS, FRAME_S
 
 PHASES: Final = 4
 PHASE_MEMBERS: Final = 100
 CATCH_UP_FRAMES: Final = 10
 LOG_INTERVAL_S: Final = 10.0
-_FRAME_S: Final = FRAME_MS / 1000
-_PHASE_S: Final = _FRAME_S / PHASES
-_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds: a timer that fires this early is on time
+_PHASE_S: Final = FRAME_S / PHASES
+TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds: a timer that fires this early is on time
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class Clock:
         if member in self._phase_of or self._is_stopped:
             return
         now_s = self._now_s()
-        not_before_s = self._left_deadline_s.pop(member, now_s) - _EARLY_S
+        not_before_s = self._left_deadline_s.pop(member, now_s) - TIMER_EARLY_S
         # Deadlines lie 5 ms apart on one grid, numbered from the origin; every fourth is of the same phase.
         next_number = int((now_s - self._origin_s) / _PHASE_S) + 1
         first_number = max(next_number, math.ceil((not_before_s - self._origin_s) / _PHASE_S))
@@ -108,7 +107,7 @@ class Clock:
     def until_tick_s(self, member: Ticking) -> float:
         """How long until the member's next tick; a whole frame for one that does not tick."""
         phase = self._phase_of.get(member)
-        return _FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
+        return FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
 
     def stop(self) -> None:
         """Ends all ticks; nobody can join any more."""
@@ -125,14 +124,14 @@ class Clock:
         """One wake-up of a phase: ticks its members for each deadline that has passed, then sets the next timer."""
         phase.is_scheduled = False
         ticks = 0
-        while phase.members and phase.deadline_s <= self._now_s() + _EARLY_S:
+        while phase.members and phase.deadline_s <= self._now_s() + TIMER_EARLY_S:
             if ticks == CATCH_UP_FRAMES:
-                missed = int((self._now_s() - phase.deadline_s) / _FRAME_S) + 1
+                missed = int((self._now_s() - phase.deadline_s) / FRAME_S) + 1
                 self._skip(phase, missed)
-                phase.deadline_s += missed * _FRAME_S
+                phase.deadline_s += missed * FRAME_S
                 break
             self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
-            phase.deadline_s += _FRAME_S
+            phase.deadline_s += FRAME_S
             for member in tuple(phase.members):
                 if member in phase.members:  # otherwise it left in another member's tick
                     try:

@@ -25,7 +25,7 @@ from tonearm.audio.plan_state import PlanState
 from tonearm.audio.source_input import PlayersOpener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
 from tonearm.core.opened_source import Wait
-from tonearm.core.outputs import Outputs
+from tonearm.core.outputs import Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
@@ -189,7 +189,7 @@ class DecoderSession:
 
     def listen(self, outputs: Outputs) -> None:
         """The forms in which the frames are wanted."""
-        if all(output.format != "mp3" for output in outputs):
+        if not has_format(outputs, "mp3"):
             self._mp3_to = None
         self._carry_out(self._state.listen(outputs))
 

@@ -15,9 +15,9 @@ from tonearm.core.events import (
     MetadataChange,
     OverlayException,
     TrackEnd,
+    TrackEvent,
     TrackException,
     TrackStart,
-    TrackStuck,
 )
 from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.core.text_for_logs import text_for_logs
@@ -199,13 +199,13 @@ class EventLog:
 
 
 def _about_bytes(event: Event) -> int:
-    if isinstance(event, TrackStart | TrackEnd | TrackException | TrackStuck):
+    if isinstance(event, TrackEvent):
         return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(event.track.info.identifier)
     return _ABOUT_BYTES
 
 
 def _shows_metadata(event: Event) -> bool:
-    if isinstance(event, TrackStart | TrackEnd | TrackException | TrackStuck):
+    if isinstance(event, TrackEvent):
         return event.user_data != {}
     return isinstance(event, MetadataChange)
 

@@ -12,9 +12,10 @@ _FINAL_BINARY: Final = 0x82  # RFC 6455, 5.2: FIN and opcode 2
 _SHORT_LENGTH: Final = 125
 _LENGTH_IN_16_BITS: Final = 126
 
-_HEADER: Final = struct.Struct(">BBHIQ")
+HEADER: Final = struct.Struct(">BBHIQ")
+"""Version, flags, payload bytes, number of the frame, position in the track in µs."""
 _HEADER_VERSION: Final = 1
-HEADER_BYTES: Final = _HEADER.size
+HEADER_BYTES: Final = HEADER.size
 
 
 class Framing(Enum):
@@ -55,7 +56,7 @@ def _in_message(payload: bytes, _stamp: Stamp) -> bytes:
 
 def _in_message_with_header(payload: bytes, stamp: Stamp) -> bytes:
     number, position_us, flags = stamp
-    header = _HEADER.pack(_HEADER_VERSION, flags, len(payload), number & 0xFFFF_FFFF, position_us)
+    header = HEADER.pack(_HEADER_VERSION, flags, len(payload), number & 0xFFFF_FFFF, position_us)
     return b"".join((_message_head(HEADER_BYTES + len(payload)), header, payload))
 
 

@@ -29,7 +29,7 @@ from tonearm.audio.plan_orders import (
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
-from tonearm.core.outputs import PCM_ONLY, Outputs
+from tonearm.core.outputs import PCM_ONLY, PRIMING_FRAMES, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
@@ -46,7 +46,6 @@ from tonearm.decoding.messages import (
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
 MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
-PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream
 DUE_FRAMES: Final = 2  # with overlays, the next frames that must not wait for anything
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
 
@@ -352,7 +351,7 @@ class PlanState:
         return tuple(orders)
 
     def _frames_to_encode_again(self, mp3_to: int | None) -> int:
-        frames = PRIMING_FRAMES if any(output.format == "opus" for output in self._outputs) else 0
+        frames = PRIMING_FRAMES if has_format(self._outputs, "opus") else 0
         if mp3_to is not None:
             frames = max(frames, min(self.buffer.end_frame - mp3_to, MAX_FRAMES_AGAIN))
         return frames

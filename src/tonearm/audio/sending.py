@@ -19,7 +19,7 @@ from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.timers import CallLater
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
-from tonearm.core.outputs import PCM_ONLY, Payloads
+from tonearm.core.outputs import PCM_ONLY, Payloads, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.player_status import PlayerQuality
@@ -282,7 +282,7 @@ class Sending:
 
     def _is_mp3_awaited(self) -> bool:
         """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""
-        if all(output.format != "mp3" for output in self._broadcast.outputs):
+        if not has_format(self._broadcast.outputs, "mp3"):
             return False
         if self._mp3_end_frame >= self._buffer.next_frame or self._mp3_waits >= MP3_PATIENCE_FRAMES:
             return False

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from tonearm.audio.clock import Ticking
+from tonearm.audio.clock import TIMER_EARLY_S, Ticking
 from tonearm.audio.timers import CallLater, Cancellable
-from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND
+from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track_info import TrackInfo
 
@@ -29,9 +29,6 @@ SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a se
 # How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
 # not slept would have had as much decoded ahead.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
-
-_EARLY_S: Final = 0.001  # a timer that fires this early is on time, as in the clock
-_FRAME_S: Final = FRAME_MS / 1000
 
 
 class SleepState(Enum):
@@ -82,13 +79,13 @@ class FrameTimes:
 
     def take_due(self, now_s: float) -> int:
         """How many frames have passed since the last call."""
-        frames = max(0, math.floor((now_s + _EARLY_S - self._next_s) / _FRAME_S) + 1)
-        self._next_s += frames * _FRAME_S
+        frames = max(0, math.floor((now_s + TIMER_EARLY_S - self._next_s) / FRAME_S) + 1)
+        self._next_s += frames * FRAME_S
         return frames
 
     def deadline_s(self, frames: int = 0) -> float:
         """When the next frame passes, or one that is `frames` behind it."""
-        return self._next_s + frames * _FRAME_S
+        return self._next_s + frames * FRAME_S
 
 
 class SleepClock(Protocol):

@@ -9,15 +9,14 @@ import logging
 import time
 from typing import Final, Protocol
 
+from tonearm.audio.load import LATE_S
 from tonearm.audio.source_input import Opener
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.failure import PlayError
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
-# Before each source. If the pause is longer by as much as a frame, others need the processor more.
-PAUSE_S: Final = 0.25
-_LATE_S: Final = 0.02
+PAUSE_S: Final = 0.25  # before each source; where it becomes so much longer that it counts as late, nothing is read
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ class TagsAhead:
         while True:
             begun_s = time.monotonic()
             await asyncio.sleep(self._pause_s)
-            if time.monotonic() - begun_s - self._pause_s < _LATE_S and not self._loader.is_busy:
+            if time.monotonic() - begun_s - self._pause_s < LATE_S and not self._loader.is_busy:
                 return
 
     async def _read_one(self) -> None:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from tonearm.config.patterns import PatternError
 from tonearm.config.schema import SECTIONS
+from tonearm.core.printable import printable
 
 _TABLE: Final = re.compile(r"\s*\[\s*([\w-]+)\s*\]")
 _SECRETS: Final = frozenset({"server.password"})
@@ -26,7 +27,7 @@ class ConfigError(Exception):
     """The configuration cannot be used. The message is one line that names the file, variable or option and the key."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(_one_line(message))
+        super().__init__(printable(message))
 
 
 def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> str:
@@ -150,11 +151,6 @@ def _shown(name: str, value: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
-
-
-def _one_line(text: str) -> str:
-    """For a terminal, whatever a file or a variable held."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _unknown(location: list[str]) -> str:

@@ -1,6 +1,5 @@
 """What happens to a player, as values. How they are written for clients is `protocol`'s matter.
 
-`user_data` of a track's event is the metadata that the track showed at that moment: its own, else the player's.
 `position_ms` is the position in the current track's file when it happened.
 """
 
@@ -26,8 +25,8 @@ class PlayerState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TrackStart:
-    """The track's first frame is about to be sent."""
+class TrackEvent:
+    """What happened to a track. `user_data` is the metadata that it showed then: its own, else the player's."""
 
     track: Track
     user_data: Json
@@ -35,35 +34,31 @@ class TrackStart:
 
 
 @dataclass(frozen=True, slots=True)
-class TrackEnd:
+class TrackStart(TrackEvent):
+    """The track's first frame is about to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrackEnd(TrackEvent):
     """The track is over, for `reason`, after `played_ms` of its file were sent; what was sought over does not count."""
 
-    track: Track
-    user_data: Json
     reason: EndReason
-    position_ms: int
     played_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class TrackException:
+class TrackException(TrackEvent):
     """The track cannot be played, or not to its end. Its `TrackEnd` follows."""
 
-    track: Track
-    user_data: Json
     failure: PlayFailure
-    position_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class TrackStuck:
+class TrackStuck(TrackEvent):
     """Nothing of the track could be sent for `threshold_ms`. `cause` says in a few words what is missing."""
 
-    track: Track
-    user_data: Json
     threshold_ms: int
     cause: str
-    position_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,11 @@ HIGHEST_OPUS_BPS: Final = 510_000
 # What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
 MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
 MP3_FRAME_SAMPLES: Final = 1152
+# What the encoder keeps to itself at most until more comes: its own delay, and a frame that is not full yet.
+MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES
+
+OPUS_LOOKAHEAD_SAMPLES: Final = 312  # of an encoder for audio: its sound is so much later than what goes in
+PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream: as good as one that ran
 
 # 20 ms of silence, and what a decoder takes as one: CELT, fullband, stereo, no data.
 SILENT_PACKET: Final = b"\xfc\xff\xfe"
@@ -50,6 +55,11 @@ class PassedPacket(bytes):
     """A payload: the packet of a source itself, untouched."""
 
     __slots__ = ()
+
+
+def has_format(outputs: Outputs, name: OutputFormat) -> bool:
+    """Whether any of the outputs has this format."""
+    return any(output.format == name for output in outputs)
 
 
 def mp3_output(bitrate_bps: int) -> Output:

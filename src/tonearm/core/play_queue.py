@@ -4,8 +4,10 @@
 events, of pause or of time.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.failure import PlayError, PlayFailure
@@ -68,6 +70,8 @@ def select_next(
 
 # What a source may turn out to be instead of a track
 
+MAX_REASONS: Final = 20  # for leaving out entries of a playlist
+
 
 @dataclass(frozen=True, slots=True)
 class PlaylistEntry:
@@ -87,10 +91,15 @@ class PlaylistEntry:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How many entries of a playlist were left out, and each reason once, as sentences."""
+    """How many entries of a playlist were left out, and each reason once, as sentences, at most MAX_REASONS."""
 
     count: int = 0
     reasons: tuple[str, ...] = ()
+
+    @classmethod
+    def because(cls, count: int, reasons: Iterable[str]) -> "LeftOut":
+        """The first of these reasons, which are each there once."""
+        return cls(count, tuple(islice(reasons, MAX_REASONS)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -553,7 +553,7 @@ class Playback:
         """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what is missing."""
         if source == self.stalled:
             user_data = self.current.user_data(self._metadata)
-            self._events.append(TrackStuck(self.current, user_data, threshold_ms, cause, self.position_ms))
+            self._events.append(TrackStuck(self.current, user_data, self.position_ms, threshold_ms, cause))
         return self._outcome()
 
     def update(self) -> PlayerUpdate:
@@ -574,7 +574,7 @@ class Playback:
         self._queue.forget_current_load()
         self._error = failure
         user_data = ended.track.user_data(self._metadata)
-        self._events.append(TrackException(ended.track, user_data, failure, self.position_ms))
+        self._events.append(TrackException(ended.track, user_data, self.position_ms, failure))
         self._end_track(EndReason.LOAD_FAILED)
         if ended.gave_audio:
             ended.failures += 1
@@ -642,7 +642,7 @@ class Playback:
     def _end_track(self, reason: EndReason, *, is_remembered: bool = True) -> None:
         self._count_played()
         user_data = self.current.user_data(self._metadata)
-        self._events.append(TrackEnd(self.current, user_data, reason, self.position_ms, self._played_ms))
+        self._events.append(TrackEnd(self.current, user_data, self.position_ms, reason, self._played_ms))
         if is_remembered:
             self._history.add(PlayedTrack(self._queue.current, self._wall_ms(), reason, self._has_sounded))
         self._begin_at(self.position_ms)

@@ -36,7 +36,7 @@ _FRAGMENT: Final = re.compile(
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 # One of several things on a page that have no pages of their own, counted from 1.
 _ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
 # RFC 3986: what may stand in a path, a query or a fragment as it is; `%` because pairs were put right before.
 _SAFE_IN_PATH: Final = "%/:@!$&'()*+,;=~"
@@ -180,7 +180,7 @@ def _parse(given: str, text: str) -> SourceUri:
     if found is None:
         return _file(given, text)
     scheme, rest = found[1].lower(), bare[found.end() :]
-    if scheme in _DEFAULT_PORTS:
+    if scheme in DEFAULT_PORTS:
         return _http(given, scheme, rest)
     if scheme == "file":
         return _file(given, _path_of_file_uri(rest))
@@ -241,7 +241,7 @@ def _http(given: str, scheme: str, rest: str) -> SourceUri:
     raw_path, has_query, query = target.partition("?")
     path = _without_dot_segments(_percent_encoded(raw_path, _SAFE_IN_PATH))
     authority = f"[{host}]" if ":" in host else host
-    if port != _DEFAULT_PORTS[scheme]:
+    if port != DEFAULT_PORTS[scheme]:
         authority += f":{port}"
     normalised = f"{scheme}://{authority}{path}"
     if has_query:
@@ -259,7 +259,7 @@ def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
         host, has_port, port_text = authority.rpartition(":") if ":" in authority else (authority, "", "")
     if not host.strip("."):
         raise BadRequest(f"The URI has no host; write {scheme}://host/path.")
-    port = _DEFAULT_PORTS[scheme]
+    port = DEFAULT_PORTS[scheme]
     if has_port and port_text:
         is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= len(str(_MAX_PORT))
         port = int(port_text) if is_number else 0

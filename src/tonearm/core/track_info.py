@@ -1,6 +1,9 @@
 """The facts about a source: what opening it found out, and what a track shows of it."""
 
 from dataclasses import dataclass, replace
+from typing import Final
+
+MAX_TITLE_CHARACTERS: Final = 1000  # of what strangers call a track; what is longer is cut
 
 
 @dataclass(frozen=True, slots=True)

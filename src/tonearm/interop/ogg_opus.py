@@ -4,18 +4,17 @@ Timestamps are samples at 48 kHz that a decoder puts out, the pre-skip included.
 """
 
 import struct
-import zlib
 from collections.abc import Sequence
 from typing import Final
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.ogg_checksum import CHECKSUM_AT, ogg_checksum
 
 _FIRST: Final = 0x02  # the page begins a logical stream
 _LAST: Final = 0x04  # the page ends one
 _SEGMENT_BYTES: Final = 255
 _MOST_SEGMENTS: Final = 255
 _PAGE: Final = struct.Struct("<4sBBqIIIB")
-_CHECKSUM_AT: Final = 22
 
 
 class OggOpusStream:
@@ -60,22 +59,9 @@ class OggOpusStream:
         header = _PAGE.pack(b"OggS", 0, flags, granule, self._serial, self._sequence, 0, len(lacing))
         self._sequence += 1
         page = bytearray(b"".join((header, lacing, *packets)))
-        page[_CHECKSUM_AT : _CHECKSUM_AT + 4] = _checksum(page)
+        page[CHECKSUM_AT : CHECKSUM_AT + 4] = ogg_checksum(page)
         return bytes(page)
 
 
 def _counted(text: bytes) -> bytes:
     return struct.pack("<I", len(text)) + text
-
-
-_BITS_REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
-
-
-def _checksum(page: bytearray) -> bytes:
-    """CRC-32 with Ogg's polynomial (RFC 3533, section 6), as it stands in the page.
-
-    Ogg's begins with 0 and takes the highest bit of each byte first; zlib's inverts before and after, and takes the
-    lowest first. With all bits reversed one is the other, at zlib's speed.
-    """
-    reversed_bits = zlib.crc32(page.translate(_BITS_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return reversed_bits.to_bytes(4, "big").translate(_BITS_REVERSED)

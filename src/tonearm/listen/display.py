@@ -10,7 +10,8 @@ import os
 import unicodedata
 from typing import Any, Final, TextIO
 
-from tonearm.core.frame import FRAME_MS
+from tonearm.core.frame import FRAME_MS, FRAME_S
+from tonearm.core.printable import printable
 from tonearm.listen.meters import SILENCE_DB, Levels
 
 
@@ -20,8 +21,7 @@ def bar(level_db: float, width: int, full: str, empty: str) -> str:
     return full * filled + empty * (width - filled)
 
 
-_FRAME_S: Final = FRAME_MS / 1000
-_TOLERANCE_S: Final = 2 * _FRAME_S
+_TOLERANCE_S: Final = 2 * FRAME_S
 _GIVE_UP_S: Final = 1.0
 
 
@@ -39,7 +39,7 @@ class Pacing:
         if lateness_s > _TOLERANCE_S:
             self.late_frames += 1
         # After a long hole the node does not catch up either.
-        self._due_s = (now_s if lateness_s > _GIVE_UP_S else due_s) + _FRAME_S
+        self._due_s = (now_s if lateness_s > _GIVE_UP_S else due_s) + FRAME_S
 
     def interrupted(self) -> None:
         """The player paused, ended a track or the like: the next frame sets the pace anew."""
@@ -223,11 +223,6 @@ class Display:
             self._stream.flush()
         except OSError:
             pass
-
-
-def printable(text: str) -> str:
-    """`text` without what would steer a terminal: titles come from strangers."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _times(view: PlayerView) -> str:

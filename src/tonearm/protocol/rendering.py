@@ -32,6 +32,7 @@ from tonearm.core.events import (
     SeekFailed,
     StreamTitle,
     TrackEnd,
+    TrackEvent,
     TrackException,
     TrackStart,
     TrackStuck,
@@ -86,7 +87,7 @@ def _add_fields(body: JsonObject, event: Event) -> None:
             body["paused"] = event.paused
             body["position"] = event.position_ms
             body["positionRate"] = event.position_rate
-        case TrackStart() | TrackEnd() | TrackException() | TrackStuck():
+        case TrackEvent():
             _add_track_fields(body, event)
         case StreamTitle():
             body["title"] = event.title

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from multidict import CIMultiDictProxy
 
+from tonearm.core.source_uri import DEFAULT_PORTS
 from tonearm.server.errors import ForeignOrigin, Unauthorized
 
 
@@ -63,7 +64,6 @@ def came_through_proxy(headers: CIMultiDictProxy[str]) -> bool:
 
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]/@]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?")
 _SCHEME: Final = re.compile(r"(?P<scheme>https?)://", re.IGNORECASE)
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})
 
 
@@ -135,7 +135,7 @@ def _is_same(origin_text: str, host: _Authority) -> bool:
     if origin is None or origin.host != host.host:
         return False
     # A Host without port means the scheme's default. A TLS proxy in front makes https the page's scheme, not ours.
-    default_port = _DEFAULT_PORTS[origin.scheme]
+    default_port = DEFAULT_PORTS[origin.scheme]
     return origin.port == (host.port or default_port)
 
 
@@ -145,7 +145,7 @@ def _origin(text: str) -> _Origin | None:
     if scheme is None or authority is None:
         return None
     name = scheme["scheme"].lower()
-    return _Origin(name, authority.host, authority.port or _DEFAULT_PORTS[name])
+    return _Origin(name, authority.host, authority.port or DEFAULT_PORTS[name])
 
 
 def _authority(text: str) -> _Authority | None:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
 from tonearm.interop.ogg_opus import OggOpusStream
 from tonearm.version import VERSION
-
-OPUS_PRE_SKIP_SAMPLES: Final = 312  # an encoder for audio is so late
 
 _PCM: Final = 1
 _UNKNOWN_SIZE: Final = 0xFFFFFFFF  # what streaming encoders write when a length cannot be known
@@ -92,7 +91,7 @@ class OggBody:
         if self._is_chained:
             artist, title = self._sent_title
             tags = [("TITLE", title), *([("ARTIST", artist)] if artist else [])]
-        stream = OggOpusStream(next(self._serials) & 0xFFFF_FFFF, OPUS_PRE_SKIP_SAMPLES)
+        stream = OggOpusStream(next(self._serials) & 0xFFFF_FFFF, OPUS_LOOKAHEAD_SAMPLES)
         return stream, stream.head(f"tonearm {VERSION}", tags)
 
 

@@ -45,7 +45,6 @@ PrivateNetworks: TypeAlias = Literal["auto"] | bool
 # Little, so that a source that turns out to be no playlist still holds it for the decoder.
 _LOOK_BYTES: Final = 16 * 1024
 _MAX_LOGGED_CHARACTERS: Final = 200
-_MAX_REASONS: Final = 20  # for leaving out entries of a playlist
 
 _NO_PLAYLIST: Final = PlayFailure(
     FailureCode.NOT_AUDIO,
@@ -290,7 +289,7 @@ class SourceOpener:
             reasons[f"Only the first {MAX_ENTRIES} of the playlist's {listing.count} entries are taken."] = None
         if not entries:
             raise nothing_to_play("has no entry that this node may play" if listing.entries else "has no entries")
-        left_out = LeftOut(listing.count - len(entries), tuple(reasons)[:_MAX_REASONS])
+        left_out = LeftOut.because(listing.count - len(entries), reasons)
         return Playlist(tuple(entries), left_out, name)
 
     def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:

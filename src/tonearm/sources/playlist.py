@@ -14,7 +14,9 @@ from xml.parsers import expat
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import SourceReader
+from tonearm.core.printable import printable
 from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.fetch_settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
@@ -39,7 +41,6 @@ _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
 
 MAX_ENTRIES: Final = 500
-_MAX_TITLE_CHARACTERS: Final = 1000
 _PLS_LINE: Final = re.compile(r"(file|title)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
@@ -358,8 +359,7 @@ def _refuse_doctype(*_: object) -> None:
 
 def _clean(text: str) -> str | None:
     """A title fit for JSON and display; None for nothing."""
-    visible = "".join(character if character.isprintable() else " " for character in text)
-    return visible.strip()[:_MAX_TITLE_CHARACTERS].strip() or None
+    return printable(text).strip()[:MAX_TITLE_CHARACTERS].strip() or None
 
 
 def entry_uri(playlist: SourceUri, listed: Listed) -> str:

@@ -11,11 +11,11 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Effects, Limiter, Normalization
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
-from tonearm.core.outputs import NO_OUTPUTS, PCM, Output, mp3_output
+from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, Output, mp3_output
 from tonearm.decoding.messages import Grant
 from tonearm.decoding.worker import opus
 from tonearm.decoding.worker.mp3 import TAIL_PCM
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder, OpusMissing
+from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing
 
 OPUS = Output("opus", complexity=0)
 SMALL = Output("opus", 48_000, complexity=0)
@@ -118,8 +118,8 @@ def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
     of_plain = decoded([plain.encode(bench.frames[frame]) for frame in range(bench.end_frame)])
     late = decoded(packets(bench, OPUS, 17))
     wanted = channels(bench.pcm).astype(np.float64)[17 * FRAME_SAMPLES :]
-    late_snr = segmental_snr_db(wanted, late[LOOKAHEAD_SAMPLES:])
-    plain_snr = segmental_snr_db(wanted, of_plain[17 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES :])
+    late_snr = segmental_snr_db(wanted, late[OPUS_LOOKAHEAD_SAMPLES:])
+    plain_snr = segmental_snr_db(wanted, of_plain[17 * FRAME_SAMPLES + OPUS_LOOKAHEAD_SAMPLES :])
     assert late_snr > plain_snr - 0.5
 
 
@@ -179,9 +179,9 @@ def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -
     bench.run(50)
     bench.listen(PCM, OPUS)
     bench.run()
-    before_first = np.frombuffer(bench.frames[49][-LOOKAHEAD_SAMPLES * 4 :], "<i2").astype(np.float64)
+    before_first = np.frombuffer(bench.frames[49][-OPUS_LOOKAHEAD_SAMPLES * 4 :], "<i2").astype(np.float64)
     heard = decoded([bench.packets[OPUS][frame] for frame in range(50, 55)])
-    begins = heard[120:LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
+    begins = heard[120:OPUS_LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
     assert np.sqrt(np.mean(begins**2)) == pytest.approx(np.sqrt(np.mean(before_first**2)), rel=0.5)
 
 
@@ -198,8 +198,8 @@ def test_without_libopus_pyav_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.run()
     pcm = channels(bench.pcm).astype(np.float64)
     monkeypatch.undo()
-    plain = decoded(expected_packets(bench, OPUS))[LOOKAHEAD_SAMPLES:]
-    heard = decoded(packets(bench, OPUS))[LOOKAHEAD_SAMPLES:]
+    plain = decoded(expected_packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
+    heard = decoded(packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
     assert segmental_snr_db(pcm, heard) >= segmental_snr_db(pcm, plain) - 1.5
 
 

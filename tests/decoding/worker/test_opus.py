@@ -7,12 +7,8 @@ from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, tone
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import SILENT_PACKET, Output
-from tonearm.decoding.worker.opus import (
-    LOOKAHEAD_SAMPLES,
-    OpusEncoder,
-    can_pass_on,
-)
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.decoding.worker.opus import OpusEncoder, can_pass_on
 
 
 def frames_of(pcm: bytes) -> list[bytes]:
@@ -40,7 +36,7 @@ def decoded(packets: list[bytes]) -> NDArray[np.float64]:
 
 def snr_db(pcm: bytes, sound: NDArray[np.float64]) -> float:
     original = channels(pcm)[4_800:-9_600]
-    late = sound[4_800 + LOOKAHEAD_SAMPLES :][: len(original)]
+    late = sound[4_800 + OPUS_LOOKAHEAD_SAMPLES :][: len(original)]
     return float(10 * np.log10(np.square(original).mean() / np.square(late - original).mean()))
 
 
@@ -80,7 +76,7 @@ def test_a_packet_without_prediction_does_not_need_the_one_before() -> None:
     for frame in frames[:20]:
         encoder.encode(frame)
     tail = [encoder.encode(frames[20], without_prediction=True), *map(encoder.encode, frames[21:])]
-    alone = decoded(tail)[LOOKAHEAD_SAMPLES + 480 : FRAME_SAMPLES * 19]
+    alone = decoded(tail)[OPUS_LOOKAHEAD_SAMPLES + 480 : FRAME_SAMPLES * 19]
     assert np.abs(np.diff(alone, n=2, axis=0)).max() < 1.5 * 10_000 * (2 * np.pi * 440 / 48_000) ** 2 + 60
 
 

@@ -15,10 +15,10 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS
 from tonearm.core.track_info import MeasuredLoudness
 from tonearm.decoding.messages import Crossfade, Grant, Mark, MarkKind, Measured
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE
 from tonearm.decoding.worker.normalization import SourceLoudness
 
 SECOND = 48_000
-FULL_SCALE = 32_768.0
 
 
 class SoundSource(MemorySource):

@@ -15,12 +15,12 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Timescale
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Output
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
 from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Overlay
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.normalization import Level, SourceLoudness
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, OpusEncoder
+from tonearm.decoding.worker.opus import OpusEncoder
 from tonearm.decoding.worker.passing import WAIT_FRAMES, Conditions
 from tonearm.decoding.worker.voices import ONE_VOICE, Fade, Voices, falling, rising
 
@@ -70,7 +70,7 @@ def packets_of(bench: SessionBench, output: Output = PASSING) -> list[bytes]:
 
 def heard(bench: SessionBench) -> NDArray[np.float64]:
     """What an Opus listener hears, from the first sample of the first frame on."""
-    return decoded(packets_of(bench))[LOOKAHEAD_SAMPLES:]
+    return decoded(packets_of(bench))[OPUS_LOOKAHEAD_SAMPLES:]
 
 
 def noise_db(wanted: NDArray[np.float64], got: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -86,7 +86,7 @@ def require_no_click(wanted: NDArray[np.float64], bench: SessionBench, *, by_db:
     pcm = np.rint(wanted).astype("<i2").tobytes()
     encoder = OpusEncoder(PASSING)
     plain = [encoder.encode(pcm[at : at + FRAME_BYTES]) for at in range(0, len(pcm) - FRAME_BYTES + 1, FRAME_BYTES)]
-    allowed = noise_db(wanted, decoded(plain)[LOOKAHEAD_SAMPLES:]).max() + by_db
+    allowed = noise_db(wanted, decoded(plain)[OPUS_LOOKAHEAD_SAMPLES:]).max() + by_db
     assert noise_db(wanted, heard(bench)).max() <= allowed
 
 
@@ -100,7 +100,7 @@ def test_a_source_reaches_opus_listeners_as_its_very_packets_and_is_not_decoded(
     assert packets_of(bench)[:-1] == packets_in(file)[: len(flags) - 1]
     assert bench.pcm == b""
     assert source.decoding.decoded_packets <= 40, "only for the last frame, which is filled up with silence"
-    assert np.array_equal(heard(bench)[: 3 * 48_000], decoded(packets_in(file))[LOOKAHEAD_SAMPLES:][: 3 * 48_000])
+    assert np.array_equal(heard(bench)[: 3 * 48_000], decoded(packets_in(file))[OPUS_LOOKAHEAD_SAMPLES:][: 3 * 48_000])
 
 
 def test_a_mono_source_passes_too() -> None:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, Output, Outputs
+from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.gathered import Gathered
 from tonearm.decoding.worker.joints import HISTORY_FRAMES as HISTORY_OF_JOINTS
 from tonearm.decoding.worker.joints import NO_RUN, RunPackets, encoded, needs_history, passed_on
 from tonearm.decoding.worker.output import levelled_again
-from tonearm.decoding.worker.packet_encoding import PRIMING_FRAMES, PacketEncoders
+from tonearm.decoding.worker.packet_encoding import PacketEncoders
 from tonearm.decoding.worker.packet_store import PacketStore
 from tonearm.decoding.worker.passing import Conditions, Run, next_run
 from tonearm.decoding.worker.session_sources import SessionSources

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from tonearm.core.id3 import id3_tag_bytes
 from tonearm.decoding.worker.formats import probe_name
-from tonearm.decoding.worker.guarded_reader import id3_tag_bytes
 from tonearm.decoding.worker.opening import OpenedAudio
 from tonearm.decoding.worker.reader import MediaReader
 

@@ -24,7 +24,6 @@ SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
 FIRST_BYTES: Final = 4096
 # At 24 kbit/s 4096 bytes take more than a second.
 LIVE_FIRST_BYTES: Final = 256
-_ID3_HEADER_BYTES: Final = 10
 
 # The first bytes of a container, the bytes at offset 8, and libav's name for it.
 _PCM_CONTAINERS: Final = (
@@ -209,16 +208,6 @@ def read_first_bytes(
         if missing > 0 and clock() > deadline_s:
             raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
     return b"".join(parts)
-
-
-def id3_tag_bytes(first: bytes) -> int:
-    """The size of the ID3v2 tag (ID3v2.4 structure, 3.1) before the audio, with its header; 0 without one."""
-    if len(first) < _ID3_HEADER_BYTES or not first.startswith(b"ID3"):
-        return 0
-    size = 0
-    for seven_bits in first[6:_ID3_HEADER_BYTES]:
-        size = size << 7 | seven_bits & 0x7F
-    return _ID3_HEADER_BYTES + size
 
 
 def pcm_container(first: bytes) -> str | None:

@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import Output, Outputs
-from tonearm.decoding.worker.packet_encoding import (
-    NO_POINTS,
-    PRIMING_FRAMES,
-    EncodedBlock,
-    EncoderPoints,
-    PacketEncoders,
-)
+from tonearm.core.outputs import PRIMING_FRAMES, Output, Outputs
+from tonearm.decoding.worker.packet_encoding import NO_POINTS, EncodedBlock, EncoderPoints, PacketEncoders
 from tonearm.decoding.worker.passing import Run
 from tonearm.decoding.worker.passing_state import NOTHING_PASSED, Before, Passing
 

@@ -10,6 +10,7 @@ from av.audio.frame import AudioFrame
 
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.id3 import id3_tag_bytes
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker import play_errors
 from tonearm.decoding.worker.demuxing import SourcePositions, check_limits, cut, source_start_for
@@ -20,7 +21,6 @@ from tonearm.decoding.worker.guarded_reader import (
     GuardedReader,
     RewoundReader,
     has_mp4_index_at_end,
-    id3_tag_bytes,
     is_fragmented_mp4,
     is_transport_stream,
     pcm_container,

@@ -15,7 +15,7 @@ import av
 import numpy as np
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ, SILENT_FRAME
-from tonearm.core.outputs import MP3_FRAME_SAMPLES, Output, Outputs
+from tonearm.core.outputs import MP3_DELAY_SAMPLES, MP3_FRAME_SAMPLES, Output, Outputs
 from tonearm.decoding.messages import Encoded
 from tonearm.decoding.worker.timeline import Timeline
 
@@ -23,8 +23,8 @@ from tonearm.decoding.worker.timeline import Timeline
 _COMPRESSION_LEVEL: Final = "7"
 _FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
 
-# The encoder keeps this much to itself (1105 samples, and a frame that is not full yet) until more comes.
-TAIL_PCM: Final = SILENT_FRAME * -(-(1105 + MP3_FRAME_SAMPLES) // FRAME_SAMPLES)
+# Drives the last of the sound out of the encoder.
+TAIL_PCM: Final = SILENT_FRAME * -(-MP3_DELAY_SAMPLES // FRAME_SAMPLES)
 
 
 class Mp3Encoder:

@@ -4,22 +4,19 @@ An Ogg page (RFC 3533) holds up to a second of audio under one checksum, and lib
 flipped bit is at most a click, so a page whose boundaries are intact gets a new checksum.
 """
 
-import ctypes
 import io
 import struct
 from typing import Final
 
-from tonearm.decoding.worker.formats import libavutil
+from tonearm.core.ogg_checksum import CHECKSUM_AT, ogg_checksum
 from tonearm.decoding.worker.reader import MediaReader
 
 _HEADER_BYTES: Final = 27
 _SERIAL_AT: Final = 14
-_CHECKSUM_AT: Final = 22
 _CAPTURE_PATTERN: Final = b"OggS"
 _READ_BYTES: Final = 16 * 1024
 # After so many false pages in a row the bytes only look like Ogg: the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
-_AV_CRC_32_IEEE: Final = 3  # Ogg's polynomial, in Ogg's bit order
 
 
 class OggRepairer:
@@ -32,7 +29,6 @@ class OggRepairer:
         self._raw_ended = False
         self._false_pages = 0
         self._serial: int | None = None
-        self._checksum = _OggChecksum()
 
     def read(self, n: int) -> bytes:
         while not self._ready and not (self._raw_ended and not self._raw):
@@ -73,16 +69,18 @@ class OggRepairer:
         self._pass_on(page_bytes)
 
     def _repair_checksum(self, page_bytes: int) -> None:
-        serial, _, stored_checksum = struct.unpack_from("<III", self._raw, _SERIAL_AT)
-        struct.pack_into("<I", self._raw, _CHECKSUM_AT, 0)
-        true_checksum = self._checksum.of(bytes(self._raw[:page_bytes]))
+        (serial,) = struct.unpack_from("<I", self._raw, _SERIAL_AT)
+        place = slice(CHECKSUM_AT, CHECKSUM_AT + 4)
+        stored_checksum = self._raw[place]
+        self._raw[place] = bytes(4)
+        true_checksum = ogg_checksum(self._raw[:page_bytes])
         is_whole = true_checksum == stored_checksum
         # A wrong serial number would make libav begin another stream.
         is_usable = is_whole or (serial == self._serial and self._page_follows(page_bytes))
         if is_whole:
             self._serial = serial
         self._false_pages = 0 if is_usable else self._false_pages + 1
-        struct.pack_into("<I", self._raw, _CHECKSUM_AT, true_checksum if is_usable else stored_checksum)
+        self._raw[place] = true_checksum if is_usable else stored_checksum
 
     def _page_bytes(self) -> int | None:
         """The size of the page at the start of raw; None when there is no whole page."""
@@ -109,20 +107,3 @@ class OggRepairer:
     def _pass_on(self, count: int) -> None:
         self._ready += self._raw[:count]
         del self._raw[:count]
-
-
-class _OggChecksum:
-    """CRC-32 in the form of RFC 3533, by libavutil: the one in `zlib` runs over the bits in the other direction."""
-
-    def __init__(self) -> None:
-        library = libavutil()
-        library.av_crc_get_table.restype = ctypes.c_void_p
-        library.av_crc.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t]
-        library.av_crc.restype = ctypes.c_uint32
-        self._library = library
-        self._table = library.av_crc_get_table(_AV_CRC_32_IEEE)
-
-    def of(self, page: bytes) -> int:
-        # libavutil holds the register in memory order, so its value reads byte-swapped.
-        value: int = self._library.av_crc(self._table, 0, page, len(page))
-        return int.from_bytes(value.to_bytes(4, "little"), "big")

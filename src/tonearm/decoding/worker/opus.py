@@ -19,7 +19,6 @@ from av.audio.codeccontext import AudioCodecContext
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import Output
 
-LOOKAHEAD_SAMPLES: Final = 312  # of an encoder for audio: its sound is so much later than what goes in
 MOST_PACKET_BYTES: Final = 1275 * 3
 
 _OK: Final = 0

@@ -16,8 +16,6 @@ from tonearm.core.outputs import Output, Outputs
 from tonearm.decoding.worker.opus import EncoderState, OpusEncoder, OpusMissing
 from tonearm.decoding.worker.opus_by_pyav import PyavOpusEncoder
 
-PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream: as good as one that ran
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncoderPoint:

@@ -14,7 +14,7 @@ from av.audio.frame import AudioFrame
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import GRANT_FRAMES
-from tonearm.decoding.worker.filters.blocks import Planes
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
 from tonearm.decoding.worker.filters.chain import as_pcm
 from tonearm.decoding.worker.freed_memory import freed_memory
 from tonearm.decoding.worker.opus import can_pass_on, opus_codec
@@ -26,7 +26,7 @@ _BATCH_PACKETS: Final = 10
 _RELEASE_PACKETS: Final = 25  # at once
 # Frames are rendered before anybody listens, perhaps in a form that nobody wants then: it is no reason to decode more.
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
-_FULL_SCALE: Final = np.float32(32768.0)
+_FULL_SCALE: Final = np.float32(FULL_SCALE)
 _audible_from = attrgetter("audible_from")
 
 Working: TypeAlias = Callable[[], AbstractContextManager[None]]

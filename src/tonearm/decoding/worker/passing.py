@@ -1,7 +1,7 @@
 """Which packets of a source go to Opus listeners as they are, and what has to be encoded.
 
-The packet of a frame is heard LOOKAHEAD_SAMPLES later than its PCM, because that is what our encoder needs. So is each
-packet of a source whose pre-skip is as long, if the source begins with a frame. Where it begins within one, or has
+The packet of a frame is heard OPUS_LOOKAHEAD_SAMPLES later than its PCM, because that is what our encoder needs. So is
+each packet of a source whose pre-skip is as long, if the source begins with a frame. Where it begins within one, or has
 another pre-skip, its packets fit only with a *lag* (`passing_state`). That changes where a track begins and all is
 silent, and at a cut.
 
@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.opus import LOOKAHEAD_SAMPLES, can_follow_ours, can_pass_on
+from tonearm.decoding.worker.opus import can_follow_ours, can_pass_on
 from tonearm.decoding.worker.packet_store import PacketStore
 from tonearm.decoding.worker.passing_state import Before, Passing
 from tonearm.decoding.worker.timeline import Segment
@@ -155,7 +156,7 @@ class _Finder:
             return ()
         store, sample, segment = found
         frames = min(frames, (segment.offset + segment.length) // FRAME_SAMPLES)
-        start = sample - LOOKAHEAD_SAMPLES - lag
+        start = sample - OPUS_LOOKAHEAD_SAMPLES - lag
         if not may_begin or store.start != 0 or sample != 0:
             return tuple(store.run_from(start, frames)) if start >= store.start else ()
         first = store.packet_with(0)
@@ -167,7 +168,7 @@ class _Finder:
     def fits(self, frame: int, lag: int) -> bool:
         """Whether the packet of a source can be that of a frame."""
         found = self._in(frame)
-        return found is not None and bool(found[0].run_from(found[1] - LOOKAHEAD_SAMPLES - lag, 1))
+        return found is not None and bool(found[0].run_from(found[1] - OPUS_LOOKAHEAD_SAMPLES - lag, 1))
 
     def packet_before(self, frame: int, lag: int) -> bytes | None:
         """The packet before that of a frame, if it is heard whole."""
@@ -175,7 +176,7 @@ class _Finder:
         if found is None:
             return None
         store, sample, _ = found
-        start = sample - FRAME_SAMPLES - LOOKAHEAD_SAMPLES - lag
+        start = sample - FRAME_SAMPLES - OPUS_LOOKAHEAD_SAMPLES - lag
         packet = store.packet_with(start) if start >= store.start else None
         return packet.data if packet is not None and packet.start == start and packet.is_whole else None
 
@@ -194,7 +195,7 @@ class _Finder:
             packet = store.packet_with(segment.sample) if is_new or anywhere else None
             if packet is None or not can_pass_on(packet.data):
                 return None
-            return (begins - LOOKAHEAD_SAMPLES - origin - packet.start) % FRAME_SAMPLES
+            return (begins - OPUS_LOOKAHEAD_SAMPLES - origin - packet.start) % FRAME_SAMPLES
         return None
 
     def _in(self, frame: int) -> tuple[PacketStore, int, Segment] | None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.id3 import ID3_HEADER_BYTES, id3_tag_bytes
 from tonearm.core.opened_source import OpenedSource, SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
@@ -20,7 +21,6 @@ log = logging.getLogger(__name__)
 
 _KEEP_BEHIND_BYTES: Final = 64 * 1024
 _MAX_LOST_IN_A_ROW: Final = 3
-_ID3_HEADER_BYTES: Final = 10
 
 
 async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
@@ -147,15 +147,12 @@ class Id3Stripper:
         """What is left of the next bytes of the segment."""
         if self._begun is not None:
             self._begun += chunk
-            if self._begun.startswith(b"ID3") and len(self._begun) < _ID3_HEADER_BYTES:
+            if self._begun.startswith(b"ID3") and len(self._begun) < ID3_HEADER_BYTES:
                 return b""
             if len(self._begun) < 3 and b"ID3".startswith(self._begun):
                 return b""
             chunk, self._begun = self._begun, None
-            if chunk.startswith(b"ID3"):
-                for seven_bits in chunk[6:_ID3_HEADER_BYTES]:
-                    self._skip_bytes = self._skip_bytes << 7 | seven_bits & 0x7F
-                self._skip_bytes += _ID3_HEADER_BYTES
+            self._skip_bytes = id3_tag_bytes(chunk)
         skipped = min(self._skip_bytes, len(chunk))
         self._skip_bytes -= skipped
         return chunk[skipped:]

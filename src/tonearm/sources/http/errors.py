@@ -9,6 +9,7 @@ import aiohttp
 
 from tonearm.core.errors import RequestError, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.printable import one_line
 from tonearm.sources.guard import AddressRefusedError
 from tonearm.sources.local_file import hint_for
 
@@ -52,7 +53,7 @@ def connect_error(error: Exception, host: str) -> PlayError:
         message = f"{host} accepted the connection but did not answer in time."
         return _final(FailureCode.TIMEOUT, message, "Try again later, or raise sources.headers_timeout_s.")
     if isinstance(error, aiohttp.ClientResponseError):
-        message = f"The answer of {host} cannot be read as HTTP: {_one_line(error.message)}."
+        message = f"The answer of {host} cannot be read as HTTP: {_for_message(error.message)}."
         return _final(FailureCode.CONNECT_FAILED, message, "Check that host and port belong to a web server.")
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         return refused(f"{host!r} is not a host that can be dialled.", "Check how the URI is written.")
@@ -130,10 +131,9 @@ def _reason(error: Exception) -> str:
         return "name lookup failed"
     if isinstance(inner, OSError) and inner.errno:
         return os.strerror(inner.errno)  # the event loop's own text is about its calls
-    return _one_line(str(inner)) or type(inner).__name__
+    return _for_message(str(inner)) or type(inner).__name__
 
 
-def _one_line(text: str) -> str:
+def _for_message(text: str) -> str:
     """Foreign text made fit for a message: printable, one line, short."""
-    printable = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(printable.split())[:200].rstrip(".")
+    return one_line(text)[:200].rstrip(".")

@@ -13,6 +13,8 @@ import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import SourceReader, StreamTitle
+from tonearm.core.printable import one_line
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http.client import HttpClient, next_chunk
 from tonearm.sources.http.errors import status_error
@@ -27,7 +29,6 @@ MAX_WAITING_TITLES: Final = 100
 _FINAL_CODES: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
 # 16 kB is common. Farther apart titles would be useless, and a longer number is no interval.
 MAX_INTERVAL_BYTES: Final = 1024 * 1024
-MAX_TITLE_CHARACTERS: Final = 1000
 
 _BLOCK_UNIT_BYTES: Final = 16
 _INTERVAL: Final = re.compile(r"[0-9]{1,7}")
@@ -239,5 +240,4 @@ def radio_text(raw: bytes) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         text = raw.decode("cp1252", "replace")
-    visible = "".join(character if character.isprintable() else " " for character in text)
-    return " ".join(visible.split())[:MAX_TITLE_CHARACTERS]
+    return one_line(text)[:MAX_TITLE_CHARACTERS]

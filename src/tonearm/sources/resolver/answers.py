@@ -10,6 +10,7 @@ from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist, PlaylistEntry
+from tonearm.core.printable import one_line
 from tonearm.core.source_uri import SourceUri, item_of_page, parse_source_uri
 from tonearm.core.track_info import PageFacts
 from tonearm.sources.http.client import LinkHeaders, safe_headers
@@ -71,7 +72,6 @@ _ENDS: Final = {
     "bytes": "What the page says of its entries is too long.",
     "error": "The rest of the list could not be read.",
 }
-_MAX_REASONS: Final = 20
 
 
 def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlist:
@@ -99,7 +99,7 @@ def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlis
         ends = ends if isinstance(ends, str) else "most"
         reasons[_ENDS.get(ends, _ENDS["error"]).format(most=most)] = None
     missing = (total if isinstance(total, int) else len(given)) - len(entries)
-    left_out = LeftOut(max(missing, 1), tuple(reasons)[:_MAX_REASONS]) if reasons else LeftOut()
+    left_out = LeftOut.because(max(missing, 1), reasons) if reasons else LeftOut()
     if not entries:
         why = (
             "it lists nothing that this node may play: " + next(iter(reasons)).rstrip(".") if reasons else "it is empty"
@@ -201,8 +201,7 @@ def plain_reason(text: str) -> str:
     for pattern in _BOILERPLATE:
         text = pattern.sub("", text)
     text = _PREFIX.sub("", text.strip(), count=1)
-    printable = "".join(character if character.isprintable() else " " for character in text)
-    line = " ".join(printable.split())
+    line = one_line(text)
     if len(line) > _MAX_CHARACTERS:
         line = line[: _MAX_CHARACTERS - 1] + "…"
     return line.rstrip(" .:;") or "yt-dlp gave no reason"
