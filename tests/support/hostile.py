@@ -20,10 +20,10 @@ import sys
 
 if "tonearm.decoding.worker" in sys.orig_argv:
     import attack
-    import tonearm.decoding.worker.source as source
+    import tonearm.decoding.worker.source_content as content
     from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 
-    open_really = source.open_media
+    open_really = content.open_media
 
     def open_media(reader, *, name, **more):
         if name.startswith("attack"):
@@ -31,7 +31,7 @@ if "tonearm.decoding.worker" in sys.orig_argv:
             raise PlayError(PlayFailure(FailureCode.CORRUPT, Stage.DECODE, told, "x"))
         return open_really(reader, name=name, **more)
 
-    source.open_media = open_media
+    content.open_media = open_media
 elif "tonearm.sources.resolver" in sys.orig_argv:
     import fake_sites
     from yt_dlp.globals import extractors

@@ -24,7 +24,8 @@ from tonearm.decoding.messages import (
     Titled,
 )
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.decoding.worker.source import AHEAD_SAMPLES, STEP_SAMPLES, DecodingSource, Report, deadline_s
+from tonearm.decoding.worker.source import AHEAD_SAMPLES, DecodingSource, Report, deadline_s
+from tonearm.decoding.worker.source_content import STEP_SAMPLES
 
 
 class Bench:

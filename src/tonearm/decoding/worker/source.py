@@ -33,24 +33,22 @@ from tonearm.decoding.messages import (
     Titled,
 )
 from tonearm.decoding.worker.facts import StreamTitles
-from tonearm.decoding.worker.media import Media, open_media
 from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
-from tonearm.decoding.worker.packet_store import PacketDecoding, PacketStore
+from tonearm.decoding.worker.opus_packets import SourcePacket
+from tonearm.decoding.worker.packet_store import PacketStore
 from tonearm.decoding.worker.picture import read_picture
 from tonearm.decoding.worker.play_errors import NotSeekable
 from tonearm.decoding.worker.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads, Slot
+from tonearm.decoding.worker.source_content import STEP_SAMPLES, SourceContent
 from tonearm.decoding.worker.timeline import PcmStore
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 2  # decoded in one slot
 PACKETS_STEP_SAMPLES: Final = SAMPLE_RATE_HZ  # read in one slot, when nothing is decoded
 FIRST_STEP_SAMPLES: Final = BLOCK_SAMPLES
 NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
-READ_AGAIN_LIMIT_S: Final = 10.0
 
 Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
 
@@ -128,13 +126,12 @@ class DecodingSource:
         self.store = PcmStore(order.start_sample)
         self.loudness = SourceLoudness(order.measured)
         self.has_failed = False
-        self._media: Media | None = None
-        self._packets: OpusPackets | None = None  # read instead of decoding, when the source has some
         self._reader: DescriptorReader | RequestingReader
         if descriptor is not None:
             self._reader = DescriptorReader(descriptor, order.size_bytes or 0, self._without_slot_and_with_a_thread)
         else:
             self._reader = RequestingReader(order.size_bytes, order.is_seekable, self._request_read, self._without_slot)
+        self._content = SourceContent(order, self._reader, self._titles)
         self._has_own_thread = descriptor is None  # since it waits for bytes again and again
         self._steps = self._run_steps()
 
@@ -279,10 +276,10 @@ class DecodingSource:
             if self._order.wants_picture:
                 self._report_picture()
                 return
-            media = self._open()
+            self._open()
             if self._order.is_probe:
                 return
-            yield from self._go_to_start(media)
+            yield from self._go_to_start()
             self._scheduler = self._decoding
             while True:
                 yield
@@ -296,25 +293,21 @@ class DecodingSource:
                     self._report_end()
         finally:
             try:
-                self._close_media()
+                self._content.close()
             finally:
                 self._reader.close()
 
-    def _open(self) -> Media:
-        media = self._open_media()
-        facts = media.facts
+    def _open(self) -> None:
+        facts = self._content.open()
         self.loudness.tagged_lufs = facts.loudness_lufs
         if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
             self.loudness.tagged_lufs = facts.album_loudness_lufs
-        is_overlay = self._number >= FIRST_OVERLAY_SOURCE  # whose packets nobody passes on: it is always mixed
-        self._packets = None if is_overlay else media.take_opus_packets()
+        decoding = self._content.packet_decoding()
         with self._seek_lock:
-            if self._packets is not None:
-                decoding = PacketDecoding(self._packets.channels, self._packets.take_codec())
+            if decoding is not None:
                 self.store = PacketStore(self.store.start, decoding, self._noted)
             self._facts = facts
             self._report(Opened(self._order.session, self._number, facts))
-        return media
 
     def _report_picture(self) -> None:
         order = self._order
@@ -323,26 +316,8 @@ class DecodingSource:
         )
         self._report(FoundPicture(order.session, order.source, picture))
 
-    def _open_media(self) -> Media:
-        self._close_media()
-        order = self._order
-        self._media = open_media(
-            self._reader,
-            name=order.name,
-            content_type=order.content_type,
-            size_bytes=order.size_bytes,
-            is_live=order.is_live,
-            titles=self._titles,
-        )
-        return self._media
-
-    def _close_media(self) -> None:
-        if self._media is not None:
-            media, self._media = self._media, None
-            media.close()
-
     def _begin_next_part(self) -> bool:
-        """False when there is none. It may have another encoding and other timestamps, so the demuxer begins anew."""
+        """False when there is none."""
         with self._seek_lock:
             is_empty = self.store.end == self.store.start == 0 and self._seek_to is None
         if is_empty:
@@ -351,71 +326,33 @@ class DecodingSource:
                     FailureCode.EMPTY, Stage.DECODE, "The source holds no sound at all.", "Check the file: it is empty."
                 )
             )
-        if not self._reader.begin_next_part():
-            return False
-        media = self._open_media()
-        self._packets = media.take_opus_packets() if isinstance(self.store, PacketStore) else None
-        if self._packets is not None:
-            self._packets.take_codec()
-            self._packets.begin_at(self.store.end)
-        return True
+        return self._content.begin_next_part(self.store.end)
 
-    def _go_to_start(self, media: Media) -> Iterator[None]:
+    def _go_to_start(self) -> Iterator[None]:
         """Goes to the first sample that is wanted. One that was played before, in a source that is not seekable, is
-        reached by decoding up to there."""
+        reached by decoding up to there: in steps, so that other sources can be opened meanwhile and this one does not
+        seem to hang."""
         target = self._seek_to
         if target is None or not self._order.resumes or self._reader.seekable():
             self._seek()
             return
-        deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
-        passed = 0
-        preroll: list[SourcePacket] = []
-        while passed < target:
-            # In steps, so that other sources can be opened meanwhile and this one does not seem to hang.
-            yield
-            if self._packets is not None:
-                packets = self._packets.take(STEP_SAMPLES)
-                passed = packets[-1].audible_to if packets else target
-                preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > target - PREROLL_SAMPLES]
-                continue
-            pcm = media.decode(STEP_SAMPLES)
-            samples = len(pcm) // SAMPLE_BLOCK_BYTES
-            if not pcm or passed + samples > target:
-                self._arrive(target)
-                self._append(pcm[(target - passed) * SAMPLE_BLOCK_BYTES :])
-                return
-            passed += samples
-            if time.monotonic() > deadline_s:
-                raise PlayError(
-                    PlayFailure(
-                        FailureCode.DECODER_DIED,
-                        Stage.DECODE,
-                        "The decoder process died, and the source cannot be read again up to its position in time.",
-                        "Play the track again.",
-                    )
-                )
+        read = yield from self._content.read_up_to(target)
         self._arrive(target)
-        self._append_packets(preroll)
+        if isinstance(read, bytes):
+            self._append(read)
+        else:
+            self._append_packets(read)
 
     def _seek(self) -> None:
         """Goes to the newest position that is wanted, if there is one, or stays in order where that is impossible."""
         target = self._seek_to
         if target is None:
             return
-        assert self._media is not None
-        packets: list[SourcePacket] = []
         try:
-            if self._packets is None:
-                self._media.seek(target)
-            else:
-                packets = self._media.seek_packets(self._packets, target)
+            packets = self._content.seek(target)
         except NotSeekable as error:
             if self._reader.seekable():  # otherwise the media has not moved
-                self._reader.seek(0)
-                media = self._open_media()
-                self._packets = None if self._packets is None else media.take_opus_packets()
-                if self._packets is not None:
-                    self._packets.take_codec()
+                self._content.begin_again()
             with self._seek_lock:
                 self._seek_to = None
                 self.store.begin_at(0)
@@ -436,16 +373,15 @@ class DecodingSource:
 
         In blocks: larger pieces would be memory that the system maps anew each time.
         """
-        assert self._media is not None
         store = self.store
         wanted_end = store.end + self._step_samples()
-        if self._packets is not None and isinstance(store, PacketStore):
-            packets = self._packets.take(wanted_end - store.end)
+        if self._content.has_packets and isinstance(store, PacketStore):
+            packets = self._content.take_packets(wanted_end - store.end)
             has_more = self._append_packets(packets)
             store.decode_ahead()
             return has_more
         while store is self.store and store.end < wanted_end:
-            pcm = self._media.decode(BLOCK_SAMPLES)
+            pcm = self._content.decode(BLOCK_SAMPLES)
             self._report_titles()
             if not pcm or not self._append(pcm):
                 return False
@@ -504,7 +440,7 @@ class DecodingSource:
     @property
     def _step(self) -> int:
         """Samples for one slot. To read packets takes so little that the slot itself costs more."""
-        is_decoded = self._packets is None or (isinstance(self.store, PacketStore) and self.store.is_read)
+        is_decoded = not self._content.has_packets or (isinstance(self.store, PacketStore) and self.store.is_read)
         return STEP_SAMPLES if is_decoded else PACKETS_STEP_SAMPLES
 
     @property
