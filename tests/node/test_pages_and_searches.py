@@ -257,7 +257,7 @@ class TestSearch:
     async def test_has_half_of_the_places_and_gives_them_back(self, server: MediaServer) -> None:
         server.serve("/api/search", stall())
         songs = serve_songs(server, 1)
-        async with node_over_http(SETTINGS, resolver=fake_sites(pages_at_once=2, timeout_s=4.0)) as node:
+        async with node_over_http(SETTINGS, resolver=fake_sites(pages_at_once=2, timeout_s=2.5)) as node:
             query = {"query": f"{server.port} x", "site": "fake"}
             searches = [asyncio.create_task(node.get("/v0/search", **query)) for _ in range(2)]
             await server.requested(1)

@@ -1,5 +1,6 @@
 """The inside of a resolving process: a line of JSON comes in on stdin, a line of JSON goes out on stdout.
 
+{"op": "start"}                                → {}: it is ready for more
 {"op": "sites"}                                → {"unknown": [sites that no extractor is named after],
                                                   "searches": {key: site}}
 {"op": "match", "url", "limit_s"}              → {"extractor": name or null}
@@ -76,6 +77,8 @@ def serve(arguments: Sequence[str]) -> None:
 
 def _perform(extraction: Any, request: dict[str, Any]) -> dict[str, Any]:
     match request["op"]:
+        case "start":
+            return {}
         case "sites":
             extraction.match("http://localhost/")  # the expressions of all extractors are compiled by their first use
             return {"unknown": extraction.unknown_sites(), "searches": extraction.searches()}

@@ -195,6 +195,8 @@ class PageResolver:
             whole_command,
             at_most=settings.pages_at_once,
             idle_s=settings.idle_s,
+            warm_up={"op": "start"},  # The time limit is a page's; to start takes long where much else runs.
+            start_s=settings.start_timeout_s,
             dial=self._proxy.connection,
             take_note=self.sandbox.take_note,
         )
