@@ -112,16 +112,22 @@ async def test_a_kill_under_many_players_is_not_heard(tmp_path: Path) -> None:
 async def test_no_player_waits_for_a_process_to_start(tmp_path: Path) -> None:
     (tmp_path / "file.flac").write_bytes(flac(NOISE))
     async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 3\n") as node:
-        for number in range(9):
-            ready = await node.decoders_ready(1)
-            await create(node, f"p{number}", "file.flac")
-            assert decoder(await state(node, f"p{number}")) in ready
-        ready = await node.decoders_ready(2)
-        for number in range(9, 12):
-            await create(node, f"p{number}", "file.flac")
-        processes = {decoder(await state(node, f"p{number}")) for number in range(12)}
-        assert len(processes) > 1
-        assert processes <= await node.decoders_ready(len(processes))
+        players = [f"p{number}" for number in range(12)]
+        for player in players:
+            if player == "p9":
+                await node.decoders_ready(2)
+            await create(node, player, "file.flac")
+        processes = {player: decoder(await state(node, player)) for player in players}
+        assert len(set(processes.values())) > 1
+        await eventually(lambda: any(" p11 created" in line for line in node.log), "the node's whole log is there")
+        for player, process in processes.items():
+            assert place_in_log(node, f"(pid {process}) is ready") < place_in_log(node, f"player {player} created")
+
+
+def place_in_log(node: RunningNode, words: str) -> int:
+    """The number of the only line with these words."""
+    (place,) = (number for number, line in enumerate(node.log) if words in line)
+    return place
 
 
 async def test_a_killed_decoder_is_not_heard(tmp_path: Path) -> None:

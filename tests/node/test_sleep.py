@@ -1,5 +1,6 @@
 """Players that nobody listens to, with real decoders: what is heard when somebody comes, and what is found then."""
 
+import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,11 +13,12 @@ from tests.support.audio_files import flac, mp3, music, opus, pcm_of, tone, wav
 from tests.support.eventually import eventually
 from tests.support.media_files import Samples, decode_bytes, samples_of
 from tests.support.media_server import MediaServer, media
-from tests.support.node_in_process import running_node, state_of
+from tests.support.node_in_process import BUFFER_S, decoder_processes, running_node, state_of
+from tests.support.processes import WaitForCpu
 from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND
 from tonearm.node import Node, NodeSettings
 
 SECONDS = 18.0
@@ -63,6 +65,7 @@ FILES: dict[str, Callable[[int], bytes]] = {
 
 async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, shelf: Shelf) -> None:
     whole: dict[str, bytes] = {}
+    wait_from_the_first = WaitForCpu(*decoder_processes(node))
     for kind, file in FILES.items():
         data = [file(1), file(2)]
         whole[kind] = b"".join(decode_bytes(part).tobytes() for part in data)
@@ -70,25 +73,29 @@ async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, sh
         await without_listener(node, kind, *uris)
     await asleep(node, *FILES)
     listeners = {kind: MemoryListener() for kind in FILES}
-    positions_ms = {}
+    positions_ms, lateness_frames = {}, {}
     for kind, listener in listeners.items():
+        wait = WaitForCpu(*decoder_processes(node))
         node.player(kind).attach(listener)
         positions_ms[kind] = node.player(kind).status().position_ms
         began_s = time.monotonic()
         await listener.wait_frames(1)
-        assert time.monotonic() - began_s < HEARD_WITHIN_S
+        passed_s, moved_ms = time.monotonic() - began_s, node.player(kind).status().position_ms - positions_ms[kind]
+        waited_s = wait.seconds(*decoder_processes(node))
+        assert passed_s < HEARD_WITHIN_S + waited_s
         # The player went on while its source was being opened.
-        moved_ms = node.player(kind).status().position_ms - positions_ms[kind]
-        assert abs(moved_ms - (time.monotonic() - began_s) * 1000) <= 40
+        assert abs(moved_ms - passed_s * 1000) <= 40 + waited_s * 1000
+        lateness_frames[kind] = math.ceil(waited_s * FRAMES_PER_SECOND)
     for kind, listener in listeners.items():
         await eventually(partial(plays, node, kind, f"{kind}1"), "the next one")
         await listener.wait_frames(len(listener) + 25)
         heard, pcm = listener.pcm, whole[kind]
-        assert node.player(kind).status().quality.underruns == 0
+        by_the_machine = wait_from_the_first.seconds(*decoder_processes(node)) / BUFFER_S
+        assert node.player(kind).status().quality.underruns <= by_the_machine
         first = samples_of(heard)
         reference = samples_of(pcm)
         place = positions_ms[kind] * 48
-        lags = range(0, 8 * FRAME_SAMPLES, FRAME_SAMPLES)
+        lags = range(0, (8 + lateness_frames[kind]) * FRAME_SAMPLES, FRAME_SAMPLES)
         place += min(lags, key=lambda lag: distance(first, reference[place + lag :]))
         # To the sample for what is lossless; libav decodes MP3 and Opus a little differently after a seek.
         most = {"wav": 0, "flac": 0}.get(kind, 64)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,11 +11,11 @@ from typing import Any
 
 from tests.support.eventually import eventually
 from tests.support.fetching import QUICK, opener
-from tests.support.processes import exists, has_children, open_descriptors, waited_for_cpu_s
+from tests.support.processes import WaitForCpu, exists, has_children, open_descriptors
 from tests.support.sandboxing import SANDBOX
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.wire_check import check_player
-from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
@@ -90,7 +91,7 @@ class Listening:
     def __init__(self, node: Node, player_id: str) -> None:
         self.node = node
         self.id = player_id
-        self._waited_before_s = waited_for_cpu_s(os.getpid())
+        self._wait = WaitForCpu(*self._processes)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
         node.player(player_id).subscribe(self.events, since=None, wants_snapshot=False)
@@ -103,6 +104,11 @@ class Listening:
     @property
     def quality(self) -> Any:
         return self.state["quality"]
+
+    @property
+    def _processes(self) -> list[int]:
+        process_id = self.node.player(self.id).status().quality.decoder_process_id
+        return [] if process_id is None else [process_id]
 
     @property
     def ends(self) -> list[tuple[str, str]]:
@@ -130,10 +136,17 @@ class Listening:
 
     def require_no_underrun(self) -> None:
         """That it never ran out of frames, or not more often than the machine made its processes wait so long."""
-        waited_s = (
-            waited_for_cpu_s(os.getpid()) - self._waited_before_s + waited_for_cpu_s(self.quality["decoderProcess"])
-        )
-        assert self.quality["timesRunDry"] <= waited_s / BUFFER_S
+        assert self.quality["timesRunDry"] <= self.waited_s / BUFFER_S
+
+    @property
+    def waited_s(self) -> float:
+        """For how long the machine has made this player's processes wait since it was there."""
+        return self._wait.seconds(*self._processes)
+
+    @property
+    def waited_frames(self) -> int:
+        """The same in frames."""
+        return math.ceil(self.waited_s * FRAMES_PER_SECOND)
 
     def kill_decoder(self, number: signal.Signals = signal.SIGKILL) -> int:
         """Sends a signal to the process that decodes for this player, and returns which one that was."""

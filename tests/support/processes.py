@@ -44,10 +44,28 @@ def exists(process_id: int) -> bool:
 def waited_for_cpu_s(process_id: int) -> float:
     """For how long the threads of a process have been ready to run, while the machine did something else."""
     waited_ns = 0
-    for thread in Path(f"/proc/{process_id}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
-            waited_ns += int((thread / "schedstat").read_text().split()[1])
+    with contextlib.suppress(FileNotFoundError):  # a process that has ended
+        for thread in Path(f"/proc/{process_id}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # one that has just ended
+                waited_ns += int((thread / "schedstat").read_text().split()[1])
     return waited_ns / 1e9
+
+
+class WaitForCpu:
+    """For how long this process and others have waited for the machine since this was made.
+
+    A test that has a limit of time adds it: what else runs on the machine is nothing that the node is to blame for.
+    """
+
+    def __init__(self, *process_ids: int) -> None:
+        self._before_s = {process_id: waited_for_cpu_s(process_id) for process_id in (os.getpid(), *process_ids)}
+
+    def seconds(self, *process_ids: int) -> float:
+        """Of this process and of those, whether they were there at the beginning or not."""
+        return sum(
+            waited_for_cpu_s(process_id) - self._before_s.get(process_id, 0.0)
+            for process_id in {os.getpid(), *process_ids}
+        )
 
 
 def environment_of(process_id: int) -> list[str]:
