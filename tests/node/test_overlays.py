@@ -394,7 +394,7 @@ async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
     node.player("p").change_filters(NO_LIMITER)
     add(node, jingle)
     await eventually(lambda: node.player("p").status().track.info.length_ms > 0, "the song is opened")
-    await eventually(lambda: node.player("p").overlays[0].track.info.length_ms > 0, "the clip is opened")
+    await eventually(lambda: node.player("p").status().overlays[0].track.info.length_ms > 0, "the clip is opened")
     player = Listening(node, "p")
     await player.wait_state("idle")
     at = place_of(clip, samples(player.listener.pcm), samples(pcm))
