@@ -43,6 +43,7 @@ from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoding.pool.template import DecoderTemplate
 from tonearm.lookup import Lookup, client_uri, raise_refusal
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
@@ -124,7 +125,10 @@ class Node:
         self._reserved_ids: set[str] = set()  # of players that are being created
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
         self._decoder_processes = settings.decoder_processes or os.cpu_count() or 1
-        self._pool = DecoderPool(self._decoder_processes, settings.decoder_memory_limit_mb, sandbox=self._sandbox)
+        self._template = DecoderTemplate(settings.decoder_memory_limit_mb, settings.decoder_sandbox)
+        self._pool = DecoderPool(
+            self._decoder_processes, settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template
+        )
         self._queue_locks: dict[str, asyncio.Lock] = {}  # of players whose queue is being changed
         self._feed: EventFeed | None = None
         self._services: PlayerServices | None = None
@@ -150,9 +154,10 @@ class Node:
             self._load = LoadWatch(loop.call_later)
             self._load.start()
         suspects = QuarantinedOpener(self._opener)
-        self._loader = TrackLoader(
-            suspects, suspects, OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox)
+        loaders_pool = OnDemandPool(
+            self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template
         )
+        self._loader = TrackLoader(suspects, suspects, loaders_pool)
         self._lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
         self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead)
@@ -217,6 +222,7 @@ class Node:
         if self._loader is not None:
             await self._loader.stop()
         await self._pool.stop()
+        await self._template.stop()
         await self._opener.close()
 
     @property

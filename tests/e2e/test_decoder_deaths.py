@@ -161,6 +161,28 @@ async def test_a_killed_decoder_is_not_heard(tmp_path: Path) -> None:
             assert (kinds.count("TrackStart"), kinds.count("TrackEnd"), kinds.count("TrackException")) == (1, 1, 0)
 
 
+async def test_the_death_of_the_template_is_not_heard_and_decoders_are_replaced_after_it(tmp_path: Path) -> None:
+    (tmp_path / "file.flac").write_bytes(flac(NOISE))
+    async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node:
+        decoders = await node.decoders_ready(2)
+        (template,) = node.template_pids()
+        await create(node, "one", "file.flac")
+        async with listening(node, "one") as ear:
+            await ear.frames_heard(20)
+            os.kill(template, signal.SIGKILL)
+            await eventually(lambda: node.template_pids() - {template}, "there is another template")
+            await ear.more_frames(5)
+            assert node.decoder_pids() == decoders
+            victim = await new_decoder_of(node, "one", None)
+            assert victim in decoders
+            # While the new template is still loading, too, there is the spare.
+            os.kill(victim, signal.SIGKILL)
+            await new_decoder_of(node, "one", victim)
+            await ear.frames_heard(150)
+        assert ear.pcm == pcm_of(NOISE)
+        assert await node.decoders_ready(2) != decoders
+
+
 def endless_ogg() -> bytes:
     """A file that keeps a decoder at work for seconds before it is given up."""
     beginning = opus(tone(440, 0.1))

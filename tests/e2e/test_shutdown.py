@@ -12,8 +12,8 @@ from tests.support.e2e_sockets import following, listening
 from tests.support.eventually import eventually
 from tests.support.http_client import connected, websocket
 from tests.support.media_server import MediaServer, media, stall
-from tests.support.processes import exists
-from tests.support.running_node import running_node
+from tests.support.processes import exists, is_alive
+from tests.support.running_node import running_node, start_node
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -42,7 +42,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: in
         ):
             half_asked.send(b"POST /v0/players HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
             await asyncio.gather(ear.frames_heard(20), other_ear.frames_heard(20))
-            decoders = node.decoder_pids()
+            decoders = node.decoder_pids() | node.template_pids()
             assert decoders
             node.process.send_signal(number)
             closed = await asyncio.gather(tape.closed(), ear.closed(), other_ear.closed(), waiting_ear.closed())
@@ -53,6 +53,21 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: in
         assert not [pid for pid in decoders if exists(pid)]
         assert not any("ERROR" in line for line in node.log)
     assert list(temporary.iterdir()) == []
+
+
+async def test_nothing_outlives_a_node_that_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(20.0)))
+    node = start_node(tmp_path, "[decoder]\nprocesses = 2\n")
+    try:
+        await create(node, "playing", "song.wav")
+        processes = node.template_pids() | await node.decoders_ready(2)
+        assert len(processes) == 3
+        async with listening(node, "playing") as ear:
+            await ear.frames_heard(5)
+            node.kill()
+        await eventually(lambda: not any(map(is_alive, processes)), "all are gone")
+    finally:
+        node.kill()
 
 
 async def test_an_idle_node_holds_no_more_than_in_the_beginning(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What becomes of a process that shuts itself in, on kernels that can do more or less of it."""
 
+import itertools
 import json
 import signal
 import subprocess
@@ -177,6 +178,7 @@ class TestNode:
         ("lacks", "config", "line"),
         [
             (NO_SECCOMP, "", "WARNING decoders: sandbox none (seccomp: EINVAL)"),
+            (("sibling=EPERM",), "", "INFO decoders: sandbox seccomp"),
             (("landlock=ENOSYS",), "", "WARNING decoders: sandbox seccomp (landlock: ENOSYS)"),
             (("landlock=ENOSYS",), "[decoder]\nsandbox = 'required'\n", "WARNING decoders: sandbox seccomp (landlock"),
             ((*NO_SECCOMP, "landlock=ENOSYS"), "[decoder]\nsandbox = 'off'\n", "INFO decoders: sandbox off"),
@@ -196,6 +198,18 @@ class TestNode:
                 node.send_signal(signal.SIGTERM)
                 rest = node.stderr.read()
         assert node.returncode == 0, rest
+
+    def test_a_node_whose_template_may_not_fork_says_so_and_starts(self, tmp_path: Path) -> None:
+        command = [*without("sibling=EPERM"), sys.executable, "-m", "tonearm", "serve", "--port", "0"]
+        with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as node:
+            assert node.stderr is not None
+            try:
+                begin = list(itertools.takewhile(lambda line: "decoder process 1" not in line, node.stderr))
+            finally:
+                node.send_signal(signal.SIGTERM)
+                rest = node.stderr.read()
+        assert node.returncode == 0, rest
+        assert sum("a template cannot fork here (EPERM)" in line for line in begin) == 1
 
 
 class TestResolver:

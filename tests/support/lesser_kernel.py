@@ -2,7 +2,8 @@
 
 python lesser_kernel.py landlock=ENOSYS seccomp=EINVAL prctl-seccomp=EINVAL -- COMMAND…
 
-`seccomp` is the system call, `prctl-seccomp` the older way to the same. With SIGSYS for an error, who asks is killed.
+`seccomp` is the system call, `prctl-seccomp` the older way to the same; `sibling` is a fork for the parent.
+With SIGSYS for an error, who asks is killed.
 """
 
 import errno
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tonearm.sandbox.bpf import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction
+from tonearm.sandbox.forking import SIBLING_FLAGS
 from tonearm.sandbox.kernel import PR_SET_SECCOMP, give_up_privileges
 from tonearm.sandbox.seccomp import set_filter
 from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
@@ -34,8 +36,9 @@ def main() -> None:
         name, _, error = lack.partition("=")
         action = _KILL_PROCESS if error == "SIGSYS" else _ERRNO | int(getattr(errno, error))
         refusal = Instruction(RETURN, 0, 0, action)
-        if name == "prctl-seccomp":
-            number, option = architecture.calls["prctl"], PR_SET_SECCOMP
+        if name in ("prctl-seccomp", "sibling"):
+            call, option = ("clone", SIBLING_FLAGS) if name == "sibling" else ("prctl", PR_SET_SECCOMP)
+            number = architecture.calls[call]
             program += [Instruction(LOAD_WORD, 0, 0, 0), Instruction(JUMP_IF_EQUAL, 0, 3, number)]
             program += [Instruction(LOAD_WORD, 0, 0, _FIRST_ARGUMENT_AT), Instruction(JUMP_IF_EQUAL, 0, 1, option)]
         else:

@@ -1,4 +1,4 @@
-"""What a process holds of the system: descriptors and children."""
+"""What a process is, and what it holds of the system: descriptors and children."""
 
 import contextlib
 import os
@@ -7,8 +7,13 @@ from pathlib import Path
 
 def open_descriptors() -> dict[int, str]:
     """This process's descriptors and what they are."""
+    return descriptors_of(os.getpid())
+
+
+def descriptors_of(process_id: int) -> dict[int, str]:
+    """The descriptors of a process, in their order, and what they are."""
     found = {}
-    for entry in Path("/proc/self/fd").iterdir():
+    for entry in sorted(Path(f"/proc/{process_id}/fd").iterdir(), key=lambda entry: int(entry.name)):
         try:
             found[int(entry.name)] = str(entry.readlink())
         except OSError:
@@ -18,13 +23,16 @@ def open_descriptors() -> dict[int, str]:
 
 def has_children() -> bool:
     """Whether this process has started others that are still there."""
+    return bool(children())
+
+
+def children() -> set[int]:
+    """The processes that this one has started and that are still there, be it as zombies."""
+    found: set[int] = set()
     for listing in Path("/proc/self/task").glob("*/children"):
-        try:
-            if listing.read_text().strip():
-                return True
-        except OSError:
-            continue  # a thread that has ended meanwhile
-    return False
+        with contextlib.suppress(OSError):  # a thread that has ended meanwhile
+            found.update(map(int, listing.read_text().split()))
+    return found
 
 
 def is_alive(process_id: int) -> bool:
@@ -70,6 +78,16 @@ class WaitForCpu:
 
 def environment_of(process_id: int) -> list[str]:
     return Path(f"/proc/{process_id}/environ").read_bytes().decode().split("\0")
+
+
+def kind_of(process_id: int) -> str:
+    """The last word of the command line that `ps` shows: "decoder" or "template" for what a node has forked; "" when it
+    is gone."""
+    try:
+        words = Path(f"/proc/{process_id}/cmdline").read_text().rstrip("\0").split("\0")
+    except OSError:
+        return ""
+    return words[-1]
 
 
 def own_session(process_id: int) -> bool:

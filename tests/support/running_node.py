@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.support.command import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import Answer, Headers, request
+from tests.support.processes import kind_of
 
 _READY = re.compile(r"decoder process \d+ \(pid (\d+)\) is ready")
 _ADDRESS = re.compile(r"listens on http://\S+:(\d+)")
@@ -85,7 +86,14 @@ class RunningNode:
                 path.unlink()
 
     def decoder_pids(self) -> set[int]:
-        """The node's child processes, which all are decoders."""
+        """The node's child processes, which all are decoders but one: see `template_pids`."""
+        return self._children() - self.template_pids()
+
+    def template_pids(self) -> set[int]:
+        """The process that decoders are forked from; none for the moment in which it is replaced."""
+        return {pid for pid in self._children() if kind_of(pid) == "template"}
+
+    def _children(self) -> set[int]:
         children = Path(f"/proc/{self.pid}/task").glob("*/children")
         return {int(pid) for listed in children for pid in listed.read_text().split()}
 
@@ -99,7 +107,7 @@ class RunningNode:
 
     def open_descriptors(self) -> int:
         """How many descriptors the node and its decoders hold."""
-        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *self.decoder_pids()))
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *self._children()))
 
     def _read_log(self) -> None:
         assert self.process.stderr is not None
@@ -113,10 +121,11 @@ class RunningNode:
         self._listens_or_ended.set()
 
 
-def _start(
+def start_node(
     folder: Path, config: str, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
 ) -> RunningNode:
-    """A node on a free port of 127.0.0.1, which has `folder` as its working folder and `config` as its file."""
+    """A node on a free port of 127.0.0.1, to be ended by whoever asks for it. It has `folder` as its
+    working folder and `config` as its file."""
     file = folder / _CONFIG
     file.write_text(config, encoding="utf-8")
     process = subprocess.Popen(
@@ -134,7 +143,7 @@ async def running_node(
     folder: Path, config: str = "", *, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
 ) -> AsyncIterator[RunningNode]:
     """A node for one test; how it must end stands at `RunningNode.stop`."""
-    node = await asyncio.to_thread(_start, folder, config, arguments, variables)
+    node = await asyncio.to_thread(start_node, folder, config, arguments, variables)
     try:
         yield node
         await asyncio.to_thread(node.stop)
@@ -145,7 +154,7 @@ async def running_node(
 @contextmanager
 def shared_node(folder: Path, config: str) -> Iterator[RunningNode]:
     """A node that many tests use one after the other, and that belongs to none of their event loops."""
-    node = _start(folder, config)
+    node = start_node(folder, config)
     try:
         yield node
         node.stop()

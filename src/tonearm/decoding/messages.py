@@ -7,6 +7,7 @@ Frames are numbered for the life of a session. Each plan begins a new epoch at a
 older epochs from that frame on are void.
 """
 
+import struct
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, TypeAlias
@@ -32,6 +33,12 @@ SUSPECT_SLOTS: Final = 4
 RENDER_SLOT: Final = SUSPECT_SLOTS - 1
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
 EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why was in its `Ready`
+
+# Between the node and the template, from which decoder processes are forked: packets on a socket of their own. An order
+# is a number, with the decoder's socket and its shared memory as descriptors. The answer is that number and the new
+# process's, or the kernel's error, negative.
+FORK_ORDER: Final = struct.Struct("<I")
+FORK_ANSWER: Final = struct.Struct("<Ii")
 
 
 @dataclass(frozen=True, slots=True)

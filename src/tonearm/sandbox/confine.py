@@ -1,6 +1,7 @@
 """A process shuts itself in: first in a forked child that tries whether it still can work, then for good.
 
 So no kernel, libc or container can break a node with a sandbox: where it does not work, there is none, and a reason.
+What was tried once holds for the processes that are forked from the one that tried it.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -33,19 +35,29 @@ def confine(
     exercise: Callable[[], object],
     readable: Sequence[Path] = (),
 ) -> SandboxReport:
-    """Puts seccomp and, where there is one, Landlock over this process, which must have one thread only.
+    """Puts seccomp and, where there is one, Landlock over this process, as `try_confinement` says. Never raises."""
+    return try_confinement(mode, rules, exercise, readable).enter()
+
+
+def try_confinement(
+    mode: SandboxMode,
+    rules: Callable[[int], CallRules],
+    exercise: Callable[[], object],
+    readable: Sequence[Path] = (),
+) -> "Confinement":
+    """Finds out what can be put over this process, which must have one thread only, and is left as it was.
 
     `rules` are made for a process id. `exercise` is what the process is for, on a small scale: it is done in a new
     thread of the trial, and counts as failed when it raises. `readable` are the only paths that Landlock lets it read.
     Never raises: the report says what is active, and why not all.
     """
     if mode is SandboxMode.OFF:
-        return SandboxReport()
+        return Confinement()
     try:
         architecture = this_architecture()
         _check_for_one_thread()
     except SandboxUnavailable as unavailable:
-        return SandboxReport(problem=str(unavailable))
+        return Confinement(problem=str(unavailable))
     sandbox = _Sandbox(architecture, rules, readable, traps=mode is SandboxMode.TRAP)
     problems: list[str] = []
     for way in _WAYS:
@@ -53,14 +65,30 @@ def confine(
             break
         try:
             _try_in_a_child(sandbox, way, exercise)
-            abi = sandbox.enter(way)
         except _TrialTimeout as error:
-            return SandboxReport(problem=str(error))  # the node waits for this process
+            return Confinement(problem=str(error))  # the node waits for this process
         except (SandboxUnavailable, OSError) as error:
             problems.append(str(error))
         else:
-            return SandboxReport(True, abi, "" if way.landlock else _about_landlock(problems[0]))
-    return SandboxReport(problem=problems[-1])
+            return Confinement(partial(sandbox.enter, way), "" if way.landlock else _about_landlock(problems[0]))
+    return Confinement(problem=problems[-1])
+
+
+class Confinement:
+    """What a trial came to: a sandbox that works here, or none and the `problem`; empty when none is wanted."""
+
+    def __init__(self, enter: Callable[[], int] | None = None, problem: str = "") -> None:
+        self._enter = enter
+        self._problem = problem
+
+    def enter(self) -> SandboxReport:
+        """Puts it for good over this process: the one that tried it, or one that was forked from that. Never raises."""
+        if self._enter is None:
+            return SandboxReport(problem=self._problem)
+        try:
+            return SandboxReport(True, self._enter(), self._problem)
+        except (SandboxUnavailable, OSError) as error:
+            return SandboxReport(problem=str(error))
 
 
 class _TrialTimeout(SandboxUnavailable):

@@ -3,11 +3,13 @@
 import ctypes
 import errno
 import os
+from contextlib import suppress
 from typing import Final
 
 from tonearm.sandbox.report import SandboxUnavailable
 
 PR_SET_PDEATHSIG: Final = 1
+PR_SET_NAME: Final = 15
 PR_SET_SECCOMP: Final = 22
 PR_SET_NO_NEW_PRIVS: Final = 38
 
@@ -49,7 +51,7 @@ class _Libc:
 
 
 def refusal(what: str, number: int) -> SandboxUnavailable:
-    return SandboxUnavailable(f"{what}: {errno.errorcode.get(number) or os.strerror(number)}")
+    return SandboxUnavailable(f"{what}: {errno.errorcode.get(number) or os.strerror(number)}", number)
 
 
 def _register(argument: object) -> object:
@@ -60,7 +62,7 @@ libc: Final = _Libc()
 
 
 def die_with_the_node() -> None:
-    """Has this process killed when the thread ends that started it. Does nothing where that cannot be had."""
+    """Has this process killed when the thread ends that its parent is. Does nothing where that cannot be had."""
     try:
         libc.prctl("PR_SET_PDEATHSIG", PR_SET_PDEATHSIG, 9)
     except SandboxUnavailable:
@@ -73,3 +75,9 @@ def give_up_privileges() -> None:
     Raises `SandboxUnavailable`.
     """
     libc.prctl("no_new_privs", PR_SET_NO_NEW_PRIVS, 1)
+
+
+def name_process(name: str) -> None:
+    """What `ps -o comm`, `top` and the kernel's own messages call this process; 15 bytes of it at most."""
+    with suppress(SandboxUnavailable):
+        libc.prctl("name", PR_SET_NAME, ctypes.create_string_buffer(name.encode()))

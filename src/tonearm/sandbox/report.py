@@ -22,7 +22,14 @@ class SandboxMode(StrEnum):
 
 
 class SandboxUnavailable(Exception):
-    """A part of the sandbox cannot be had here; the message says which and why, as in "seccomp: EINVAL"."""
+    """A part of the sandbox cannot be had here; the message says which and why, as in "seccomp: EINVAL".
+
+    `number` is the kernel's error, 0 when it was not asked.
+    """
+
+    def __init__(self, message: str, number: int = 0) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 @dataclass(frozen=True, slots=True)

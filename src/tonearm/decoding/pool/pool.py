@@ -14,6 +14,7 @@ from typing import Final
 
 from tonearm.decoding.messages import CloseSession, FromNode
 from tonearm.decoding.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
+from tonearm.decoding.pool.starting import DecoderStarter, DirectStarter
 from tonearm.sandbox.report import SandboxReport
 from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
 
@@ -49,7 +50,7 @@ class DecoderPool:
 
     Sessions are only put into processes that are ready. So neither a session that needs a further process nor those
     of a process that has exited wait for one to start, as long as the spare is ready or another process is in use.
-    Without a spare there is one process at most.
+    Without a spare there is one process at most. `starter` starts them; None: each one is a new interpreter.
     """
 
     def __init__(
@@ -60,10 +61,11 @@ class DecoderPool:
         *,
         keeps_spare: bool = True,
         sandbox: SandboxSupervision | None = None,
+        starter: DecoderStarter | None = None,
     ) -> None:
         self._limit = limit
         self._sandbox = sandbox or decoder_supervision()
-        self._memory_limit_mb = memory_limit_mb
+        self._starter = starter or DirectStarter(memory_limit_mb, self._sandbox.mode)
         self._timeouts = timeouts or Timeouts()
         self._keeps_spare = keeps_spare
         self._in_use: list[DecoderProcess] = []  # All of them are ready.
@@ -88,11 +90,11 @@ class DecoderPool:
         Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
         when it cannot have the sandbox that it must have.
         """
-        self._first_ready = asyncio.get_running_loop().create_future()
-        self._next = self._start_process()
+        loop = asyncio.get_running_loop()
+        self._first_ready = loop.create_future()
         if spare_at_once and self._keeps_spare:
-            with contextlib.suppress(OSError):  # It is tried again when the first one is ready.
-                self._early_spare = self._start_process()
+            self._starting = loop.create_task(self._start_beside_first())
+        self._next = await self._start_process()
         await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
 
     def announce(self) -> None:
@@ -172,17 +174,28 @@ class DecoderPool:
 
     # Starting processes
 
-    def _start_process(self) -> DecoderProcess:
+    async def _start_process(self) -> DecoderProcess:
         process = DecoderProcess(
             next(self._process_numbers),
-            self._memory_limit_mb,
+            self._starter,
             self._process_ready,
             self._process_exited,
             self._timeouts,
             self._sandbox.mode,
         )
-        process.start()
+        await process.start()
         return process
+
+    async def _start_beside_first(self) -> None:
+        process = None
+        with contextlib.suppress(OSError):  # It is tried again when the first one is ready.
+            process = await self._start_process()
+        self._starting = None
+        if self._in_use and self._next is None:  # The first one is ready already.
+            self._next = process
+            self._start_next()
+        else:
+            self._early_spare = process
 
     def _start_next(self) -> None:
         """Starts another process in the background if one is needed."""
@@ -204,7 +217,7 @@ class DecoderPool:
         for attempt in itertools.count(self._quick_exits):
             await asyncio.sleep(since_s + RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)] - loop.time())
             try:
-                self._next = self._start_process()
+                self._next = await self._start_process()
             except OSError as error:
                 level = logging.DEBUG if has_failed else logging.ERROR  # Once a series.
                 log.log(level, "a decoder process could not be started: %s; trying again", error)
@@ -308,16 +321,22 @@ def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:
         log.exception("a player could not go on in another decoder process")
 
 
-IDLE_S: Final = 60.0  # a start costs about 0.3 s of CPU, a process that waits about 45 MB
+IDLE_S: Final = 60.0  # a start costs about 5 ms of CPU with a template and 250 without; one that waits 9 or 32 MB
 
 
 class OnDemandPool:
     """One process, started at the first use and stopped when it was not used for `idle_s`."""
 
     def __init__(
-        self, memory_limit_mb: int, *, idle_s: float = IDLE_S, sandbox: SandboxSupervision | None = None
+        self,
+        memory_limit_mb: int,
+        *,
+        idle_s: float = IDLE_S,
+        sandbox: SandboxSupervision | None = None,
+        starter: DecoderStarter | None = None,
     ) -> None:
         self._sandbox = sandbox or decoder_supervision()
+        self._starter = starter
         self._memory_limit_mb = memory_limit_mb
         self._idle_s = idle_s
         self._pool: DecoderPool | None = None
@@ -352,7 +371,9 @@ class OnDemandPool:
     async def _running(self) -> DecoderPool:
         async with self._starting:
             if self._pool is None:
-                pool = DecoderPool(1, self._memory_limit_mb, keeps_spare=False, sandbox=self._sandbox)
+                pool = DecoderPool(
+                    1, self._memory_limit_mb, keeps_spare=False, sandbox=self._sandbox, starter=self._starter
+                )
                 try:
                     await pool.start()
                 except SandboxRequiredError as error:

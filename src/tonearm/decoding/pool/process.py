@@ -1,16 +1,12 @@
 """One decoder process, from the node's side: its start, its socket, its sessions, its watchdog and its exit."""
 
 import asyncio
-import contextlib
 import logging
 import mmap
 import os
 import signal
 import socket
 import struct
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -27,7 +23,7 @@ from tonearm.decoding.messages import (
     Ready,
 )
 from tonearm.decoding.pool.link import RECEIVE_BYTES, DecoderLink
-from tonearm.sandbox.environment import minimal_environment
+from tonearm.decoding.pool.starting import ChildProcess, DecoderStarter, tell_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
@@ -90,19 +86,20 @@ class DecoderProcess:
     def __init__(
         self,
         number: int,
-        memory_limit_mb: int,
+        starter: DecoderStarter,
         on_ready: "Callable[[DecoderProcess], None]",
         on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
         timeouts: Timeouts | None = None,
         sandbox_mode: SandboxMode = SandboxMode.AUTO,
     ) -> None:
         self.number = number
-        self._memory_limit_mb = memory_limit_mb
+        self._starter = starter
         self._on_ready = on_ready
         self._on_exit = on_exit
         self._timeouts = timeouts or Timeouts()
         self._sandbox_mode = sandbox_mode
         self.sandbox: SandboxReport | None = None
+        self._process: ChildProcess
         self._is_stopping = False
         self._watchdog_fired = False
         self._timer: asyncio.TimerHandle | None = None
@@ -116,7 +113,7 @@ class DecoderProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Starts the process. Raises `OSError` when the system cannot."""
         node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         # What a grant of many players leads to, as far as the system allows: to wake up for less costs both sides more.
@@ -125,18 +122,8 @@ class DecoderProcess:
         os.ftruncate(suspects, SUSPECT_SLOTS * 8)
         self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
         try:
-            descriptors = (decoder_end.fileno(), suspects)
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-                [
-                    *(sys.executable, "-m", "tonearm.decoding.worker"),
-                    *(*map(str, descriptors), str(self._memory_limit_mb), self._sandbox_mode),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=descriptors,
-                start_new_session=True,
-                env={**minimal_environment(os.environ), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
-            )
+            self._process = await self._starter.start(decoder_end.fileno(), suspects)
+            tell_exit(self._process, f"decoder-{self.number}-exit", self._reap)
         except BaseException:
             node_end.close()
             self._suspects.close()
@@ -147,7 +134,6 @@ class DecoderProcess:
         self._link = DecoderLink(node_end, self._receive, self._link_ended)
         self._loop = asyncio.get_running_loop()
         self.started_s = self._last_answer_s = self._loop.time()
-        self._start_waiting_for_exit()
         self._ping(1)
 
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
@@ -222,22 +208,6 @@ class DecoderProcess:
         self._timer = self._loop.call_later(delay_s, call)
 
     # Its exit
-
-    def _start_waiting_for_exit(self) -> None:
-        try:
-            threading.Thread(target=self._wait_for_exit, name=f"decoder-{self.number}-exit", daemon=True).start()
-        except RuntimeError as error:
-            self._process.kill()
-            self._process.wait()
-            self._link.close()
-            self._suspects.close()
-            raise OSError(f"no thread for it could be started ({error})") from error
-
-    def _wait_for_exit(self) -> None:
-        """Runs in a thread of its own: the one way to see an exit at once that every system offers."""
-        code = self._process.wait()
-        with contextlib.suppress(RuntimeError):  # The event loop is closed.
-            self._loop.call_soon_threadsafe(self._reap, code)
 
     def _reap(self, code: int) -> None:
         """Takes what the process had sent before it exited, gives everything back, and reports why it exited."""
