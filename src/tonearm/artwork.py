@@ -23,7 +23,7 @@ class Artworks:
         self._loader = loader
         self._kept: OrderedDict[str, Picture | None] = OrderedDict()  # by the track's id, the oldest first
         self._kept_bytes = 0
-        self._reading: dict[str, asyncio.Task[Picture | None]] = {}  # by the track's id: for all who ask meanwhile
+        self._reading: dict[str, asyncio.Task[Picture | None]] = {}  # by the track's id: shared by all requests for it
 
     async def of(self, track: Track) -> Picture:
         """Raises `NoArtwork`, also when the source cannot be read, `SourceBlocked` and `SourceRefused`."""
@@ -57,13 +57,13 @@ class Artworks:
         if task is None:
             task = self._reading[track.id] = asyncio.get_running_loop().create_task(self._read(track))
             task.add_done_callback(lambda task: self._is_read(track.id, task))
-        # One who goes away takes nothing from the others.
+        # A client that goes away cancels nothing for the others.
         return await asyncio.shield(task)
 
     def _is_read(self, track_id: str, task: "asyncio.Task[Picture | None]") -> None:
         del self._reading[track_id]
         if not task.cancelled():
-            task.exception()  # whoever asked may be gone
+            task.exception()  # every client that asked may be gone
 
     async def _read(self, track: Track) -> Picture | None:
         data = await self._loader.load_picture(track.uri)

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     listen.add_argument("player", metavar="PLAYER", help="the player's id")
     listen.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
     listen.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
-    listen.add_argument("--save", type=Path, metavar="FILE.wav", help="write what is heard to a WAV file")
+    listen.add_argument("--save", type=Path, metavar="FILE.wav", help="write the audio to a WAV file")
     listen.add_argument(
         "--raw", action="store_true", help="write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA)"
     )

@@ -89,7 +89,7 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True)
 class WantedSettings:
-    """What a new player is to begin with; `changes` are made one after the other."""
+    """What a client wants a new player to begin with; `changes` are made one after the other."""
 
     paused: bool = False
     loop_mode: LoopMode = LoopMode.NONE
@@ -244,7 +244,7 @@ class Node:
         settings: WantedSettings | None = None,
         came_through_proxy: bool = False,
     ) -> None:
-        """A new player that begins with `track`, or with the one of a URI; more tracks of a playlist are queued.
+        """Creates a player that begins with `track`; the further tracks of a playlist are queued.
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
@@ -304,8 +304,8 @@ class Node:
 
     @asynccontextmanager
     async def changing_queue(self, player_id: str) -> AsyncIterator[None]:
-        """For the time of a request that changes a player's queue: such requests are done in the order in which they
-        entered here, however long one of them waits for its body or for a playlist.
+        """Held by a request that changes a player's queue: such requests are done in the order in which they
+        came, however long one of them waits for its body or for a playlist.
 
         Raises `PlayerNotFound`, also when the player was deleted meanwhile.
         """
@@ -369,7 +369,7 @@ class Node:
     def add_overlay(
         self, player_id: str, wanted: WantedTrack, settings: OverlaySettings, *, came_through_proxy: bool = False
     ) -> str:
-        """Has a sound sound over whatever a player plays. Returns its id.
+        """Adds a sound over whatever a player plays. Returns its id.
 
         Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """

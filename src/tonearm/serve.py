@@ -1,4 +1,4 @@
-"""Runs a node: puts the rooms together, waits for a signal, takes them down again.
+"""Runs a node: puts its parts together, waits for a signal, takes them down again.
 
 With it the log lines on stderr, and three commands to paste into another terminal for a first look.
 """

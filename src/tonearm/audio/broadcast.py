@@ -27,8 +27,8 @@ from tonearm.protocol import close_codes
 
 log = logging.getLogger(__name__)
 
-CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # of which a listener has taken nothing
-CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # that a close may take
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after which a listener that has taken nothing is closed
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after which a close that does not end is cut short
 
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
@@ -101,7 +101,7 @@ class Broadcast:
         # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
-        self._recent: dict[Output, deque[bytes]] = {}  # what streams that begin with a burst have got lately
+        self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
         self._mp3: dict[Output, _Mp3Time] = {}
         self._count_lost = count_lost
         self._position_us = position_us
@@ -114,7 +114,7 @@ class Broadcast:
 
     @property
     def counted(self) -> int:
-        """How many listeners there are."""
+        """How many connections count as listeners."""
         return sum(listener.is_counted for listener in self._listeners)
 
     def counted_by_format(self) -> Counter[OutputFormat]:
@@ -129,7 +129,7 @@ class Broadcast:
         return lambda: self._remove(listener)
 
     def count(self, sink: FrameSink) -> bool:
-        """From now on the listener shows as one. False when it did before, or is not there any more."""
+        """Counts a connection as a listener. False when it was counted before, or has left."""
         for listener in self._listeners:
             if listener.sink is sink and not listener.is_counted:
                 listener.is_counted = True
@@ -231,7 +231,7 @@ class Broadcast:
                     self._give(listener, primer)
 
     def _keep_recent(self) -> None:
-        """Keeps as much of what is sent as the longest burst that anybody asked for."""
+        """Keeps as many of the last messages as the longest burst needs."""
         longest: dict[Output, int] = {}
         for listener in self._listeners:
             sink = listener.sink

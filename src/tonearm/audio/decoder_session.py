@@ -65,7 +65,7 @@ class SourceObserver(Protocol):
         ...
 
     def source_faded(self, source: SourceId) -> None:
-        """The source is heard no longer under another one, because of a cut or because the process died."""
+        """The source does not sound under another one any longer, because of a cut or because the process died."""
         ...
 
     def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
@@ -73,7 +73,7 @@ class SourceObserver(Protocol):
         ...
 
     def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
-        """As loud it is so far. Reported from time to time while it is being measured."""
+        """How loud the source is so far, reported from time to time while it is being measured."""
         ...
 
     def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
@@ -159,7 +159,7 @@ class DecoderSession:
     def seek(self, source: SourceId, new_source: SourceId, part: SourcePart) -> bool:
         """Has an open source go on as `new_source` with another part of the same URI, and drops the number before.
 
-        False, with nothing done, when the new source has to be opened instead. It ends a rest neither.
+        False, with nothing done, when the new source has to be opened instead. A rest goes on.
         """
         if not self._state.can_be_sought(source):
             return False
@@ -194,7 +194,7 @@ class DecoderSession:
         self._carry_out(self._state.listen(outputs))
 
     def rest(self) -> None:
-        """Gives everything up, also the buffered frames, until `wake`."""
+        """Gives the session and the buffered frames up, until `wake`."""
         self._mp3_to = None
         self._pool.forget(self)
         self._openings.drop_all()

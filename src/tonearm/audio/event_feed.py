@@ -1,6 +1,6 @@
-"""The events of all players on one connection, for those who look after a whole node.
+"""The events of all players on one connection, for clients that look after a whole node.
 
-Nothing is kept here: a client that is too slow misses events, and is told so when it has caught up.
+No event is kept: a client that is too slow misses some, and gets a message about it when it has caught up.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class EventFeed:
     def send(self, text: str) -> None:
         """An event of any player, as its own clients get it."""
         for sink in tuple(self._has_lost):
-            if sink in self._has_lost:  # it may leave while another one is sent the event
+            if sink in self._has_lost:  # one may leave while another is sent the event
                 self._offer(sink, text)
 
     def close(self, code: int, reason: str) -> None:
@@ -66,7 +66,7 @@ class EventFeed:
                 sink.abort()
 
     def _look_again(self, sink: EventSink) -> None:
-        """The message shall not wait for the next event of some player."""
+        """Looks again later, so that the message does not wait for the next event of some player."""
         if self._has_lost.get(sink) and not self._tell_lost(sink):
             self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
 

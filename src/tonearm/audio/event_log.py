@@ -96,13 +96,13 @@ class EventLog:
         self._kept.append(kept)
         self._kept_bytes += kept.size_bytes
         if _shows_metadata(event):
-            self._text(kept)  # which may be much longer than others; only its text tells
+            self._text(kept)  # which may be much longer than others, as only its text shows
         while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
             self._kept_bytes -= self._kept.popleft().size_bytes
         for sink in tuple(self._sinks):
             if sink in self._missed:
                 self._missed[sink].append(kept)
-            elif sink in self._sinks:  # it may leave while another one is sent the event
+            elif sink in self._sinks:  # one may leave while another is sent the event
                 self._send(sink, self._text(kept))
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(self._text(kept))

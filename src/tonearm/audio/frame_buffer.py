@@ -3,9 +3,9 @@
 Frames arrive in blocks and leave one by one. With them wait the marks, which say in which frame a source begins or
 ends, and the titles of streams. Both take effect when their frame is sent, not when it arrives.
 
-Nearly all frames are *plain*: nothing falls due with them. After each frame that had to be looked at, the buffer is
-told how many may follow without a look (`allow_plain`), and sending one of those is a single `pop_plain`. Anything
-that may fall due earlier than was known then ends the run of plain frames.
+Nearly all frames are *plain*: nothing falls due with them. After each frame that had to be looked at, `allow_plain`
+says how many may follow without a look, and sending one of those is a single `pop_plain`. Anything that may fall due
+earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque

@@ -19,13 +19,13 @@ class ListenerChanges:
         self._timer: Cancellable | None = None
 
     def changed(self, listeners: int) -> None:
-        """To be called whenever somebody has come or gone."""
+        """To be called whenever a listener has come or gone."""
         self._listeners = listeners
         if self._timer is None:
             self._report_change()
 
     def close(self) -> None:
-        """Reports nothing any more."""
+        """Ends all reports."""
         if self._timer is not None:
             self._timer.cancel()
         self._reported = self._listeners

@@ -15,7 +15,7 @@ _SAMPLES: Final = round(WINDOW_S / INTERVAL_S)
 
 
 class LoadWatch:
-    """Asks to be called every 50 ms and notes when that was late. `call_later` is the event loop's, or a test's."""
+    """Has itself called every 50 ms and notes when the call was late. `call_later` is the event loop's, or a test's."""
 
     def __init__(
         self, call_later: Callable[[float, Callable[[], None]], object], now_s: Callable[[], float] = time.monotonic
@@ -35,14 +35,15 @@ class LoadWatch:
 
     @property
     def load(self) -> float:
-        """The share of the last 10 s, 0 to 1, in which the node was late. What has not passed yet was in time."""
+        """The share of the last 10 s, 0 to 1, in which the node was late. Before 10 s have passed, the missing ones
+        count as in time."""
         return sum(self._was_late) / _SAMPLES
 
     def _look(self) -> None:
         if self._is_stopped:
             return
         late_s = self._now_s() - self._due_s
-        # Nobody was called meanwhile: every time that was missed was late, too.
+        # The loop called nothing meanwhile: every call that was missed was late, too.
         missed = min(_SAMPLES, math.floor(late_s / INTERVAL_S)) if late_s > 0 else 0
         self._was_late.extend([True] * missed)
         self._was_late.append(late_s > LATE_S)

@@ -25,7 +25,7 @@ NO_HINTS: Final = LoudnessHints()
 
 
 class LoudnessMemory:
-    """Knows tracks by their ids. `opening` and `closed` tell which source stands for which track."""
+    """Knows tracks by their ids. `opening` and `closed` say which source stands for which track."""
 
     def __init__(self) -> None:
         self._track_ids: dict[SourceId, str] = {}

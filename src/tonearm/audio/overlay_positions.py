@@ -29,11 +29,11 @@ class OverlayPositions:
 
     @property
     def ending(self) -> frozenset[SourceId]:
-        """Those whose last sample is in these frames."""
+        """The overlays whose last sample is in these frames."""
         return frozenset(at.source for part in self._parts for at in part.positions if at.ends)
 
     def samples_at(self, frame: int) -> dict[SourceId, int]:
-        """For each one that sounds in the frame before `frame` the sample that comes next."""
+        """For each overlay in the frame before `frame`, the sample of its source that comes next."""
         for part in self._parts:
             if part.first_frame < frame <= part.end_frame:
                 passed = (frame - part.first_frame) * FRAME_SAMPLES
@@ -41,7 +41,7 @@ class OverlayPositions:
         return {}
 
     def standing_at(self, frame: int) -> frozenset[SourceId]:
-        """Those that have no samples in the frame before `frame`."""
+        """The overlays that stand still in the frame before `frame`, for lack of audio."""
         for part in self._parts:
             if part.first_frame < frame <= part.end_frame:
                 return frozenset(at.source for at in part.positions if not at.moves)
@@ -64,7 +64,7 @@ class OverlayPositions:
     # Frames are sent
 
     def take_begun(self, frame: int) -> list[SourceId]:
-        """Those that did not sound before, and do in `frame`, which is sent next."""
+        """The overlays that begin in `frame`, which is sent next."""
         for part in self._parts:
             if part.first_frame <= frame < part.end_frame:
                 begun = [at.source for at in part.positions if at.source not in self._sounding]
@@ -73,7 +73,7 @@ class OverlayPositions:
         return []
 
     def take_ended(self, next_frame: int) -> list[SourceId]:
-        """Those whose last frame was sent: `next_frame` is the one that is sent next."""
+        """The overlays whose last frame was sent: `next_frame` is the one that is sent next."""
         ended: list[SourceId] = []
         while self._parts and self._parts[0].end_frame <= next_frame:
             part = self._parts[0]
@@ -96,7 +96,7 @@ class OverlayPositions:
         return None
 
     def forget(self, source: SourceId) -> None:
-        """It is not reported any more."""
+        """Nothing of this overlay is reported any more."""
         self._sounding.discard(source)
         self._parts = deque(
             part._replace(positions=tuple(at for at in part.positions if at.source != source)) for part in self._parts

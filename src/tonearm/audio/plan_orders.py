@@ -71,6 +71,6 @@ class SourceEnded(NamedTuple):
 
 
 class SourceFaded(NamedTuple):
-    """Nothing is heard any more of a source that went on under another one."""
+    """A source that went on under another one has faded out."""
 
     source: SourceId

@@ -83,7 +83,7 @@ class PlanState:
         self._over_before: frozenset[SourceId] = frozenset()
         self._lag_samples: int | None = None  # of the Opus packets in the buffer; None before the first ones
 
-    # What the player wants to know
+    # What the player asks
 
     @property
     def current(self) -> SourceId | None:
@@ -124,8 +124,8 @@ class PlanState:
     # Wishes of the player
 
     def add(self, source: SourceId, start_sample: int = 0) -> None:
-        """Makes a source known, which begins at this sample (48 kHz). It is the caller who has it opened now; later
-        sessions do by `OpenSourceAt`."""
+        """Makes a source known, which begins at this sample (48 kHz). The caller has it opened now; in later sessions
+        `OpenSourceAt` does."""
         self._sources[source] = _Progress(start_sample)
         if start_sample:
             self.buffer.starts[source] = start_sample
@@ -388,7 +388,7 @@ class PlanState:
         if self.state is State.SWITCHING and wanted.current == before:
             return  # the same cut once more
         if cut_fade is not None and self.state is State.SWITCHING and self._cut_fade is not None:
-            self._faded += () if before is None else (before,)  # it was not heard yet: the one before it goes on fading
+            self._faded += () if before is None else (before,)  # it never sounded: the one before it goes on fading
         else:
             self._end_fades()
             if cut_fade is not None and before is not None:

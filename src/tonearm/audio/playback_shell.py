@@ -81,8 +81,8 @@ class PlaybackShell:
     # What the rules ask for
 
     def perform(self, outcome: Outcome, *, skipped: SkippedSound | None = None) -> None:
-        """Emits the events, carries out the actions and plans what is to be heard. `skipped`: what a skip ended, which
-        may fade out."""
+        """Emits the events, carries out the actions and plans what is to sound. `skipped`: the track that a skip ended,
+        which may fade out."""
         self._emit(outcome.events)
         playback, sending = self._playback, self.sending
         actions = outcome.actions
@@ -93,7 +93,7 @@ class PlaybackShell:
         sending.follow()
         if (not playback.paused or self.overlays) and not sending.is_asleep:
             self.session.wake()
-        # While a player wakes up frames pass that nobody hears, and no overlay is to begin with those.
+        # While a player wakes up frames pass without audio, and no overlay is to begin with those.
         overlays = self.overlays.orders if playback.clock_started and not sending.is_waking else ()
         holds = bool(overlays) and playback.paused
         mix = Mix(playback.filters, self.fades.next_crossfade(), overlays, holds)

@@ -197,7 +197,7 @@ class Player:
     def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
         """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`.
 
-        One that is not counted yet hears what there is, but neither shows nor starts the clock before `count`.
+        One that is not counted gets frames, but neither shows nor starts the clock before `count`.
         """
         if len(self._broadcast) >= self._services.max_listeners:
             raise LimitReached(
@@ -227,7 +227,7 @@ class Player:
         return leave
 
     def count(self, sink: FrameSink) -> None:
-        """A listener that was not counted has stayed: from now on it is one as all others."""
+        """Counts a listener that was attached without being counted, and has stayed."""
         if self._broadcast.count(sink):
             self._start_clock()
             self._listener_changes.changed(self._broadcast.counted)
@@ -252,7 +252,7 @@ class Player:
         return self._playback.room_for(tracks)
 
     def unread_track(self, depth: int) -> Track | None:
-        """The first of the next `depth` waiting tracks of which nothing is known; None without one."""
+        """The first of the next `depth` waiting tracks whose tags were not read; None without one."""
         return None if self._is_deleted else self._playback.unread_track(depth)
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:

@@ -20,7 +20,7 @@ from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Overlay
 
 
 class PlayerOverlays:
-    """All overlays of one player. `changed` is called when something else is to sound, or may be asked for.
+    """All overlays of one player. `changed` is called when other overlays are to sound, or fewer.
 
     Sources from FIRST_OVERLAY_SOURCE on belong to it; the player passes on what is reported of them.
     """
@@ -79,7 +79,7 @@ class PlayerOverlays:
         self._end(source, self._rules.remove(overlay_id))
 
     def remove_all(self) -> tuple[Event, ...]:
-        """At the end of the player: returns the events, and gives nothing back."""
+        """At the end of the player: returns the events. The session gives the sources back."""
         for watch in self._watches.values():
             watch.follow(None, self._patience, is_suspended=False)
         return self._rules.remove_all()
@@ -148,7 +148,7 @@ class PlayerOverlays:
         return self._rules.status(source, start_ms if samples is None else ms_of_samples(samples))
 
     def _end(self, source: SourceId, events: tuple[Event, ...]) -> None:
-        """What is to be done when the rules do not know one any more."""
+        """Gives everything of an overlay back when the rules do not know it any more."""
         self._emit(events)
         if source in self._rules or source not in self._watches:
             return
@@ -171,7 +171,7 @@ class PlayerOverlays:
         )
 
     def _report_stall(self, source: SourceId) -> None:
-        """Nobody is told before it is given up."""
+        """No event reports it before the overlay is given up."""
 
     def _give_up(self, source: SourceId) -> None:
         if self._is_ordered(source):

@@ -87,7 +87,7 @@ class Sending:
         self._late_frames = 0
         self._underruns = 0
         self._mp3_end_frame = 0  # frames before it were encoded
-        self._mp3_waits = 0  # for how many ticks it has been waited for, with nothing to send
+        self._mp3_waits = 0  # for how many ticks nothing was sent while MP3 was awaited
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
 
     def quality(self, frames_lost: int) -> PlayerQuality:
@@ -130,7 +130,7 @@ class Sending:
         self._sleep.follow(self._circumstances())
 
     def listeners_changed(self) -> None:
-        """Has frames rendered for those who listen; before the clock starts, for the first listener to come."""
+        """Has frames rendered for all who listen; before the clock starts, for the listener that comes first."""
         if not self._is_stopped:
             is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
             self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
@@ -259,7 +259,8 @@ class Sending:
         self._grant_on_beat()
 
     def _grant_on_beat(self) -> None:
-        # On common beats, so that the grants of many players wake a decoder process once, and so do their frames here.
+        # On common beats, so that the grants of many players wake a decoder process once, and their frames this
+        # process.
         if self._clock.beat % GRANT_STEP_FRAMES == 0:
             self._session.grant()
 
@@ -331,7 +332,7 @@ class Sending:
         return self._playback.position_ms
 
     def pass_frames(self, frames: int) -> None:
-        """Moves on by frames that nobody rendered and nobody hears."""
+        """Moves on by frames that were not rendered, as nobody listens."""
         while frames > 0:
             step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
             self._buffer.skip(step)

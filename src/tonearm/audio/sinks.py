@@ -11,7 +11,7 @@ class FrameSink(Protocol):
 
     @property
     def output(self) -> Output:
-        """The form in which it gets the audio. Never changes, as the other properties."""
+        """The form in which it gets the audio. Like the other properties, it never changes."""
         ...
 
     @property
@@ -24,12 +24,12 @@ class FrameSink(Protocol):
 
     @property
     def burst_ms(self) -> int:
-        """How much of what was sent before it gets at once, filled up with silence."""
+        """How much of the audio before it gets at once, filled up with silence."""
         ...
 
     @property
     def max_latency_ms(self) -> int:
-        """How much is kept for it, beyond the burst, while its connection takes nothing."""
+        """How much audio is kept for it, beyond the burst, while its connection takes nothing."""
         ...
 
     def write(self, message: bytes) -> None: ...

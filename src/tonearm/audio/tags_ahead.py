@@ -1,7 +1,8 @@
 """Reads the tags of waiting tracks ahead, so that a queue can be shown with titles and lengths.
 
 One source at a time, in the process that plays nothing, and only while the node has time: nothing that plays waits for
-it, and neither does a client that has something loaded. What fails is not tried again; its turn will show why.
+it, and neither does a client that has something loaded. A source that fails is not tried again; when its turn comes,
+its failure is reported.
 """
 
 import asyncio

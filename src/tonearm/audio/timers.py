@@ -31,7 +31,7 @@ def patience_in_mid_track() -> Patience:
 
 
 def patience_at_start(timeout_s: float) -> Patience:
-    """Of a source that never gave anything and has `timeout_s` in all."""
+    """For a source that has given nothing yet and has `timeout_s` in all."""
     stuck_after_s = min(STUCK_AFTER_S, timeout_s / 3)
     return Patience(stuck_after_s, timeout_s - stuck_after_s)
 

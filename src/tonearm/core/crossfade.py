@@ -65,34 +65,34 @@ class FadeBegin:
     from_ms: int = 0
 
     def follow(self, source: int | None, position_ms: int) -> None:
-        """To be told of the current source, and of the position, before the fade is planned."""
+        """To be called with the current source, and the position, before a fade is planned."""
         if source != self.source:
             self.source, self.from_ms = source, position_ms
 
 
 def fade_at_end(
-    settings: CrossfadeSettings, current: Track, following: Track, rate: float = 1.0, from_ms: int = 0
+    settings: CrossfadeSettings, current: Track, next_track: Track, rate: float = 1.0, from_ms: int = 0
 ) -> FadeTime | None:
-    """The fade from the end of `current` into `following`: at most half of either, as they are heard at `rate` (seconds
-    of the file in a second heard). It begins at the position `from_ms` or later, and is shorter when that is late.
-    None: they join without one."""
-    here, there = _part_ms(current), _part_ms(following)
-    if not settings.duration_ms or here is None or there is None:
+    """The fade from the end of `current` into `next_track`: at most half of either, as they are heard at `rate`
+    (seconds of the file in a second heard). It begins at the position `from_ms` or later, and is shorter when that is
+    late. None: they join without one."""
+    this, other = _part_ms(current), _part_ms(next_track)
+    if not settings.duration_ms or this is None or other is None:
         return None
-    shorter_ms = min(here[1] - here[0], there[1] - there[0])
+    shorter_ms = min(this[1] - this[0], other[1] - other[0])
     duration_ms = min(settings.duration_ms, int(shorter_ms / (2 * rate)))
-    at_ms = math.floor(here[1] - duration_ms * rate)
+    at_ms = math.floor(this[1] - duration_ms * rate)
     if from_ms <= at_ms or duration_ms <= 0:
         return FadeTime(at_ms, duration_ms) if duration_ms > 0 else None
-    rest_ms = min(duration_ms, int((here[1] - from_ms) / rate))
+    rest_ms = min(duration_ms, int((this[1] - from_ms) / rate))
     return FadeTime(from_ms, rest_ms, is_rest=True) if rest_ms >= SHORTEST_REST_MS else None
 
 
 def fade_of_skip(
-    settings: CrossfadeSettings, current: Track, position_ms: int, following: Track, rate: float = 1.0
+    settings: CrossfadeSettings, current: Track, position_ms: int, next_track: Track, rate: float = 1.0
 ) -> FadeTime | None:
     """The fade of a skip at `position_ms`, at `rate` as above. None: the current track ends at once."""
-    longest = fade_at_end(settings, current, following, rate) if settings.on_skip else None
+    longest = fade_at_end(settings, current, next_track, rate) if settings.on_skip else None
     part = _part_ms(current)
     if longest is None or part is None:
         return None

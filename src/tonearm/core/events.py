@@ -63,7 +63,7 @@ class TrackStuck(TrackEvent):
 
 @dataclass(frozen=True, slots=True)
 class StreamTitle:
-    """A stream sends something else from now on."""
+    """A stream plays what has this title from now on."""
 
     track_id: str
     title: str
@@ -182,7 +182,7 @@ class OverlayException:
 class DeleteReason(StrEnum):
     """Why a player was deleted without being asked for."""
 
-    EXPIRED = "expired"  # nobody listened to it or spoke to it for long
+    EXPIRED = "expired"  # for long it had neither listener, event client nor request
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class ListenersChange:
 
 @dataclass(frozen=True, slots=True)
 class PlayerCreate:
-    """The player is there. Only for those who follow all players: nobody can follow this one yet."""
+    """The player was created. Only clients that follow all players get it: none can follow this one before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,6 @@ class ForgottenPlayers:
         return tuple(id for id, since_s in self._alone_since_s.items() if now_s - since_s >= self._expire_s)
 
     def is_forgotten(self, player_id: str, now_s: float) -> bool:
-        """Whether it still is: somebody may have spoken to it while others were deleted."""
+        """Whether the player still is: a request may have come for it while others were deleted."""
         since_s = self._alone_since_s.get(player_id)
         return since_s is not None and now_s - since_s >= self._expire_s

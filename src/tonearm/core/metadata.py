@@ -42,7 +42,7 @@ def apply_metadata(existing: Json, merge: bool, value: Json) -> Json:
 
 def is_same_json(left: Json, right: Json) -> bool:
     """True when both have the same JSON text, but for the order of fields: `true` is not 1, and 1 is not 1.0."""
-    # Nearly always one of these tells, ten times as quickly as the walk, which would be heard for 64 KiB.
+    # Nearly always one of these decides, ten times as quickly as the walk, whose time for 64 KiB would delay frames.
     with contextlib.suppress(RecursionError):
         if left != right:
             return False

@@ -30,7 +30,7 @@ RESOLVING: Final = Wait("the page is being resolved", Stage.RESOLVE)
 
 
 def ignore_wait(wait: Wait) -> None:
-    """For those who do not want to know."""
+    """For callers that show no waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ class OpenedSource:
     """A source that can be read; its holder closes it.
 
     `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
-    only the bytes can tell it. `station_name` is that of a radio station, `page` what a page that led here says.
+    only the bytes can show it. `station_name` is that of a radio station, `page` the facts of the page that led to the
+    source.
     """
 
     uri: SourceUri

@@ -40,7 +40,7 @@ class OverlaySettings:
     fade_ms: int = 150
 
     def checked(self) -> "OverlaySettings":
-        """Itself. Raises BadRequest when a value is out of its range."""
+        """These settings. Raises BadRequest when a value is out of its range."""
         if not 0 <= self.volume <= VOLUME_MAX:  # NaN is in no range either
             raise BadRequest(f"`volume` must lie between 0 and {VOLUME_MAX:g}.")
         if not DUCK_MIN_DB <= self.duck_db <= 0:
@@ -67,7 +67,7 @@ class _Overlay:
     settings: OverlaySettings
     state: OverlayState = field(default=OverlayState.LOADING)
     is_ready: bool = False
-    failure: PlayFailure | None = None  # that ends it once what was decoded before has sounded
+    failure: PlayFailure | None = None  # that ends it once the audio decoded before has sounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Overlays:
 
     @property
     def ready(self) -> Iterator[ReadyOverlay]:
-        """Those that may sound, oldest first."""
+        """The overlays that may sound, oldest first."""
         return (
             ReadyOverlay(source, overlay.track, overlay.settings)
             for source, overlay in self._overlays.items()
@@ -124,7 +124,7 @@ class Overlays:
     # What clients ask for
 
     def add(self, track: Track, settings: OverlaySettings) -> SourceId:
-        """A new one, whose source is to be opened. Raises LimitReached."""
+        """Adds an overlay; returns its source, which is to be opened. Raises LimitReached."""
         if len(self._overlays) >= MAX_OVERLAYS:
             raise LimitReached(
                 f"The player has {MAX_OVERLAYS} overlays, as many as can sound at once; take one away, or wait."
@@ -135,7 +135,7 @@ class Overlays:
         return source
 
     def remove(self, overlay_id: str) -> tuple[Event, ...]:
-        """Takes one away. Raises OverlayNotFound."""
+        """Takes an overlay away. Raises OverlayNotFound."""
         return self._end(self.source_of(overlay_id), OverlayEndReason.STOPPED)
 
     def remove_all(self) -> tuple[Event, ...]:
@@ -172,13 +172,13 @@ class Overlays:
         return (OverlayStart(overlay.track.id),)
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gave audio, which is still to be heard, and gives no more because of `failure`."""
+        """The source gave audio, which still sounds to its end, and gives no more because of `failure`."""
         overlay = self._overlays.get(source)
         if overlay is not None:
             overlay.failure = failure
 
     def failed(self, source: SourceId, failure: PlayFailure) -> tuple[Event, ...]:
-        """Nothing more is to be heard of it because of `failure`."""
+        """The source gives no audio any more, and what it gave does not sound, because of `failure`."""
         overlay = self._overlays.get(source)
         if overlay is None:
             return ()

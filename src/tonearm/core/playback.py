@@ -89,7 +89,7 @@ class Playback:
         self._wall_ms = wall_ms
         self._state = PlayerState.LOADING
         self._paused = paused
-        self._told = (self._state, paused)  # what the last PlayerUpdate said
+        self._last_update = (self._state, paused)  # in the last PlayerUpdate
         self._clock_started = False
         self._filters = filters or Filters()
         self._crossfade = CrossfadeSettings()
@@ -98,7 +98,7 @@ class Playback:
         self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
         self._error: PlayFailure | None = None
-        # Of the current track: whether it was heard since it was selected, how much of it, and since which position.
+        # Of the current track: whether it has sounded since it was selected, how much of it, and since which position.
         self._has_sounded = False
         self._played_ms = 0
         self._played_from_ms = first_track.start_ms
@@ -382,7 +382,7 @@ class Playback:
             self._filters = filters
             self._events.append(FiltersChange(filters))
             if is_other_pace and self._state is PlayerState.PLAYING:
-                self._events.append(self.update())  # who counts the position on has to count otherwise now
+                self._events.append(self.update())  # a client that extrapolates the position needs the new rate
         return self._outcome()
 
     def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
@@ -405,7 +405,7 @@ class Playback:
             self._end_track(EndReason.STOPPED)
         self._queue.drop_all()
         self._state = PlayerState.IDLE
-        self._told = (self._state, self._paused)  # PlayerDelete says it all
+        self._last_update = (self._state, self._paused)  # no PlayerUpdate is due beside PlayerDelete
         self._events.append(PlayerDelete(reason))
         return self._outcome()
 
@@ -417,7 +417,7 @@ class Playback:
         return self._outcome()
 
     def start_clock(self) -> Outcome:
-        """The first listener is there, or was waited for long enough: what was kept until now is due."""
+        """The first listener has come, or the wait for one is over: failures and ends that were kept are due."""
         self._clock_started = True
         self._finish_if_behind_end()
         self._report_due_failures()
@@ -678,8 +678,8 @@ class Playback:
         self._state = state
 
     def _outcome(self) -> Outcome:
-        if (self._state, self._paused) != self._told:
-            self._told = (self._state, self._paused)
+        if (self._state, self._paused) != self._last_update:
+            self._last_update = (self._state, self._paused)
             self._events.append(self.update())
         outcome = Outcome(tuple(self._events), self._queue.take_actions())
         self._events.clear()

@@ -20,9 +20,9 @@ class Pattern(Protocol):
 class SourcePolicy:
     """Judges the URI that a client gives, and each one that it leads to, once where it comes in.
 
-    `files` is `sources.files`: "auto" allows files exactly when the node listens on loopback only and what is asked
-    did not come through a proxy, behind which anybody may be. Whether a file lies in one of the folders is known only
-    once it is opened, so a list that is not empty admits every file here. `allowed_hosts` are as `is_host_of` takes
+    `files` is `sources.files`: "auto" allows files exactly when the node listens on loopback only and what is asked did
+    not come through a proxy, behind which anybody may be. Whether a file lies in one of the folders is known only once
+    it is opened, so a list that is not empty lets every file pass this check. `allowed_hosts` are as `is_host_of` takes
     them.
     """
 

@@ -55,7 +55,7 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoudness:
-    """How loud the first `measured_ms` that were heard of a track are, by EBU R128."""
+    """How loud the `measured_ms` of a track are that have sounded so far, by EBU R128."""
 
     lufs: float
     measured_ms: int

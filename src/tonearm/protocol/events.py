@@ -1,4 +1,4 @@
-"""The messages of /v0/players/{id}/events and of /v0/events, told apart by `op`."""
+"""The messages of /v0/players/{id}/events and of /v0/events, distinguished by `op`."""
 
 from typing import Annotated, Final, Literal, TypeAlias
 

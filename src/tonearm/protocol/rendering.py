@@ -1,8 +1,8 @@
 """Values of `core` as the JSON of replies and events.
 
-The functions make plain objects and no models: each PlayerUpdate of five hundred players and each line of a list of
-thousands comes through here, and a validated model costs several times as much. That these objects are what the models
-describe is what the tests check, of every reply and event.
+The functions make plain objects and no models: for each PlayerUpdate of five hundred players, and each line of a list
+of thousands, a validated model would cost several times as much. The tests check, of every reply and event, that the
+objects are what the models describe.
 """
 
 from collections.abc import Sequence

@@ -159,7 +159,7 @@ class FiltersPatch(EffectFields, RequestModel):
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
-    # The first wrong one is told, so none after it is looked at.
+    # The answer names the first wrong one, so none after it is looked at.
     eq: Annotated[list[BandGain], FailFast()] = Field(
         default_factory=list, max_length=MAX_GAINS, description="Listed bands are set, others stay."
     )

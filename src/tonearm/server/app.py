@@ -45,7 +45,7 @@ _REQUESTS_PATIENCE_S: Final = 0.25
 
 
 class BindError(Exception):
-    """The address cannot be listened on. The message says which and why."""
+    """The node cannot listen on the address. The message says which and why."""
 
 
 class App:
@@ -115,11 +115,11 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on."""
+        """The port on which the server really listens."""
         return self._site.port
 
     async def stop_accepting(self) -> None:
-        """Takes no new connections, and no new requests on those that there are. What is under way goes on."""
+        """Takes no new connections, and no new requests on the open ones. Requests under way go on."""
         if self._is_accepting:
             self._is_accepting = False
             self._edge.stop()

@@ -22,7 +22,7 @@ HIGHEST_BURST_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AudioSettings:
-    """What listeners get who ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none."""
+    """What listeners get that ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none."""
 
     opus: Output = field(default_factory=lambda: Output("opus", passes_on=True))
     mp3_bitrate_bps: int = 128_000

@@ -119,8 +119,8 @@ class AudioStreamRoutes:
 class HttpAudioSink:
     """A listener on an HTTP answer: chunked for HTTP/1.1, for HTTP/1.0 the bare bytes until the connection closes.
 
-    What has to be wrapped for this connection alone is wrapped here, as it is written: so what a slow listener lost
-    leaves no hole in its pages.
+    Pages and titles are made for this connection alone, as it is written to: so frames that a slow listener lost leave
+    no hole in its pages.
     """
 
     wants_silence = True

@@ -52,7 +52,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise _too_large()
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-        # Only now: a request that is refused for other reasons is never asked for its body.
+        # Asked for only now: a request that is refused for other reasons never sends its body.
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     raw = bytearray()
     try:
@@ -82,7 +82,7 @@ def _decode(raw: bytes) -> Json:
     return value
 
 
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # one that has no end goes to the body's
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
 
 
 def _require_few_values(raw: bytes) -> None:

@@ -34,7 +34,7 @@ class Unauthorized(RequestError):
     code = "unauthorized"
 
     def __init__(self) -> None:
-        # One sentence for every cause: an answer must not tell how near a guess was.
+        # One sentence for every cause: an answer must not show how near a guess was.
         super().__init__("Send the node's password as the value of one Authorization header.")
 
 

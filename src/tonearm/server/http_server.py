@@ -1,8 +1,8 @@
 """aiohttp's HTTP server, with this node's answers where it would send its own, and with limits on connections.
 
 A connection is a stranger until a request of it was let in: one that is whole and has shown the password. Strangers
-hold a share of the places only, and the one that has been there longest gives way to the next, so that those who never
-send a whole request keep nobody out.
+hold a share of the places only, and the one that has been there longest gives way to the next, so that clients that
+never send a whole request keep no other out.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ class EdgeProtocol(web.RequestHandler):
         if self._arriving is None or not self._request_in_progress:
             self.cut()
             return
-        # Whoever reads this body answers that it ended early; then the connection is closed.
+        # The handler that reads this body answers that it ended early; then the connection is closed.
         self._arriving.set_exception(web.RequestPayloadError("The body took too long."))
         self._arriving.feed_eof()  # else aiohttp would read the rest, and log its own failure as one of ours
         self._arriving = None
@@ -204,12 +204,12 @@ class EdgeHttpServer(web.Server):
 
 
 def connection_lost(request: web.BaseRequest) -> asyncio.Future[None]:
-    """Is done when the client's connection is gone."""
+    """A future that is done when the client's connection is gone."""
     return _connection(request).lost
 
 
 def let_in(request: web.BaseRequest) -> None:
-    """Tells that the request was let in: its connection is no stranger's any more."""
+    """To be called when the request was let in: its connection is no stranger's any more."""
     if request.protocol.transport is not None:
         _connection(request).was_let_in()
 
@@ -222,7 +222,7 @@ def _connection(request: web.BaseRequest) -> EdgeProtocol:
 
 
 async def while_connected(request: web.BaseRequest, work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns or raises. It is cancelled, with `ConnectionResetError`, when the client goes away."""
+    """Awaits `work` and gives its result. When the client goes away, cancels it and raises `ConnectionResetError`."""
     lost = connection_lost(request)
     task = asyncio.get_running_loop().create_task(work)
     both: tuple[asyncio.Future[Any], ...] = (task, lost)

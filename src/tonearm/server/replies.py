@@ -13,7 +13,7 @@ from tonearm.core.picture import Picture
 from tonearm.protocol.json_text import json_text
 
 # Making one player's state takes about 20 µs and 10 µs more for each KiB of metadata, so a slice holds the event loop
-# for about 2 ms. It ends after the item with which it has so much.
+# for about 2 ms. It ends after the item that fills it.
 SLICE_ITEMS: Final = 100
 SLICE_BYTES: Final = 32 * 1024
 # A list that is longer is sent while it is made, as fast as the client takes it: no client can have it held in memory.
@@ -34,7 +34,7 @@ async def json_list_reply(
     size_bytes = 0
     for some in slices(items):
         if response is not None:
-            await response.write(b"," + some)  # waits for a client that is slow
+            await response.write(b"," + some)  # waits while the client is slow
         elif size_bytes + len(some) > SENT_AT_ONCE_BYTES and request.method != "HEAD":
             response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
             await response.prepare(request)

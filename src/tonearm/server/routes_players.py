@@ -45,7 +45,7 @@ from tonearm.wanted_tracks import WantedTrack
 
 
 class PlayerRoutes:
-    """A handler that has waited, for a body or for anything else, asks the node for the player only then."""
+    """A handler that waits, for a body or for anything else, asks the node for the player after the wait."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -95,7 +95,7 @@ class PlayerRoutes:
         return no_content()
 
     def _order(self, order: Callable[[Player], None]) -> Handler:
-        """A handler without a body that only makes the player do something."""
+        """A handler that makes the player do something and needs no body."""
 
         async def handler(call: Call) -> web.Response:
             order(self._node.player(call.player_id))

@@ -107,7 +107,7 @@ class Call:
 
     @property
     def came_through_proxy(self) -> bool:
-        """Then it opens no more than a request from anywhere (`core.policy`)."""
+        """Whether a proxy passed the request on: then it opens no more than a request from anywhere (`core.policy`)."""
         return came_through_proxy(self.request.headers)
 
 
@@ -191,7 +191,7 @@ class Edge:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """From now on the node may be gone: what it cannot answer any more is no failure."""
+        """From now on the node may be gone: a request that it cannot answer any more is no failure."""
         self._is_stopping = True
 
     async def handle(self, request: EdgeRequest) -> web.StreamResponse:

@@ -87,7 +87,7 @@ class OggBody:
         return started + self._stream.page(packets)
 
     def _begin(self) -> tuple[OggOpusStream, bytes]:
-        tags: list[tuple[str, str]] = []  # mpv would show a title here instead of those that come between the bytes
+        tags: list[tuple[str, str]] = []  # mpv would show a title among them instead of those between the bytes
         if self._is_chained:
             artist, title = self._sent_title
             tags = [("TITLE", title), *([("ARTIST", artist)] if artist else [])]

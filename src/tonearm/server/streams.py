@@ -15,8 +15,8 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.core.outputs import Output
 from tonearm.protocol import close_codes
 
-# What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux tells what was sent and
-# not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both.
+# What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux distinguishes what was
+# sent and not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both.
 _SEND_BUFFER_BYTES: Final = 64 * 1024
 _KERNEL_BUFFER_S: Final = 0.1
 _NOT_SENT_LOW_WATER: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
@@ -40,7 +40,7 @@ class RawOutput:
     """
 
     def __init__(self, request: web.BaseRequest, kernel_buffer_bytes: int | None = None) -> None:
-        """`kernel_buffer_bytes`: how much may wait in the kernel to be sent, where that can be told."""
+        """`kernel_buffer_bytes`: how much may wait in the kernel to be sent, where the kernel reports it."""
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("The client went away before it was answered.")

@@ -21,7 +21,7 @@ _LOWEST_CLOSE_CODE: Final = 1000
 
 
 class WebSocketConnection:
-    """aiohttp makes the handshake and parses what comes in; everything that goes out is written here.
+    """aiohttp makes the handshake and parses what comes in; this class writes everything that goes out.
 
     Its writer would send pongs and a second close frame after ours, and its `close` waits for the peer, which the
     audio clock cannot do.
