@@ -276,7 +276,12 @@ class Node:
         self._players[player_id] = player
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(player_create_text(player_id, player.status().life, _wall_ms()))
-        player.enqueue(*others[: player.room_for(others)])
+        room = player.room_for(others)
+        if room < len(others):
+            log.warning(
+                "player %s: its queue has room for only %d of a playlist's %d tracks", player_id, room, len(others)
+            )
+        player.enqueue(*others[:room])
         log.info("player %s created: %s", player_id, text_for_logs(wanted.uri or first.uri.given))
 
     async def delete_player(self, player_id: str) -> None:
@@ -303,17 +308,26 @@ class Node:
                 yield player
 
     @asynccontextmanager
-    async def changing_queue(self, player_id: str) -> AsyncIterator[None]:
-        """Held by a request that changes a player's queue: such requests are done in the order in which they
-        came, however long one of them waits for its body or for a playlist.
+    async def changing_queue(self, player_id: str, patience_s: float | None = None) -> AsyncIterator[None]:
+        """Held by a request that changes a player's queue: such requests are done in the order in which they came,
+        however long one of them waits for its body or for a playlist. With `patience_s` this one waits no longer for
+        those before it, and then overtakes them.
 
         Raises `PlayerNotFound`, also when the player was deleted meanwhile.
         """
         player = self.player(player_id)
         lock = self._queue_locks.setdefault(player_id, asyncio.Lock())
-        async with lock:
+        try:
+            async with asyncio.timeout(patience_s):
+                await lock.acquire()
+        except TimeoutError:
+            yield
+            return
+        try:
             self._still(player_id, player)
             yield
+        finally:
+            lock.release()
 
     async def enqueue(
         self,

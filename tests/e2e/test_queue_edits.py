@@ -8,7 +8,7 @@ import pytest
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, waiting_uris
 from tests.support.e2e_sockets import following
-from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.media_server import Answer, MediaServer, Reply, Request, media
 from tests.support.running_node import RunningNode
 
 QUEUE = "/v0/players/p/queue"
@@ -180,12 +180,7 @@ async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: Runnin
     """Whatever one of them has to wait for: a playlist from a slow server, or a large body."""
     await queued(node)
     async with MediaServer() as server:
-
-        async def slow_list(request: Request, reply: Reply) -> None:
-            await asyncio.sleep(0.5)
-            await media(b"a.wav\nb.wav\n", content_type="audio/x-mpegurl")(request, reply)
-
-        uri = server.serve("/list.m3u", slow_list)
+        uri = server.serve("/list.m3u", answers_after(0.5))
         many: list[dict[str, object]] = [{"uri": f"{number}.wav", "metadata": "x" * 500} for number in range(1000)]
         bodies = [{"uri": uri}, {"uri": "second.wav"}, {"tracks": many}, {"uri": "last.wav"}]
         calls = []
@@ -196,6 +191,40 @@ async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: Runnin
         assert [answer.status for answer in answers] == [201] * 4
         listed = [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")]
         assert listed == ["a.wav", "b.wav", "second.wav", *(f"{number}.wav" for number in range(1000)), "last.wav"]
+
+
+async def test_a_skip_comes_after_what_was_put_next_before_it(node: RunningNode) -> None:
+    await queued(node, "a")
+    async with MediaServer() as server:
+        uri = server.serve("/list.m3u", answers_after(0.5))
+        added = asyncio.create_task(node.request("POST", QUEUE, {"uri": uri, "index": 0}))
+        await server.requested(1)
+        await done(node, "POST", "/v0/players/p/skip")
+        assert (await state(node, "p"))["trackId"] == (await added).json()["trackId"]
+        assert [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")] == ["b.wav", "a.wav"]
+
+
+async def test_a_skip_does_not_wait_long_for_a_slow_playlist(node: RunningNode) -> None:
+    ids = await queued(node, "a")
+    async with MediaServer() as server:
+        uri = server.serve("/list.m3u", answers_after(3.0))
+        added = asyncio.create_task(node.request("POST", QUEUE, {"uri": uri, "index": 0}))
+        await server.requested(1)
+        await done(node, "POST", "/v0/players/p/skip")
+        assert not added.done()
+        assert (await state(node, "p"))["trackId"] == ids["a"]
+        assert (await added).status == 201
+        assert [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")] == ["a.wav", "b.wav"]
+
+
+def answers_after(delay_s: float) -> Answer:
+    """A playlist of two tracks from a server that takes its time."""
+
+    async def slow_list(request: Request, reply: Reply) -> None:
+        await asyncio.sleep(delay_s)
+        await media(b"a.wav\nb.wav\n", content_type="audio/x-mpegurl")(request, reply)
+
+    return slow_list
 
 
 async def test_skipping_to_a_track(node: RunningNode) -> None:

@@ -152,7 +152,7 @@ class FakeNode:
         return iter(self.fakes.values())
 
     @asynccontextmanager
-    async def changing_queue(self, player_id: str) -> AsyncIterator[None]:
+    async def changing_queue(self, player_id: str, patience_s: float | None = None) -> AsyncIterator[None]:
         yield
 
     async def enqueue(

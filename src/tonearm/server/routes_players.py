@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from typing import Final
 
 from aiohttp import web
 
@@ -42,6 +43,10 @@ from tonearm.server.replies import json_list_reply, json_reply, no_content, pict
 from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
 from tonearm.wanted_tracks import WantedTrack
+
+# A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not
+# keep the skipped track playing for long.
+SKIP_PATIENCE_S: Final = 1.0
 
 
 class PlayerRoutes:
@@ -125,12 +130,13 @@ class PlayerRoutes:
         return no_content()
 
     async def _skip(self, call: Call) -> web.Response:
-        target = await _skip_target(call.request)
-        player = self._node.player(call.player_id)
-        if target is None:
-            player.skip()
-        else:
-            player.skip(target)
+        async with self._node.changing_queue(call.player_id, SKIP_PATIENCE_S):
+            target = await _skip_target(call.request)
+            player = self._node.player(call.player_id)
+            if target is None:
+                player.skip()
+            else:
+                player.skip(target)
         return no_content()
 
     async def _replace(self, call: Call) -> web.Response:
