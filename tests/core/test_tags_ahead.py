@@ -92,6 +92,17 @@ def test_it_is_no_change_of_the_player() -> None:
     assert playback.set_loop(playback.loop_mode).events == ()
 
 
+def test_what_a_playlist_says_of_a_file_is_shown_until_its_tags_are_read() -> None:
+    track = Track.create("a", make_track("a").uri, {}, title="Them - Song", length_ms=4000, has_own_tags=True)
+    playback = playing(track)
+    assert playback.queue[0].info.length_ms == 4000
+    assert unread(playback) == "a"
+    playback.tags_read("a", FACTS)
+    (waiting,) = playback.queue
+    assert (waiting.info.title, waiting.info.author, waiting.info.length_ms) == ("Title", "Author", 5000)
+    assert unread(playback) is None
+
+
 def test_names_from_a_playlist_stay() -> None:
     track = Track.create("a", make_track("a").uri, {}, title="Part", author="Them", keeps_names=True)
     playback = playing(track)

@@ -48,6 +48,31 @@ async def test_the_next_ones_show_their_titles(node: Node, server: MediaServer, 
     assert len([request for request in server.requests if request.path == "/gone.mp3"]) == 1
 
 
+async def test_a_playlists_own_lengths_are_shown_at_once(server: MediaServer, shelf: Shelf) -> None:
+    text = b"#EXTM3U\n#EXTINF:62,Gone\ngone.mp3\n#EXTINF:-1,Live\nlive.mp3\nplain.mp3\n"
+    uri = server.serve("/list.m3u", media(text, content_type="audio/x-mpegurl"))
+    async with running_node(NodeSettings(decoder_processes=1, tags_ahead=0)) as node:
+        await node.create_player("p", shelf.song(30.0)[0], {})
+        await node.enqueue("p", uri, {})
+        listed = waiting(node)
+    assert [track.get("length") for track in listed] == [62_000, None, None]
+    assert [track["title"] for track in listed] == ["Gone", "Live", "plain"]
+
+
+async def test_the_tags_of_a_playlists_entry_replace_what_it_says(server: MediaServer, shelf: Shelf) -> None:
+    song = mp3(music(2.0, 44_100), tags={"title": "Song", "artist": "Band"})
+    server.serve("/a.mp3", media(song))
+    text = b"#EXTM3U\n#EXTINF:62,Band - Song\na.mp3\n"
+    uri = server.serve("/list.m3u", media(text, content_type="audio/x-mpegurl"))
+    async with running_node(SETTINGS) as node:
+        await node.create_player("p", shelf.song(30.0)[0], {})
+        await node.enqueue("p", uri, {})
+        await eventually(lambda: waiting(node)[0].get("author") == "Band", lambda: f"{waiting(node)}")
+        (track,) = waiting(node)
+    assert track["title"] == "Song"
+    assert abs(track["length"] - 2000) < 100
+
+
 async def test_nothing_is_resolved_expanded_or_tuned_in_ahead(server: MediaServer, shelf: Shelf) -> None:
     song = server.serve("/song.wav", media(wav(music(1.0))))
     server.serve("/api/told", told(song))

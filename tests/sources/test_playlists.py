@@ -4,6 +4,7 @@ import logging
 import os
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,39 +51,55 @@ async def failure_of(uri: str, settings: FetchSettings = QUICK, **options: Any) 
     return caught.value.failure
 
 
+def listed(reference: str, title: str | None, length_ms: int = 0) -> Listed:
+    return Listed(reference, title, length_ms=length_ms)
+
+
 class TestFormats:
     @pytest.mark.parametrize(
         ("data", "entries"),
         [
             (b"a.mp3\nb.mp3", [("a.mp3", None), ("b.mp3", None)]),
-            (b"#EXTM3U\r\n#EXTINF:12,A - B\r\na.mp3\r\n\r\n# c\r\nb.mp3\r\n", [("a.mp3", "A - B"), ("b.mp3", None)]),
+            (
+                b"#EXTM3U\r\n#EXTINF:12,A - B\r\na.mp3\r\n\r\n# c\r\nb.mp3\r\n",
+                [("a.mp3", "A - B", 12_000), ("b.mp3", None, 0)],
+            ),
             (b"#EXTM3U\r#EXTINF:-1 , T \ra b.mp3\r", [("a b.mp3", "T")]),
             (b'#EXTINF:-1 tvg-name="One, two" group="x",Three, four\nhttp://a/', [("http://a/", "Three, four")]),
-            (b'#EXTINF:1 a="b,Title\nx', [("x", "Title")]),
-            (b"#EXTINF:1\nx", [("x", None)]),
-            (b"#EXTINF:1,first\n#EXTINF:1,second\nx\ny", [("x", "second"), ("y", None)]),
-            ("\ufeff#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode(), [("ö.mp3", "Ä")]),
-            ("#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode("latin-1"), [("ö.mp3", "Ä")]),
+            (b'#EXTINF:1 a="b,Title\nx', [("x", "Title", 1000)]),
+            (b"#EXTINF:1\nx", [("x", None, 1000)]),
+            (b"#EXTINF:1,first\n#EXTINF:1,second\nx\ny", [("x", "second", 1000), ("y", None)]),
+            ("\ufeff#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode(), [("ö.mp3", "Ä", 1000)]),
+            ("#EXTM3U\n#EXTINF:1,Ä\nö.mp3".encode("latin-1"), [("ö.mp3", "Ä", 1000)]),
             ("a\x85b\u2028c.mp3".encode(), [("a\x85b\u2028c.mp3", None)]),
-            (b"#EXTM3U\n#EXTINF:1,a\x00b\x1b[2J\nx", [("x", "a b [2J")]),
+            (b"#EXTM3U\n#EXTINF:1,a\x00b\x1b[2J\nx", [("x", "a b [2J", 1000)]),
+            (b"#EXTINF:123.45,a\nx\n#extinf: 07 a=1,b\ny", [("x", "a", 123_450), ("y", "b", 7000)]),
+            (
+                b"#EXTINF:0,a\nx\n#EXTINF:1.2.3,b\ny\n#EXTINF:" + b"9" * 400 + b",c\nz",
+                [("x", "a"), ("y", "b"), ("z", "c")],
+            ),
             (b"", []),
         ],
     )
-    def test_m3u(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
-        assert list(parse_listing(data).entries) == [Listed(*entry) for entry in entries]
+    def test_m3u(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
+        assert list(parse_listing(data).entries) == [listed(*entry) for entry in entries]
 
     @pytest.mark.parametrize(
         ("data", "entries"),
         [
-            (b"[playlist]\nFile1=a\nTitle1=One\nLength1=5\nFile2=b\nNumberOfEntries=2\n", [("a", "One"), ("b", None)]),
+            (
+                b"[playlist]\nFile1=a\nTitle1=One\nLength1=5\nFile2=b\nNumberOfEntries=2\n",
+                [("a", "One", 5000), ("b", None)],
+            ),
             (b"[Playlist]\r\nTITLE10=T\r\nfile10=j\r\nFile9 = i\r\n", [("i", None), ("j", "T")]),
             ("\ufeff[playlist]\nFile1=ö\n".encode(), [("ö", None)]),
             (b"[playlist]\nFile1=a=b?c=d\nFile1=again\nFile2=\nFilex=y\nFile99999999999=z\n", [("a=b?c=d", None)]),
+            (b"[playlist]\nlength2=-1\nFile2=b\nLength1=61\nfile1=a\n", [("a", None, 61_000), ("b", None)]),
             (b"[playlist]\n", []),
         ],
     )
-    def test_pls(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
-        assert list(parse_listing(data).entries) == [Listed(*entry) for entry in entries]
+    def test_pls(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
+        assert list(parse_listing(data).entries) == [listed(*entry) for entry in entries]
 
     @pytest.mark.parametrize(
         ("data", "entries"),
@@ -93,11 +110,14 @@ class TestFormats:
             (xspf("<extension><location>no</location></extension><location>yes</location>"), [("yes", None)]),
             (b"<playlist><trackList><track><location>x</location></track></trackList></playlist>", [("x", None)]),
             (xspf("<location>?</location>").replace(b"UTF-8", b"ISO-8859-1").replace(b">?<", b">\xf6<"), [("ö", None)]),
+            (xspf("<location>x</location><duration> 61500 </duration>", "<location>y</location>"),
+             [("x", None, 61_500), ("y", None)]),
+            (xspf("<location>x</location><duration>-5</duration>"), [("x", None)]),
             (xspf(), []),
         ],
     )  # fmt: skip
-    def test_xspf(self, data: bytes, entries: list[tuple[str, str | None]]) -> None:
-        assert list(parse_listing(data).entries) == [Listed(*entry, is_uri=True) for entry in entries]
+    def test_xspf(self, data: bytes, entries: list[tuple[Any, ...]]) -> None:
+        assert list(parse_listing(data).entries) == [replace(listed(*entry), is_uri=True) for entry in entries]
 
     @pytest.mark.parametrize(
         "before",

@@ -445,6 +445,7 @@ def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2)
             keeps_names=entry.is_part and entry.title is not None,
             is_playlist_entry=True,
             metadata_bytes=metadata_bytes,
+            has_own_tags=entry.has_own_tags,
         )
         for entry in playlist.entries
     )

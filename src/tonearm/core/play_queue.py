@@ -78,7 +78,7 @@ class PlaylistEntry:
     """`title` is what the playlist calls the track, clean; None when it has none. `author` is empty without one.
 
     `is_part`: it is one of several parts of a file, whose tags are about all of them. `length_ms` is 0 when the
-    playlist does not say it.
+    playlist does not say it. `has_own_tags`: the entry is a file, whose tags may say more than the playlist.
     """
 
     uri: SourceUri
@@ -87,6 +87,7 @@ class PlaylistEntry:
     is_part: bool = False
     length_ms: int = 0
     artwork_url: str | None = None
+    has_own_tags: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,9 @@ class QueuedTrack:
 
     @property
     def is_unread(self) -> bool:
-        """True when nothing is known of it but what its URI says, and nobody has tried to read its tags."""
-        return not (self.is_read or self.track.is_known or self.track.info.length_ms)
+        """True when its tags may say more than is known of it, and nobody has tried to read them."""
+        track = self.track
+        return not (self.is_read or track.is_known) and (track.has_own_tags or not track.info.length_ms)
 
     @property
     def retry_delay_s(self) -> float:

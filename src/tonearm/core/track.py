@@ -18,6 +18,7 @@ class Track:
     entry of a playlist must not be a playlist itself. `metadata_bytes` is the length of the metadata as JSON. The track
     is the part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title and author were given
     with the track, and tags do not replace them. `is_known`: the facts in `info` come from opening the source.
+    `has_own_tags`: until then they are what a playlist says of a file, whose tags may say more.
     """
 
     id: str
@@ -30,6 +31,7 @@ class Track:
     keeps_names: bool = False
     is_known: bool = False
     metadata_bytes: int = 2
+    has_own_tags: bool = False
 
     @classmethod
     def create(
@@ -45,6 +47,7 @@ class Track:
         keeps_names: bool = False,
         is_playlist_entry: bool = False,
         metadata_bytes: int = 2,
+        has_own_tags: bool = False,
     ) -> "Track":
         """A track whose source was not opened yet. Without a `title` it has the one in its URI. Where the URI names
         a part of the file, that part is the track."""
@@ -66,6 +69,7 @@ class Track:
             uri.end_ms,
             keeps_names=keeps_names,
             metadata_bytes=metadata_bytes,
+            has_own_tags=has_own_tags,
         )
 
     @property

@@ -294,7 +294,7 @@ class SourceOpener:
 
     def _entry(self, playlist: SourceUri, listed: Listed) -> PlaylistEntry:
         uri = self.admit(parse_source_uri(entry_uri(playlist, listed)))
-        return PlaylistEntry(uri, listed.title, listed.author, listed.is_part)
+        return PlaylistEntry(uri, listed.title, listed.author, listed.is_part, listed.length_ms, has_own_tags=True)
 
 
 def _shown(uri: SourceUri) -> str:

@@ -41,7 +41,12 @@ _UTF8_BOM: Final = b"\xef\xbb\xbf"
 _NOT_IN_TEXT: Final = frozenset(range(32)) - frozenset(b"\t\r\n\x1a\x1b")
 
 MAX_ENTRIES: Final = 500
-_PLS_LINE: Final = re.compile(r"(file|title)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
+_PLS_LINE: Final = re.compile(r"(file|title|length)([0-9]{1,6})\s*=(.*)", re.IGNORECASE | re.ASCII)
+
+# How long an entry is, in seconds; attributes may follow.
+_EXTINF_LENGTH: Final = re.compile(r"#EXTINF:[ \t]*([0-9.]+)", re.IGNORECASE | re.ASCII)
+_MILLISECONDS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+_SECONDS: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{0,9})?", re.ASCII)
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:", re.ASCII)
 _NETWORK: Final = re.compile(r"https?:", re.ASCII | re.IGNORECASE)
@@ -148,7 +153,8 @@ async def read_playlist(body: Body, settings: FetchSettings) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An entry as it is written. `is_uri`: a relative reference is percent-encoded.
+    """An entry as it is written. `is_uri`: a relative reference is percent-encoded. `length_ms` is 0 where the playlist
+    says none.
 
     `is_part`: the entry is one of several parts of a file, from `start_ms` to `end_ms` (None: to its end).
     """
@@ -160,6 +166,7 @@ class Listed:
     is_part: bool = False
     start_ms: int = 0
     end_ms: int | None = None
+    length_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +201,22 @@ def parse_listing(data: bytes) -> Listing:
 def _m3u(text: str) -> list[Listed]:
     found: list[Listed] = []
     title: str | None = None
+    length_ms = 0
     for raw_line in _lines_of(text):
         line = raw_line.strip()
         if line.upper().startswith("#EXTINF:"):
             title = _extinf_title(line)
+            length = _EXTINF_LENGTH.match(line)
+            length_ms = 0 if length is None else _ms_of(length[1])
         elif line and not line.startswith("#"):
-            found.append(Listed(line, title))
-            title = None
+            found.append(Listed(line, title, length_ms=length_ms))
+            title, length_ms = None, 0
     return found
+
+
+def _ms_of(seconds: str) -> int:
+    """Milliseconds in a positive number of seconds; 0 for anything else, as -1 for what has no end."""
+    return round(float(seconds) * 1000) if _SECONDS.fullmatch(seconds) else 0
 
 
 def _extinf_title(line: str) -> str | None:
@@ -218,11 +233,16 @@ def _extinf_title(line: str) -> str | None:
 def _pls(text: str) -> list[Listed]:
     files: dict[int, str] = {}
     titles: dict[int, str] = {}
+    lengths: dict[int, str] = {}
+    fields = {"file": files, "title": titles, "length": lengths}
     for line in _lines_of(text):
         found = _PLS_LINE.fullmatch(line.strip())
         if found is not None and found[3].strip():
-            (files if found[1].lower() == "file" else titles).setdefault(int(found[2]), found[3].strip())
-    return [Listed(files[number], _clean(titles.get(number, ""))) for number in sorted(files)]
+            fields[found[1].lower()].setdefault(int(found[2]), found[3].strip())
+    return [
+        Listed(files[number], _clean(titles.get(number, "")), length_ms=_ms_of(lengths.get(number, "")))
+        for number in sorted(files)
+    ]
 
 
 _CUE_TRACK: Final = re.compile(
@@ -317,6 +337,7 @@ class _Xspf:
         self._path: list[str] = []
         self._location = ""
         self._title = ""
+        self._duration_ms = ""
         self.name = ""
 
     def read(self, data: bytes) -> list[Listed]:
@@ -335,11 +356,14 @@ class _Xspf:
     def _start(self, name: str, _attributes: object) -> None:
         self._path.append(name.rpartition(" ")[2])
         if self._path == ["playlist", "trackList", "track"]:
-            self._location = self._title = ""
+            self._location = self._title = self._duration_ms = ""
 
     def _end(self, _name: str) -> None:
         if self._path == ["playlist", "trackList", "track"] and self._location.strip():
-            self._found.append(Listed(self._location.splitlines()[0].strip(), _clean(self._title), is_uri=True))
+            location = self._location.splitlines()[0].strip()
+            duration_ms = self._duration_ms.strip()
+            length_ms = int(duration_ms) if _MILLISECONDS.fullmatch(duration_ms) else 0
+            self._found.append(Listed(location, _clean(self._title), is_uri=True, length_ms=length_ms))
         elif self._path == ["playlist", "trackList", "track", "location"]:
             self._location = self._location.strip() + "\n"
         self._path.pop()
@@ -349,6 +373,8 @@ class _Xspf:
             self._location += text
         elif self._path == ["playlist", "trackList", "track", "title"]:
             self._title += text
+        elif self._path == ["playlist", "trackList", "track", "duration"]:
+            self._duration_ms += text
         elif self._path == ["playlist", "title"]:
             self.name += text
 
