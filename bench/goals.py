@@ -94,6 +94,7 @@ GOALS: Final = (
         "nobody listens: CPU with 5 bands / flat", 1.1, "no_listeners/bands/us_a_frame", "no_listeners/flat/us_a_frame"
     ),
     Goal("nobody listens: sent, of a frame's 3844 bytes", 0, "no_listeners/bands/sent_bytes_a_frame", unit="bytes"),
+    Goal("asleep: CPU a frame in a song of three minutes", 1, "sleep/mp3/later/song_us_a_frame", unit="µs"),
     Goal("start-up / its imports", 1.5, "startup/node_listens/ms", "startup/imports_of_serve/ms"),
 )
 

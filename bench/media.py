@@ -27,20 +27,23 @@ FORMATS: Final = {
 _ENDINGS: Final = {"mp4": "m4a", "ogg": "ogg"}
 
 
-def make_file(folder: Path, name: str) -> Path:
-    """Writes the piece in the format `name` and returns the path; a file that is there already is kept.
+def make_file(folder: Path, name: str, length_s: int = LENGTH_S) -> Path:
+    """Writes so much of the piece in the format `name` and returns the path; a file that is there already is kept.
 
     By the ffmpeg program, which has to be there anyway: PyAV has no libvorbis, and libav's own Vorbis encoder writes
     wrong times, so that a node takes 200 s for 14 and opens the next track at once.
     """
     container_name, codec, bit_rate = FORMATS[name]
-    path = folder / f"{name}.{_ENDINGS.get(container_name, container_name)}"
+    ending = _ENDINGS.get(container_name, container_name)
+    path = folder / (f"{name}.{ending}" if length_s == LENGTH_S else f"{name}-{length_s}s.{ending}")
     if path.exists():
         return path
     rate_hz = 48_000 if codec == "libopus" else RATE_HZ
     reading = ["-f", "s16le", "-ar", str(rate_hz), "-ac", "2", "-i", "-"]
     writing = ["-c:a", codec, *(() if bit_rate is None else ("-b:a", str(bit_rate))), "-f", container_name, str(path)]
-    subprocess.run(["ffmpeg", "-v", "error", *reading, *writing], input=_piece(rate_hz).tobytes(), check=True)
+    subprocess.run(
+        ["ffmpeg", "-v", "error", *reading, *writing], input=_piece(rate_hz)[: length_s * rate_hz].tobytes(), check=True
+    )
     return path
 
 

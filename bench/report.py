@@ -28,7 +28,7 @@ def as_text(figures: Figures, plan: Plan) -> str:
         *([_growth(figures)] if "growth" in plan.parts else []),
         *([_reactions(figures)] if {"control", "seek", "opus"} & set(plan.parts) else []),
         *([_opus(figures)] if {"opus", "passthrough"} & set(plan.parts) else []),
-        *([_rest(figures)] if {"growth", "fanout", "no_listeners", "startup"} & set(plan.parts) else []),
+        *([_rest(figures)] if {"growth", "fanout", "no_listeners", "sleep", "startup"} & set(plan.parts) else []),
         *([_steps(figures)] if "steps" in plan.parts else []),
         *([_filters(figures)] if "filters" in plan.parts else []),
         _oddities(figures),
@@ -160,7 +160,7 @@ def _opus(figures: Figures) -> str:
 
 
 def _rest(figures: Figures) -> str:
-    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "no_listeners/", "startup/")
+    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "no_listeners/", "sleep/", "startup/")
     names = [name for name in figures.values if name.startswith(begins)]
     return text_table("The rest", ["figure", "measured"], [[name, shown(figures.summary(name))] for name in names])
 

@@ -15,6 +15,7 @@ from bench.parts.opus import opus
 from bench.parts.passthrough import passthrough
 from bench.parts.reaction import reaction
 from bench.parts.seek import seek
+from bench.parts.sleep import sleep
 from bench.parts.startup import startup
 from bench.parts.steps import steps
 from bench.plan import Plan, Run
@@ -27,6 +28,7 @@ _SINGLE: Final = {
     "passthrough": passthrough,
     "fanout": fanout,
     "no_listeners": no_listeners,
+    "sleep": sleep,
     "startup": startup,
     "steps": steps,
     "filters": filters,
@@ -60,7 +62,7 @@ def steps_of_round(plan: Plan, number: int) -> list[Step]:
                 for kind in kinds_of(name)
             ]
         else:
-            found.append(Step(part, _expected_s(part, plan.seconds), _SINGLE[part]))
+            found.append(Step(part, _expected_s(part, plan), _SINGLE[part]))
     return found
 
 
@@ -68,7 +70,8 @@ def _trials(number: int, kind: str) -> int:
     return 3 if number > 1 or kind == "relay" else 6
 
 
-def _expected_s(part: str, seconds: float) -> float:
+def _expected_s(part: str, plan: Plan) -> float:
+    seconds = plan.seconds
     match part:
         case "growth":
             return 33 + 3.5 * (len(FLAT_PLAYERS) + len(BANDS_PLAYERS)) + seconds * 8
@@ -80,6 +83,8 @@ def _expected_s(part: str, seconds: float) -> float:
             return 80 + 8 * seconds
         case "passthrough":
             return 20 + 2 * seconds
+        case "sleep":
+            return 32 + 54 * len(plan.formats)
         case "filters":
             return 20
         case "startup":

@@ -54,10 +54,10 @@ class Said(NamedTuple):
 
 
 async def what_is_said(
-    names: list[str], steps: list[Step], *, sleeps: bool
+    names: list[str], steps: list[Step], *, sleeps: bool, has_files: bool
 ) -> tuple[list[Said], list[tuple[str, str]]]:
     """The events of a player that all this is asked of, and its states between the steps."""
-    bench = SleepBench(TRACKS, *names, sleeps=sleeps)
+    bench = SleepBench(TRACKS, *names, sleeps=sleeps, has_files=has_files)
     leave = None
     states = []
     try:
@@ -98,15 +98,17 @@ def _said(event: dict[str, Any]) -> Said:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
-def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(names: list[str], steps: list[Step]) -> None:
+@given(st.lists(NAMES, min_size=1, max_size=4), STEPS, st.booleans())
+def test_the_events_of_a_sleeping_player_are_those_of_one_that_is_awake(
+    names: list[str], steps: list[Step], has_files: bool
+) -> None:
     """Each one's ticks may lie anywhere within 20 ms, on the clock's grid of 5 ms, and elsewhere after each sleep. So
     where a request stops the sound, that is a frame earlier or later, and so it is where the sound begins again.
     Between requests nothing is lost or won, however often the player falls asleep and wakes."""
     stops = sum(step.what in ("pause", "skip") for step in steps)
     may_be_off_ms = (FRAME_MS + 5) * (1 + stops)
-    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True))
-    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False))
+    asleep, states_asleep = asyncio.run(what_is_said(names, steps, sleeps=True, has_files=has_files))
+    awake, states_awake = asyncio.run(what_is_said(names, steps, sleeps=False, has_files=has_files))
     assert states_asleep == states_awake
     # Apart, because one that comes every five seconds may fall just before or just after a request.
     for are_updates in (False, True):

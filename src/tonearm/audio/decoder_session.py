@@ -24,7 +24,7 @@ from tonearm.audio.plan_orders import (
 from tonearm.audio.plan_state import PlanState
 from tonearm.audio.source_input import PlayersOpener, SourceOpenings, SourcePart
 from tonearm.core.failure import PlayFailure
-from tonearm.core.opened_source import Wait
+from tonearm.core.opened_source import FileVersion, Wait
 from tonearm.core.outputs import Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
@@ -155,6 +155,17 @@ class DecoderSession:
         self._loudness[source] = loudness
         self._add(source, part)
         self._start_opening(source, part, delay_s)
+
+    def join_asleep(self, source: SourceId, part: SourcePart, end_sample: int, loudness: LoudnessHints) -> None:
+        """While it rests: the current source ends at `end_sample` of its file, and `source` joins there. That one is
+        opened, where it is by then, when the rest ends."""
+        self._loudness[source] = loudness
+        self._add(source, part)
+        self._state.join_asleep(source, end_sample)
+
+    def file_version(self, source: SourceId) -> FileVersion | None:
+        """Which file a source is read from; None for what is no local file."""
+        return self._openings.file_version(source)
 
     def seek(self, source: SourceId, new_source: SourceId, part: SourcePart) -> bool:
         """Has an open source go on as `new_source` with another part of the same URI, and drops the number before.

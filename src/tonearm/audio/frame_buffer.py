@@ -202,6 +202,21 @@ class FrameBuffer:
         self.next_frame += frames
         self.end_frame = self.next_frame
 
+    def join(self, source: SourceId, end_sample: int) -> None:
+        """Without frames ahead: in the next frame the source before ends at `end_sample`, and this one begins."""
+        before_begin = end_sample - self.end_position()[1]
+        self._runs = deque((_Run(self.end_frame, source, self.starts.get(source, 0) - before_begin),))
+
+    def joint_sample(self, source: SourceId) -> int | None:
+        """Where `source` ends, when another one begins in the next frame. None where places do not follow from frames,
+        or nothing begins."""
+        if self.begins_now is None:
+            return None
+        begin, run = self._marks[0], self._runs[0]
+        if run.source != source or run.position_rate != 1.0:
+            return None
+        return run.position(begin.frame)[1] + begin.offset_samples
+
     def take_mark(self) -> Mark | None:
         """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
         if not self._marks or self._marks[0].frame > self.next_frame:

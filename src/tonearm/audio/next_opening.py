@@ -10,7 +10,7 @@ from tonearm.core.track import Track
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
 # Where nobody listens, and the next track is a file that was opened before: each second that a player is awake for it
 # costs as much decoding as the rest of a track that it sleeps through.
-OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 3_000
+OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 1_000
 
 
 class NextOpening:

@@ -63,11 +63,13 @@ class SourceBegan(NamedTuple):
 
 class SourceEnded(NamedTuple):
     """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
-    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`."""
+    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`.
+    `end_sample`: where another source joins, in the file (48 kHz); None where that does not follow from frames."""
 
     source: SourceId
     failure: PlayFailure | None
     fades: bool = False
+    end_sample: int | None = None
 
 
 class SourceFaded(NamedTuple):

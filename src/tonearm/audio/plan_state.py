@@ -377,6 +377,12 @@ class PlanState:
         self.buffer.cut()
         self._lag_samples = None
 
+    def join_asleep(self, source: SourceId, end_sample: int) -> None:
+        """During a rest: in the next frame the current source ends, at `end_sample`, and `source` begins."""
+        assert self.state is State.RESTING, "awake, the decoder says where sources join"
+        self._wanted = Program(source, None, self._wanted.mix._replace(crossfade=None))
+        self.buffer.join(source, end_sample)
+
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""
         self._move(Move.WAKE)
@@ -507,6 +513,8 @@ class PlanState:
         """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
         if mark.source != self._wanted.current:
             return None  # a plan that begins where a source had ended reports its end again
+        is_join = mark.kind is MarkKind.END and self._wanted.mix.crossfade is None
+        end_sample = self.buffer.joint_sample(mark.source) if is_join else None
         self._wanted = Program(self.buffer.begins_now, None, self._wanted.mix._replace(crossfade=None))
         self._has_flushed = False
         progress = self._sources.get(mark.source)
@@ -515,7 +523,7 @@ class PlanState:
         if fades:
             self._fading.add(mark.source)
         failure = progress.failure if progress is not None and is_interrupted else None
-        return SourceEnded(mark.source, failure, fades)
+        return SourceEnded(mark.source, failure, fades, end_sample)
 
     def _move(self, move: Move) -> None:
         state = MOVES[self.state].get(move)

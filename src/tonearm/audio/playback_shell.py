@@ -1,5 +1,6 @@
 """The shell of a `Playback`, which holds the rules: does what they ask for, and reports what becomes of the sources."""
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.decoder_session import DecoderSession
 from tonearm.audio.fades import Fades, SkippedSound
+from tonearm.audio.familiar_files import Look, Turn
 from tonearm.audio.next_opening import NextOpening
 from tonearm.audio.plan_orders import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.player_overlays import PlayerOverlays
@@ -16,7 +18,7 @@ from tonearm.audio.timers import LivePause, StallWatch, patience_at_start, patie
 from tonearm.audio.track_sources import TrackSources
 from tonearm.core.events import Event
 from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage, never_started
-from tonearm.core.play_queue import Drop, SourceId
+from tonearm.core.play_queue import Drop, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
@@ -51,6 +53,7 @@ class PlaybackShell:
         self._emit = emit
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
+        self._looks: set[asyncio.Task[None]] = set()
         clock, call_later = services.clock, services.call_later
         self.fades: Final = Fades(playback)
         self.session: Final = DecoderSession(
@@ -77,6 +80,8 @@ class PlaybackShell:
     async def close(self) -> None:
         """After `stop`. Returns when everything is given back."""
         await self.session.close()
+        if self._looks:
+            await asyncio.wait(self._looks)
 
     # What the rules ask for
 
@@ -122,6 +127,8 @@ class PlaybackShell:
         if isinstance(event, SourceBegan):
             self.perform(self._playback.first_frame(source))
             return
+        if event.end_sample is not None:
+            self._sources.played_to_end(source, event.end_sample)
         if event.failure is None:
             outcome = self._playback.ended(source)
         else:
@@ -136,6 +143,32 @@ class PlaybackShell:
             source, failure = self._late_failure
             self._late_failure = None
             self.source_failed(source, failure)
+
+    # Tracks that change while nobody listens
+
+    @property
+    def possible_turn(self) -> Turn | None:
+        return self._sources.turn
+
+    def look(self, turn: Turn, done: Callable[[bool], None]) -> Look:
+        look = Look(turn, self._services.opener, done)
+        self._looks.add(look.closing)
+        look.closing.add_done_callback(self._looks.discard)
+        return look
+
+    def turn(self, turn: Turn) -> None:
+        playback = self._playback
+        ending, due = playback.current_source, playback.next_is_due()
+        (action,) = due.actions
+        assert isinstance(action, Open), "a turn is only possible while the next track is not open"
+        assert ending is not None
+        self._emit(due.events)
+        self._sources.join_asleep(action, turn)
+        self._sources.opened(action.source, turn.next_facts)
+        opened = playback.opened(action.source, turn.next_facts)
+        self._emit(opened.events)
+        self.take_up(SourceEnded(ending, None))
+        self.take_up(SourceBegan(action.source))
 
     # What becomes of sources
 

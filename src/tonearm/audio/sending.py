@@ -11,14 +11,15 @@ from typing import Final, Protocol
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.clock import Clock
 from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
+from tonearm.audio.familiar_files import Turn
 from tonearm.audio.framing import FrameFlag
 from tonearm.audio.next_opening import NextOpening
 from tonearm.audio.plan_orders import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.sleep import Circumstances, Sleep
-from tonearm.audio.timers import CallLater
+from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.events import Event, PlayerState
-from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.outputs import PCM_ONLY, Payloads, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.playback import Outcome, Playback
@@ -48,6 +49,19 @@ class SendingObserver(Protocol):
 
     def underran(self) -> None:
         """There was no frame to send."""
+        ...
+
+    @property
+    def possible_turn(self) -> Turn | None:
+        """The change to the next track, if nothing has to be decoded for it."""
+        ...
+
+    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
+        """Looks whether the files of a turn are still the same, and calls `done` with the answer."""
+        ...
+
+    def turn(self, turn: Turn) -> None:
+        """The turn is made, in a frame that nobody renders."""
         ...
 
     def went_wrong(self) -> None:
@@ -132,6 +146,7 @@ class Sending:
     def listeners_changed(self) -> None:
         """Has frames rendered for all who listen; before the clock starts, for the listener that comes first."""
         if not self._is_stopped:
+            self.catch_up()
             is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
             self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
             self.follow()
@@ -321,15 +336,32 @@ class Sending:
     @property
     def frames_until_due(self) -> int:
         """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
-        frames = UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
+        frames = self.frames_until_update
         until_opening_ms = self._next_opening.ms_until
         return frames if until_opening_ms is None else min(frames, until_opening_ms // self._plain_step_ms)
+
+    @property
+    def frames_until_update(self) -> int:
+        """How many frames may be sent before the next PlayerUpdate."""
+        return UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
 
     # Sleep
 
     @property
     def position_ms(self) -> int:
         return self._playback.position_ms
+
+    def frames_until(self, sample: int) -> int:
+        """How many frames that nobody renders pass before the one that this sample of the current source is in."""
+        return max(0, (sample - self._buffer.end_position()[1]) // FRAME_SAMPLES)
+
+    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
+        return self._observer.look(turn, done)
+
+    def join(self, turn: Turn) -> None:
+        """In the next frame, which nobody renders, the current track ends and the next one begins."""
+        self._observer.turn(turn)
+        self._begun_source = self._playback.current_source
 
     def pass_frames(self, frames: int) -> None:
         """Moves on by frames that were not rendered, as nobody listens."""
@@ -361,15 +393,16 @@ class Sending:
         self._observer.open_next_in_time()
 
     def _circumstances(self) -> Circumstances:
-        playback = self._playback
+        playback, has_listeners = self._playback, len(self._broadcast) > 0
         return Circumstances(
             source=playback.current_source,
             info=playback.current.info,
             end_ms=playback.current.known_end_ms,
             open_from_ms=self._next_opening.from_ms,
             has_sounded=playback.clock_started and playback.state is PlayerState.PLAYING,
-            has_listeners=len(self._broadcast) > 0,
+            has_listeners=has_listeners,
             is_running=playback.wants_frames,
             has_overlays=bool(self._overlays),
             is_stretched=playback.filters.effects.position_rate != 1.0,
+            turn=self._observer.possible_turn if not has_listeners or self._sleep.is_asleep else None,
         )

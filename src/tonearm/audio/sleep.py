@@ -4,6 +4,9 @@ It sleeps where its source can be sought and the length is exact, so that it is 
 is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
 player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
 
+Near the end of files that were played to their ends before, it is enough to look whether they are still the same
+(`familiar_files`): then the next track begins by the clock alone, too.
+
   AWAKE    a decoder renders, and each frame is sent
   DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
   ASLEEP   one timer for what falls due next, nothing else
@@ -17,6 +20,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from tonearm.audio.clock import TIMER_EARLY_S, Ticking
+from tonearm.audio.familiar_files import Turn
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -25,6 +29,8 @@ from tonearm.core.track_info import TrackInfo
 log = logging.getLogger(__name__)
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners
+LOOK_LIMIT_S: Final = 0.4  # for looking at files; when they take longer, the sources are opened as ever
+TURNS_FIRST_FRAMES: Final = 5  # before the end it is too late to open anything but the next track
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
 # not slept would have had as much decoded ahead.
@@ -42,7 +48,8 @@ class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
     of audio. `has_overlays`: something sounds over the track. `is_stretched`: a second of the file is not heard in a
     second, so that its position does not go by frames. From `open_from_ms` on, some time before the track's end
-    at `end_ms`, its source and the next one have to be open."""
+    at `end_ms`, its source and the next one have to be open, unless the files of the `turn` to the next track are still
+    the same."""
 
     source: SourceId | None
     info: TrackInfo
@@ -53,6 +60,7 @@ class Circumstances(NamedTuple):
     is_running: bool  # the position moves: it is neither paused nor waiting
     has_overlays: bool = False
     is_stretched: bool = False
+    turn: Turn | None = None
 
     @property
     def allow_sleep(self) -> bool:
@@ -105,8 +113,20 @@ class Sleeper(Ticking, Protocol):
     def position_ms(self) -> int: ...
 
     @property
-    def frames_until_due(self) -> int:
-        """How many frames may pass before one with which something falls due."""
+    def frames_until_update(self) -> int:
+        """How many frames may pass before one with which something falls due that has nothing to do with tracks."""
+        ...
+
+    def frames_until(self, sample: int) -> int:
+        """How many frames pass before the one that this sample of the current source is in."""
+        ...
+
+    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
+        """Looks whether the files of a turn are still the same, and calls `done` with the answer."""
+        ...
+
+    def join(self, turn: Turn) -> None:
+        """In the next frame the current track ends and the next one begins."""
         ...
 
     def pass_frames(self, frames: int) -> None:
@@ -139,6 +159,10 @@ class Sleep:
         self._timer: Cancellable | None = None
         self._lag_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
         self._unheard_frames = 0  # that passed while waking, with a listener
+        self._look: Cancellable | None = None  # near the end, until it is known whether the files are the same
+        self._look_until_s = 0.0
+        self._turn: Turn | None = None  # that is made at the end
+        self._is_turning = False
         self.state = SleepState.AWAKE
 
     @property
@@ -150,7 +174,11 @@ class Sleep:
         return self.state is SleepState.WAKING
 
     def follow(self, circumstances: Circumstances) -> None:
-        open_from_ms, self._now = self._now.open_from_ms, circumstances
+        before, self._now = self._now, circumstances
+        if self._is_turning:
+            return
+        if circumstances.turn != before.turn or not circumstances.is_running:
+            self._forget_turn()
         match self.state:
             case SleepState.AWAKE:
                 self._doze()
@@ -159,11 +187,13 @@ class Sleep:
             case SleepState.ASLEEP if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
                 self._doze()
-            case SleepState.ASLEEP if not circumstances.allow_sleep:
+            case SleepState.ASLEEP if not circumstances.allow_sleep and not self._turns_first:
                 self._wake()
             case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
-            case SleepState.ASLEEP if circumstances.open_from_ms != open_from_ms and self._times is not None:
+            case SleepState.ASLEEP if self._times is not None and (
+                (circumstances.open_from_ms, circumstances.turn) != (before.open_from_ms, before.turn)
+            ):
                 self._run(self._times.deadline_s())
             case SleepState.WAKING if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
@@ -173,6 +203,12 @@ class Sleep:
         """Lets the frames pass that are due by now. To be called before anything is done with a player."""
         if self._times is not None:
             frames = self._times.take_due(self._clock.now_s())
+            if self._turn is not None:
+                until_join = self._player.frames_until(self._turn.end_sample)
+                if frames > until_join:
+                    frames -= until_join
+                    self._player.pass_frames(until_join)
+                    self._make_turn(self._turn)
             if frames:
                 self._player.pass_frames(frames)
 
@@ -222,16 +258,72 @@ class Sleep:
         self._cancel()
         self._times = None if first_s is None else FrameTimes(first_s)
         if self._times is not None:
-            due_s = self._times.deadline_s(self._player.frames_until_due)
+            due_s = self._times.deadline_s(self._frames_until_due())
+            if self._look is not None:
+                due_s = min(due_s, self._look_until_s)
             self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), lambda: self._guarded(self._ring))
+
+    @property
+    def _turns_first(self) -> bool:
+        """Whether the next track begins before the current one could be opened again."""
+        return self._turn is not None and self._player.frames_until(self._turn.end_sample) <= TURNS_FIRST_FRAMES
+
+    def _frames_until_due(self) -> int:
+        frames, open_from_ms = self._player.frames_until_update, self._now.open_from_ms
+        if not self._now.allow_sleep and not self._turns_first:
+            return 0
+        if self._turn is not None:
+            return min(frames, self._player.frames_until(self._turn.end_sample))
+        if self._look is not None or open_from_ms is None:
+            return frames
+        return min(frames, max(0, (open_from_ms - self._player.position_ms) // FRAME_MS))
 
     def _ring(self) -> None:
         """Something falls due."""
         self.catch_up()
-        if self._now.is_near_end(self._player.position_ms):
+        if not self._now.allow_sleep and not self._turns_first:
             self._wake()
         elif self._times is not None:
+            is_awaited = self._look is not None and self._clock.now_s() < self._look_until_s - TIMER_EARLY_S
+            if self._turn is None and not is_awaited and self._now.is_near_end(self._player.position_ms):
+                self._approach_end()
+            else:
+                self._run(self._times.deadline_s())
+
+    def _approach_end(self) -> None:
+        turn = self._now.turn
+        if turn is None or self._look is not None:
+            self._wake()
+            return
+        self._look_until_s = self._clock.now_s() + LOOK_LIMIT_S
+        self._look = self._player.look(turn, lambda are_same: self._guarded(lambda: self._looked(turn, are_same)))
+        if self._times is not None:
             self._run(self._times.deadline_s())
+
+    def _looked(self, turn: Turn, are_same: bool) -> None:
+        self._look = None
+        self.catch_up()
+        if are_same and self._times is not None:
+            self._turn = turn
+            self._run(self._times.deadline_s())
+        else:
+            self._wake()
+
+    def _make_turn(self, turn: Turn) -> None:
+        self._turn, self._is_turning = None, True
+        try:
+            self._player.join(turn)
+        finally:
+            self._is_turning = False
+        self._source = self._now.source
+        if self._times is not None:
+            self._run(self._times.deadline_s())
+
+    def _forget_turn(self) -> None:
+        self._turn = None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:
@@ -253,6 +345,7 @@ class Sleep:
 
     def _enter(self, state: SleepState) -> None:
         self._cancel()
+        self._forget_turn()
         if state is not SleepState.WAKING:
             self._source = None
         self._times = None

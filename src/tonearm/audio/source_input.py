@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
-from tonearm.core.opened_source import OPENING, OpenedSource, ReportWait, Wait
+from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.text_for_logs import text_for_logs
@@ -168,6 +168,11 @@ class SourceOpenings:
         opening = self._openings.get(source)
         return facts if opening is None else opening.completed(facts)
 
+    def file_version(self, source: SourceId) -> FileVersion | None:
+        """Which file a source is read from; None for what is no local file."""
+        opening = self._openings.get(source)
+        return None if opening is None else opening.file_version
+
     def waiting_for(self, source: SourceId) -> Wait:
         """What a source waits for while it gives no audio."""
         opening = self._openings.get(source)
@@ -293,6 +298,11 @@ class SourceOpening:
         if length_ms:
             self._opened.reader.set_length(length_ms)
         return self._opened.completed(facts)
+
+    @property
+    def file_version(self) -> FileVersion | None:
+        """Which file it is; None for what is no local file, or not open."""
+        return None if self._opened is None else self._opened.version
 
     def take_file(self) -> OpenedSource | None:
         """The file that it has open, which is the caller's from now on, before a `drop`."""

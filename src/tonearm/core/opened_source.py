@@ -80,13 +80,24 @@ class SourceReader(ABC):
         return ()
 
 
+class FileVersion(NamedTuple):
+    """A local file and its contents, as far as its file system says: another file, or one that was written to since,
+    has another version."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
     """A source that can be read; its holder closes it.
 
     `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
     only the bytes can show it. `station_name` is that of a radio station, `page` the facts of the page that led to the
-    source.
+    source. `version` is None for what is no local file.
     """
 
     uri: SourceUri
@@ -99,6 +110,7 @@ class OpenedSource:
     length_ms: int = 0
     station_name: str | None = None
     page: PageFacts | None = None
+    version: FileVersion | None = None
 
     def found_by(self, page: PageFacts) -> "OpenedSource":
         """The same source with the facts of the page that led to it."""

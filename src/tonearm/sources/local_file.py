@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.opened_source import OpenedSource, SourceReader
+from tonearm.core.opened_source import FileVersion, OpenedSource, SourceReader
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.detached_threads import DetachedThreads
 
@@ -68,7 +68,7 @@ class FileOpener:
         assert uri.is_admitted, "policy was not asked"
         try:
             self.check(uri.path)
-            descriptor, size_bytes = await self._opening_threads.run(
+            descriptor, version = await self._opening_threads.run(
                 functools.partial(self._open_now, uri.path), discard=lambda opened: os.close(opened[0])
             )
         except FileRefusedError as error:
@@ -77,11 +77,16 @@ class FileOpener:
             raise _not_opened(error) from error
         reader = FileReader(descriptor, self._reading_threads)
         return OpenedSource(
-            uri=uri, reader=reader, name=os.path.basename(uri.path), size_bytes=size_bytes, is_seekable=True
+            uri=uri,
+            reader=reader,
+            name=os.path.basename(uri.path),
+            size_bytes=version.size_bytes,
+            is_seekable=True,
+            version=version,
         )
 
-    def _open_now(self, path: str) -> tuple[int, int]:
-        """The descriptor and the size in bytes. Raises `PlayError`."""
+    def _open_now(self, path: str) -> tuple[int, FileVersion]:
+        """The descriptor, and which file it is. Raises `PlayError`."""
         try:
             looked = os.open(path, _LOOK_FLAGS)
         except (OSError, ValueError) as error:
@@ -100,7 +105,7 @@ class FileOpener:
                 failure = PlayFailure(FailureCode.EMPTY, Stage.CONNECT, "The file is empty.", "Check the file.")
                 raise PlayError(failure)
             try:
-                return os.open(handle, _READ_FLAGS), facts.st_size
+                return os.open(handle, _READ_FLAGS), _version(facts)
             except OSError as error:
                 raise _not_opened(error) from error
         finally:
@@ -161,6 +166,10 @@ class FileReader(SourceReader):
             return os.pread(descriptor, max_bytes, offset)
         finally:
             os.close(descriptor)
+
+
+def _version(facts: os.stat_result) -> FileVersion:
+    return FileVersion(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
 
 def hint_for(error: BaseException, otherwise: str) -> str:
