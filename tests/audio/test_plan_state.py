@@ -19,7 +19,18 @@ from tonearm.audio.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
-from tonearm.decoding.messages import Audio, Crossfade, Flush, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.messages import (
+    GRANT_FRAMES,
+    PASSED_GRANT_FRAMES,
+    Audio,
+    Crossfade,
+    Flush,
+    Grant,
+    Mark,
+    MarkKind,
+    OpenSession,
+    Plan,
+)
 
 FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
 
@@ -548,3 +559,36 @@ def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
     bench.audio(7, 10)
     assert bench.plan.buffer.frames_ahead == kept + 7
     assert bench.plan.buffer.next_frame == 4
+
+
+def test_while_packets_are_only_passed_on_a_grant_lasts_longer_until_something_else_is_wanted() -> None:
+    opus = Output("opus", passes_on=True)
+    bench = Bench()
+    plan = bench.plan
+    bench.ordered = plan_in(plan.listen(frozenset({opus})))
+
+    def arrive(frames: int, *, is_passed: bool) -> None:
+        first = max(plan.buffer.end_frame, bench.ordered.at_frame)
+        of_frames = frames, 1, first * FRAME_SAMPLES, (), b"", 1.0, ((opus, (b"\xfc",) * frames),), (), is_passed
+        plan.audio(Audio(1, bench.ordered.epoch, first, *of_frames))
+
+    def granted() -> list[tuple[int, int]]:
+        """Which frames are granted how far, asked every ten frames."""
+        grants = []
+        for _ in range(6):
+            grant = plan.grant_in_time()
+            if grant is not None:
+                assert grant.sent == plan.buffer.next_frame
+                grants.append((grant.sent, grant.granted - grant.sent))
+            bench.send(10)
+        return grants
+
+    plan.buffer.void_from(0)
+    arrive(100, is_passed=True)
+    assert granted() == [(0, PASSED_GRANT_FRAMES), (40, PASSED_GRANT_FRAMES)]
+    bench.play(1, filters=QUIET)
+    grant = plan.grant()
+    assert grant is not None
+    assert grant.granted - grant.sent == GRANT_FRAMES, "of which nothing is known yet"
+    arrive(80, is_passed=False)
+    assert granted() == [(frame, GRANT_FRAMES) for frame in range(60, 120, 10)]

@@ -8,7 +8,18 @@ import numpy as np
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Crossfade, Grant, Mark, OpenSession, Overlay, Plan
+from tonearm.decoding.messages import (
+    GRANT_FRAMES,
+    PASSED_GRANT_FRAMES,
+    Audio,
+    Crossfade,
+    Grant,
+    Mark,
+    OpenSession,
+    Overlay,
+    Plan,
+)
+from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
 from tonearm.decoding.worker.normalization import SourceLoudness
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.session_sources import SessionSource
@@ -60,6 +71,7 @@ class SessionBench:
         self.audios: list[Audio] = []
         self.sent = first_frame
         self.granted = first_frame + GRANT_FRAMES
+        self.only_passes = False  # so the node grants more
         self.epoch = 1
         self.sent_epoch = 1
         self.overlays: tuple[Overlay, ...] = ()
@@ -109,6 +121,8 @@ class SessionBench:
             holds=self.holds,
         )
         self.session.plan(plan)
+        self.only_passes = False
+        self.granted = min(self.granted, max(at_frame, self.sent) + GRANT_FRAMES)
 
     def play(self, source: int, following: int | None = None) -> None:
         """Cuts to a source at the next frame that would be sent."""
@@ -129,6 +143,8 @@ class SessionBench:
             assert audio.epoch == self.epoch
             assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)
             assert audio.frames or audio.marks, "an empty message"
+            self.only_passes = audio.is_passed and all(form.passes_on for form in self.outputs)
+            assert audio.frames <= (PASSED_BLOCK_FRAMES if self.only_passes else BLOCK_FRAMES)
             assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
             assert audio.first_frame <= self.end_frame, "frames are missing"
             if audio.epoch != self.sent_epoch:
@@ -157,7 +173,8 @@ class SessionBench:
     def send(self, frames: int = 1) -> None:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""
         self.sent = min(self.sent + frames, self.end_frame)
-        self.granted = max(self.granted, self.sent + GRANT_FRAMES)
+        ahead = PASSED_GRANT_FRAMES if self.only_passes else GRANT_FRAMES
+        self.granted = max(self.granted, self.sent + ahead)
         self.grant()
 
     def grant(self) -> None:

@@ -248,7 +248,7 @@ class DecoderSession:
 
     def grant(self) -> None:
         """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`."""
-        grant = self._state.grant()
+        grant = self._state.grant_in_time()
         if grant is not None and self._link is not None:
             self._link.send(grant)
 

@@ -33,6 +33,7 @@ from tonearm.core.outputs import PCM_ONLY, PRIMING_FRAMES, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
+    PASSED_GRANT_FRAMES,
     Audio,
     Crossfade,
     Flush,
@@ -76,6 +77,8 @@ class PlanState:
         self._outputs = PCM_ONLY
         self._has_flushed = False
         self._granted_at = 0  # the frame that was next at the last grant
+        self._granted_to = 0  # by the last grant
+        self._only_passes = False  # the frames that arrived last are packets that were passed on, and nothing else
         self._due_before = 0  # at the last grant
         self._begins_at = 0  # the first frame of the session
         # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
@@ -204,9 +207,13 @@ class PlanState:
             sent = min(sent, self._resumed_at)
         if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES:
             self._due_before = max(sent, self._begins_at) + DUE_FRAMES
-        return Grant(
-            self._session, self._played.number, sent, granted_from + GRANT_FRAMES, self._outputs, self._due_before
-        )
+        frames = PASSED_GRANT_FRAMES if self._only_passes else GRANT_FRAMES
+        self._granted_to = granted_from + frames
+        return Grant(self._session, self._played.number, sent, self._granted_to, self._outputs, self._due_before)
+
+    def grant_in_time(self) -> Grant | None:
+        """As `grant`, unless the last one is still good for `GRANT_FRAMES` frames."""
+        return self.grant() if self._granted_to - self.buffer.next_frame <= GRANT_FRAMES else None
 
     def hurry(self) -> tuple[Order, ...]:
         """To be called after each frame that is looked at while there are overlays. When hardly any are left, the
@@ -236,6 +243,8 @@ class PlanState:
             return ()  # of a plan that was replaced
         if audio.packets:
             self._lag_samples = audio.lag_samples
+        if audio.frames:
+            self._only_passes = audio.is_passed and not audio.pcm and all(form.passes_on for form in self._outputs)
         if self.state is _STEADY:
             self.buffer.append(audio)
             return ()
@@ -443,6 +452,7 @@ class PlanState:
         """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
         if not self._session:
             return ()
+        self._only_passes = False
         wanted = self._wanted
         after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
         mix, crossfade = wanted.mix, wanted.mix.crossfade

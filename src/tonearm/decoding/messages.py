@@ -22,6 +22,9 @@ DATA_CHUNK_BYTES: Final = 64 * 1024
 # How far the decoder may render ahead of the frames that were sent. Half of it costs a tenth more CPU a frame at 50
 # players, for more messages and wake-ups. A change is heard as soon, because frames are rendered again for it.
 GRANT_FRAMES: Final = 20
+# The same while packets of a source are only passed on: they take no work, so that nothing is lost when other frames
+# are made for them, and each grant and each message has a price of its own.
+PASSED_GRANT_FRAMES: Final = 60
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 # Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31

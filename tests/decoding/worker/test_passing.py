@@ -16,7 +16,8 @@ from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Ti
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
-from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Overlay
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Overlay
+from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.normalization import Level, SourceLoudness
@@ -421,3 +422,14 @@ def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_so
             assert output == PASSING
             if audio.is_passed:
                 assert set(packets) <= known
+
+
+def test_what_is_passed_on_comes_in_few_messages_and_a_change_is_rendered_no_further_ahead_than_ever() -> None:
+    bench = playing(PacketSource(song(8.0)))
+    bench.run(100)
+    assert max(audio.frames for audio in bench.audios) == PASSED_BLOCK_FRAMES
+    assert bench.end_frame - bench.sent > GRANT_FRAMES
+    before = len(bench.audios)
+    bench.plan(bench.sent, after=1, filters=HALF)
+    bench.render()
+    assert [audio.frames for audio in bench.audios[before:]] == [BLOCK_FRAMES] * (GRANT_FRAMES // BLOCK_FRAMES)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
@@ -14,8 +14,14 @@ from tonearm.decoding.worker.output import levelled_again
 from tonearm.decoding.worker.packet_encoding import PacketEncoders
 from tonearm.decoding.worker.packet_store import PacketStore
 from tonearm.decoding.worker.passing import Conditions, Run, next_run
+from tonearm.decoding.worker.passing_state import Before, Passing
 from tonearm.decoding.worker.session_sources import SessionSources
 from tonearm.decoding.worker.timeline import Block, Checkpoint, Segment, Timeline
+
+# Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
+BLOCK_FRAMES: Final = 10
+# Passing packets on costs hardly more for each block than for each frame.
+PASSED_BLOCK_FRAMES: Final = 40
 
 Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
 
@@ -40,6 +46,11 @@ class BlockPackets:
 
     # Before a block is rendered
 
+    def frames_of_block(self, passing: Passing) -> int:
+        """How many frames the next block has at most, when the passing on stands so before it."""
+        only_passes = passing.before is Before.PASSED and self._joined == self.outputs
+        return PASSED_BLOCK_FRAMES if only_passes else BLOCK_FRAMES
+
     def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run | None:
         """Which of the next frames are passed on, or encoded, together. None when no output gets packets of sources."""
         if not frames or not self._joined:
@@ -53,7 +64,11 @@ class BlockPackets:
             is_stretched=sources.are_stretched,
             has_overlays=not start.overlays.change_nothing,
         )
-        return next_run(start.passing, frames, gathered.segments, conditions.first_allowed(), sources.store_of)
+        first = conditions.first_allowed()
+        run = next_run(start.passing, frames, gathered.segments, first, sources.store_of)
+        if frames > BLOCK_FRAMES and not run.packets:
+            return next_run(start.passing, BLOCK_FRAMES, gathered.segments, first, sources.store_of)
+        return run
 
     def run_of_overlays(self, start: Checkpoint, frames: int) -> Run | None:
         """The run of frames that hold overlays alone: all of them are encoded."""

@@ -4,6 +4,7 @@ What a plan orders is kept here until it happens. What has happened lies in bloc
 it can be rendered again.
 """
 
+import sys
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
@@ -17,7 +18,8 @@ from tonearm.decoding.worker.session_sources import SessionSources
 from tonearm.decoding.worker.timeline import FROM_START, NO_SOURCE, Block, Checkpoint, PcmStore, SourcePosition
 from tonearm.decoding.worker.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, rising
 
-_MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once
+_MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once while something fades
+_UNLIMITED: Final = sys.maxsize
 
 
 class JoinedMusic:
@@ -281,6 +283,8 @@ class JoinedMusic:
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
+        if not voices.fades:
+            return _UNLIMITED
         allowed = _MOST_SAMPLES
         for fade in voices.fades:
             store = self._sources.made(fade.source, fade.sample_at(time) + allowed)

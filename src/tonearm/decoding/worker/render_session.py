@@ -31,9 +31,6 @@ from tonearm.decoding.worker.passing_state import NOTHING_PASSED, Before, Passin
 from tonearm.decoding.worker.session_sources import SessionSource, SessionSources
 from tonearm.decoding.worker.timeline import NO_SOURCE, Block, Checkpoint, Segment, Timeline
 
-# Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
-BLOCK_FRAMES: Final = 10
-
 
 @dataclass(frozen=True, slots=True)
 class _Continuation:
@@ -142,6 +139,7 @@ class RenderSession:
             self._timeline = Timeline(replace(self._timeline.end, frame=order.at_frame))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
+        self._granted = min(self._granted, max(order.at_frame, self._sent) + GRANT_FRAMES)
         before = self._timeline.end
         overlays = before.overlays.ordered(
             order, before.time, music_sounds=order.switch_to is None and before.position.has_begun
@@ -206,7 +204,8 @@ class RenderSession:
     def render(self) -> list[Audio]:
         """Renders the granted frames, as far as their samples are decoded."""
         rendered: list[Audio] = []
-        while (frames := min(BLOCK_FRAMES, self._granted - self._timeline.end.frame)) > 0:
+        while (end := self._timeline.end).frame < self._granted:
+            frames = min(self._packets.frames_of_block(end.passing), self._granted - end.frame)
             audio = self._render_block(frames)
             if audio is None:
                 break
