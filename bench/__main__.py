@@ -17,6 +17,7 @@ import uvloop
 from bench import media
 from bench.figures import Figures
 from bench.order_pipe import order_pipe
+from bench.parts.capacity import KINDS
 from bench.plan import MAIN_FORMAT, Plan, Run
 from bench.quiet import Ticker
 from bench.report import as_json, as_text
@@ -48,6 +49,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--formats", nargs="+", default=list(media.FORMATS), choices=list(media.FORMATS))
     parser.add_argument("--parts", nargs="+", default=list(PARTS), choices=list(PARTS))
     parser.add_argument(
+        "--capacity-kinds",
+        nargs="+",
+        default=list(KINDS),
+        choices=list(KINDS),
+        help="of what the most players are found",
+    )
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="ten minutes instead of an hour: one round, windows of 2 seconds, capacity of MP3 only",
@@ -65,6 +73,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         formats=formats,
         capacity_formats=tuple(name for name in formats if name == MAIN_FORMAT) if options.quick else formats,
         parts=tuple(options.parts),
+        capacity_kinds=tuple(options.capacity_kinds),
     )
 
 

@@ -4,81 +4,125 @@
 {"do": "listen", "host": …, "port": …, "paths": […], "is_opus": …}, {"do": "hear_all", "limit_s": …},
 {"do": "begin"}, {"do": "end"}.
 
-A client library would cost more than the node does: the handshake is a real one, but frames are only counted.
+A client library would cost more than the node does, and an event loop half as much: the handshake is a real one, but
+then one thread asks the kernel which sockets have something, and only counts frames.
 """
 
-import asyncio
 import base64
 import dataclasses
 import hashlib
 import json
 import os
+import select
+import socket
 import sys
+import threading
 import time
-from typing import Final, cast
+from typing import Final
 
 from bench.evenness import evenness
 from bench.frame_stream import FrameStream, PacketStream
 
 _CONNECT_LIMIT_S: Final = 60.0
 _LOOK_AGAIN_S: Final = 0.05
+_READ_BYTES: Final = 8192  # two frames of PCM
 _ACCEPT_KEY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 
 
-class Listener(asyncio.Protocol):
-    """One connection. `arrivals_s` grows by the time of each frame."""
+class Listener:
+    """One connection. `arrivals_s` grows by the time of each frame. Raises `OSError` when it cannot connect."""
 
-    def __init__(self, address: str, path: str, *, is_opus: bool) -> None:
+    def __init__(self, host: str, port: int, path: str, *, is_opus: bool) -> None:
         self.arrivals_s: list[float] = []
         self.stream = PacketStream() if is_opus else FrameStream()
-        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.is_lost = False
-        self._key = base64.b64encode(os.urandom(16))
-        self._request = (
-            f"GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {self._key.decode()}\r\n\r\n"
-        )
-        self._answer: bytes | None = b""  # None once it was read whole
+        self.socket = socket.create_connection((host, port), _CONNECT_LIMIT_S)
+        try:
+            after = self._shake_hands(f"{host}:{port}", path)
+        except BaseException:
+            self.socket.close()
+            raise
+        self.socket.setblocking(False)
+        if after:
+            self._take(after)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by class
-        self._transport.write(self._request.encode())
+    def read(self) -> bool:
+        """Reads what has come. False when nothing will come any more."""
+        try:
+            data = self.socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            data = b""
+        if not data:
+            self.is_lost = True
+            return False
+        self._take(data)
+        return True
 
-    def data_received(self, data: bytes) -> None:
-        if self._answer is not None:
-            data = self._read_answer(data)
+    def _take(self, data: bytes) -> None:
         frames = self.stream.feed(data)
         if frames == 1:
             self.arrivals_s.append(time.monotonic())
         elif frames:
             self.arrivals_s.extend([time.monotonic()] * frames)
         if self.stream.pings:
-            self._answer_pings()
+            for payload in self.stream.pings:
+                self.socket.send(b"\x8a" + bytes([0x80 | len(payload)]) + bytes(4) + payload)  # masked with zeros
+            self.stream.pings.clear()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
-        if not self.answered.done():
-            self.answered.set_exception(exc or ConnectionError("closed before the handshake was answered"))
-
-    def _read_answer(self, data: bytes) -> bytes:
-        """Takes the handshake's answer and returns what came after it."""
-        assert self._answer is not None
-        head, end, rest = (self._answer + data).partition(b"\r\n\r\n")
-        if not end:
-            self._answer = head
-            return b""
-        self._answer = None
-        accepted = base64.b64encode(hashlib.sha1(self._key + _ACCEPT_KEY).digest())
-        if head.startswith(b"HTTP/1.1 101") and accepted in head:
-            self.answered.set_result(None)
-        else:
-            self.answered.set_exception(ConnectionError(head.partition(b"\r\n")[0].decode("latin-1")))
+    def _shake_hands(self, address: str, path: str) -> bytes:
+        """Returns what came after the answer."""
+        key = base64.b64encode(os.urandom(16))
+        request = (
+            f"GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key.decode()}\r\n\r\n"
+        )
+        self.socket.sendall(request.encode())
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            data = self.socket.recv(_READ_BYTES)
+            if not data:
+                raise ConnectionError("closed before the handshake was answered")
+            answer += data
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        accepted = base64.b64encode(hashlib.sha1(key + _ACCEPT_KEY).digest())
+        if not head.startswith(b"HTTP/1.1 101") or accepted not in head:
+            raise ConnectionError(head.partition(b"\r\n")[0].decode("latin-1"))
         return rest
 
-    def _answer_pings(self) -> None:
-        for payload in self.stream.pings:
-            self._transport.write(b"\x8a" + bytes([0x80 | len(payload)]) + bytes(4) + payload)  # masked with zeros
-        self.stream.pings.clear()
+
+class Reader:
+    """Reads all connections in one thread."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._by_number: dict[int, Listener] = {}
+        self._end = os.eventfd(0)
+        self._epoll.register(self._end, select.EPOLLIN)
+        self._thread = threading.Thread(target=self._read_all)
+        self._thread.start()
+
+    def add(self, listener: Listener) -> None:
+        number = listener.socket.fileno()
+        self._by_number[number] = listener
+        self._epoll.register(number, select.EPOLLIN)
+
+    def close(self) -> None:
+        os.eventfd_write(self._end, 1)
+        self._thread.join()
+        self._epoll.close()
+        os.close(self._end)
+        for listener in self._by_number.values():
+            listener.socket.close()
+
+    def _read_all(self) -> None:
+        while True:
+            for number, _ in self._epoll.poll():
+                if number == self._end:
+                    return
+                if not self._by_number[number].read():
+                    self._epoll.unregister(number)
 
 
 class Side:
@@ -86,66 +130,71 @@ class Side:
 
     def __init__(self) -> None:
         self._listeners: list[Listener] = []
+        self._reader = Reader()
         self._begun_s = 0.0
+        self._cpu_s = 0.0
 
-    async def listen(self, host: str, port: int, paths: list[str], is_opus: bool) -> dict[str, object]:
-        loop = asyncio.get_running_loop()
+    def listen(self, host: str, port: int, paths: list[str], is_opus: bool) -> dict[str, object]:
         for path in paths:
-            listener = Listener(f"{host}:{port}", path, is_opus=is_opus)
-            await asyncio.wait_for(self._connect(loop, listener, host, port), _CONNECT_LIMIT_S)
+            listener = Listener(host, port, path, is_opus=is_opus)
             self._listeners.append(listener)
+            self._reader.add(listener)
         return {"listening": len(self._listeners)}
 
-    async def hear_all(self, limit_s: float) -> dict[str, object]:
+    def hear_all(self, limit_s: float) -> dict[str, object]:
         """Waits until every listener has had a frame, but no longer than `limit_s`."""
         deadline_s = time.monotonic() + limit_s
         while (silent := self._silent()) and time.monotonic() < deadline_s:
-            await asyncio.sleep(_LOOK_AGAIN_S)
+            time.sleep(_LOOK_AGAIN_S)
         return {"silent": silent}
 
     def begin(self) -> dict[str, object]:
         for listener in self._listeners:
             listener.arrivals_s.clear()
-        self._begun_s = time.monotonic()
+        self._begun_s, self._cpu_s = time.monotonic(), time.process_time()
         return {}
 
     def end(self) -> dict[str, object]:
-        window_s = time.monotonic() - self._begun_s
-        report = dataclasses.asdict(evenness([listener.arrivals_s for listener in self._listeners], window_s))
+        window_s, cpu_s = time.monotonic() - self._begun_s, time.process_time() - self._cpu_s
+        arrivals_s = [list(listener.arrivals_s) for listener in self._listeners]
+        report = dataclasses.asdict(evenness(arrivals_s, window_s))
         report["strays"] = sum(listener.stream.strays for listener in self._listeners)
         report["lost"] = sum(listener.is_lost or listener.stream.is_closed for listener in self._listeners)
+        report["listening_cpu_s"] = cpu_s
         return report
+
+    def close(self) -> None:
+        self._reader.close()
 
     def _silent(self) -> int:
         return sum(not listener.arrivals_s for listener in self._listeners)
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, listener: Listener, host: str, port: int) -> None:
-        await loop.create_connection(lambda: listener, host, port)
-        await listener.answered
 
-
-async def main() -> None:
-    reader = asyncio.StreamReader(limit=1 << 20)
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+def main() -> None:
     side = Side()
-    while line := await reader.readline():
+    try:
+        _obey(side)
+    finally:
+        side.close()
+
+
+def _obey(side: Side) -> None:
+    for line in sys.stdin:
         order = json.loads(line)
         try:
             match order.pop("do"):
                 case "listen":
-                    answer = await side.listen(**order)
+                    answer = side.listen(**order)
                 case "hear_all":
-                    answer = await side.hear_all(**order)
+                    answer = side.hear_all(**order)
                 case "begin":
                     answer = side.begin()
                 case _:
                     answer = side.end()
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             answer = {"error": f"a listener could not connect: {error}"}
         print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
-    import uvloop
-
-    uvloop.run(main())
+    main()

@@ -20,6 +20,7 @@ class Plan:
     formats: tuple[str, ...]
     capacity_formats: tuple[str, ...]
     parts: tuple[str, ...]
+    capacity_kinds: tuple[str, ...]
 
 
 @dataclass(frozen=True)

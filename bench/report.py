@@ -4,7 +4,7 @@ from typing import Final
 
 from bench.figures import Figures, summary
 from bench.goals import Verdict, verdicts
-from bench.parts.capacity import KINDS, capacity_name
+from bench.parts.capacity import capacity_name
 from bench.parts.filters import SETTINGS
 from bench.parts.growth import FLAT_PLAYERS
 from bench.parts.opus import COMPLEXITIES
@@ -87,7 +87,7 @@ def _formats(figures: Figures, plan: Plan) -> list[str]:
         floor = f"floor/{name}/us_a_frame"
         relay = f"cost/{name}/relay/us_a_frame"
         rows.append([f"{name}: floor", shown(figures.summary(floor)), "", "", "", ""])
-        for kind in KINDS:
+        for kind in _SUBJECTS:
             cost = f"cost/{name}/{kind}/us_a_frame"
             rows.append(
                 [

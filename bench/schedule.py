@@ -59,7 +59,7 @@ def steps_of_round(plan: Plan, number: int) -> list[Step]:
                     partial(capacity, name=name, kind=kind),
                 )
                 for name in plan.capacity_formats
-                for kind in kinds_of(name)
+                for kind in kinds_of(plan, name)
             ]
         else:
             found.append(Step(part, _expected_s(part, plan), _SINGLE[part]))

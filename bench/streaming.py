@@ -23,9 +23,11 @@ Reading = TypeVar("Reading")
 
 @dataclass(frozen=True)
 class Streamed:
-    """One window: what it cost, how evenly the frames came, and listeners that were sent something else or lost."""
+    """One window: what it cost the subject and, beside it, the listeners' process; how evenly the frames came; how many
+    listeners were sent something else, or lost."""
 
     cpu_s: float
+    listening_cpu_s: float
     evenness: Evenness
     strays: int
     lost: int
@@ -33,6 +35,10 @@ class Streamed:
     @property
     def us_a_frame(self) -> float:
         return self.cpu_s * 1e6 / max(1, self.evenness.frames)
+
+    @property
+    def listening_us_a_frame(self) -> float:
+        return self.listening_cpu_s * 1e6 / max(1, self.evenness.frames)
 
     @property
     def is_even(self) -> bool:
@@ -85,8 +91,9 @@ class Streaming:
         await asyncio.sleep(seconds)
         cpu_after_s, after = self.subject.cpu_s(), read()
         report = await self._side.order(do="end")
-        strays, lost = report.pop("strays"), report.pop("lost")
-        return Streamed(cpu_after_s - cpu_before_s, Evenness(**report), strays, lost), before, after
+        strays, lost, listening_cpu_s = report.pop("strays"), report.pop("lost"), report.pop("listening_cpu_s")
+        cpu_s = cpu_after_s - cpu_before_s
+        return Streamed(cpu_s, listening_cpu_s, Evenness(**report), strays, lost), before, after
 
     async def _listen(self, ids: list[str], audio: Audio | None = None) -> None:
         audio = audio or self._audio

@@ -7,34 +7,36 @@ import aiohttp
 
 from bench.edge import find_edge
 from bench.parts.passthrough import SOURCE, passes_through
-from bench.plan import Run
+from bench.plan import Plan, Run
 from bench.progress import progress_note
 from bench.quiet import MOST_TRIES, NOISY_MS
 from bench.streaming import Streamed, Streaming, streaming
 from bench.subjects import Audio, relay, tonearm_node
 
 STEP: Final = 25
-KINDS: Final = ("flat", "bands", "relay")
+PASSED_STEP: Final = 100
 PASSTHROUGH: Final = "passthrough"  # of Opus, to Opus listeners
+KINDS: Final = ("flat", "bands", "relay", PASSTHROUGH)
 CLEARLY_UNEVEN: Final = 0.99  # a listener that gets less of its frames ends the trial
 _GLANCE_S: Final = 1.0
 # Where nothing is known yet: where the search begins, and with what stride.
-_START: Final = {"flat": (200, 200), "bands": (150, 150), "relay": (50, 25), PASSTHROUGH: (600, 200)}
+_START: Final = {"flat": (200, 200), "bands": (150, 150), "relay": (50, 25), PASSTHROUGH: (1000, 200)}
 
 
 def capacity_name(name: str, kind: str) -> str:
     return f"capacity/{name}/{kind}/players"
 
 
-def kinds_of(name: str) -> tuple[str, ...]:
-    return (*KINDS, PASSTHROUGH) if name == SOURCE else KINDS
+def kinds_of(plan: Plan, name: str) -> tuple[str, ...]:
+    """What is measured for a format: only one has packets that can be passed on."""
+    return tuple(kind for kind in plan.capacity_kinds if kind != PASSTHROUGH or name == SOURCE)
 
 
 async def capacity(run: Run, name: str, kind: str) -> None:
     if kind == PASSTHROUGH and not await passes_through(run):
         return
     async with _Trials(run, name, kind) as trials:
-        edge = await find_edge(trials.is_even, *_beginning(run, name, kind), STEP)
+        edge = await find_edge(trials.is_even, *_beginning(run, name, kind), _step(kind))
         run.figures.add(capacity_name(name, kind), edge, trials.ticker_p99_ms.get(edge))
 
 
@@ -42,10 +44,14 @@ def _beginning(run: Run, name: str, kind: str) -> tuple[int, int]:
     """The last answer and one step; in the first round the answer of another format and two."""
     last = run.figures.last(capacity_name(name, kind))
     if last is not None:
-        return int(last), STEP
+        return int(last), _step(kind)
     others = [run.figures.last(capacity_name(other, kind)) for other in run.plan.capacity_formats]
     known = [int(other) for other in others if other is not None]
     return (known[-1], 2 * STEP) if known else _START[kind]
+
+
+def _step(kind: str) -> int:
+    return PASSED_STEP if kind == PASSTHROUGH else STEP
 
 
 class _Trials:
@@ -82,10 +88,13 @@ class _Trials:
         self._run.figures.add(f"{trial}/worst_share", streamed.evenness.worst_share)
         self._run.figures.add(f"{trial}/late_p99_ms", streamed.evenness.late_p99_ms)
         self._run.figures.add(f"{trial}/ticker_p99_ms", ticker_p99_ms)
+        self._run.figures.add(f"{trial}/us_a_frame", streamed.us_a_frame)
+        self._run.figures.add(f"{trial}/listening_us_a_frame", streamed.listening_us_a_frame)
         verdict = "even" if streamed.is_even else "uneven"
         progress_note(
             f"{players} players: {verdict}, worst share {streamed.evenness.worst_share:.1%}, "
-            f"late p99 {streamed.evenness.late_p99_ms:.0f} ms, bare ticker {ticker_p99_ms:.1f} ms"
+            f"late p99 {streamed.evenness.late_p99_ms:.0f} ms, bare ticker {ticker_p99_ms:.1f} ms, "
+            f"{streamed.us_a_frame:.0f} µs a frame, beside it the listeners {streamed.listening_us_a_frame:.0f}"
         )
         return streamed.is_even
 

@@ -1,13 +1,14 @@
 import pytest
 from bench.figures import Figures
 from bench.goals import Goal, verdicts
+from bench.parts.capacity import KINDS
 from bench.plan import Plan
 from bench.report import as_json, as_text
 from bench.schedule import PARTS, steps_of_round
 from bench.spread import percentile
 from bench.text_table import number
 
-PLAN = Plan(rounds=2, seconds=1.0, formats=("mp3", "wav"), capacity_formats=("mp3",), parts=PARTS)
+PLAN = Plan(rounds=2, seconds=1.0, formats=("mp3", "wav"), capacity_formats=("mp3",), parts=PARTS, capacity_kinds=KINDS)
 
 
 def two_rounds() -> Figures:
