@@ -81,19 +81,21 @@ def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
     store = PacketStore(0, decoding)
     first, *more = taken(packets)
     store.append_packets(first)
-    store.decode_ahead()
+    store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == 0
     store.read(0, 19_200)  # as many frames as are rendered before anybody listens
     store.append_packets(more[0])
     decoded = decoding.decoded_packets
-    store.decode_ahead()
+    store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == decoded < len(first) + len(more[0])
     store.read(19_200, 960)
-    store.decode_ahead()
+    store.decode_ahead(36_000)
+    assert 36_000 <= decoding.decoded_packets * FRAME_SAMPLES < 48_000
+    store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == len(first) + len(more[0])
     store.rest()
     store.append_packets(more[1])
-    store.decode_ahead()
+    store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == len(first) + len(more[0])
 
 

@@ -113,8 +113,17 @@ class OpusPackets:
         wanted_to = self._at + max(at_least_samples, 1)
         try:
             while self._at < wanted_to and (packet := self._next()) is not None:
-                placed = self._placed(packet)
-                if placed is not None:
+                data = bytes(packet)
+                start, end = self._at, self._at + FRAME_SAMPLES
+                if (  # nearly always
+                    start == self._next_start
+                    and can_pass_on(data)
+                    and (self._end is None or end <= self._end)
+                    and not any(packet.iter_sidedata())
+                ):
+                    self._at = self._next_start = end
+                    packets.append(SourcePacket(start, FRAME_SAMPLES, start, end, data))
+                elif (placed := self._placed(packet, data)) is not None:
                     packets.append(placed)
         except PlayError as error:
             self._interruption = error
@@ -155,17 +164,11 @@ class OpusPackets:
                 return packet
         return None
 
-    def _placed(self, packet: "Packet[AudioStream]") -> SourcePacket | None:
-        data = bytes(packet)
+    def _placed(self, packet: "Packet[AudioStream]", data: bytes) -> SourcePacket | None:
         samples = packet_samples(data)
         if not samples:
             return None
         at, start = self._at, self._next_start
-        if start == at and not packet.has_sidedata("skip_samples"):  # nearly always
-            end = start + samples
-            if self._end is None or end <= self._end:
-                self._at = self._next_start = end
-                return SourcePacket(start, samples, at, end, data)
         from_start, from_end = trimming(packet)
         if start is None or (from_start and start == at):
             start = at - from_start

@@ -130,9 +130,10 @@ class PacketStore(PcmStore):
         super().begin_at(sample)
         self._decoded_to = sample
 
-    def decode_ahead(self) -> None:
-        """While somebody reads: decodes what was appended, in pieces, so that a reader waits for one at most."""
-        while self.is_read and self._next_number >= 0:
+    def decode_ahead(self, up_to: int) -> None:
+        """While somebody reads: decodes up to a sample what was appended, in pieces, so that a reader waits for one at
+        most."""
+        while self.is_read and self._next_number >= 0 and self._decoded_to < up_to:
             with self._decode_lock:
                 if not self._decode_next():
                     return

@@ -45,7 +45,9 @@ from tonearm.decoding.worker.source_content import STEP_SAMPLES, SourceContent
 from tonearm.decoding.worker.timeline import PcmStore
 
 AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-PACKETS_STEP_SAMPLES: Final = SAMPLE_RATE_HZ  # read in one slot, when nothing is decoded
+# The same when packets are only read. They take so little, in time and memory, that a slot itself costs more.
+PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
+PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 FIRST_STEP_SAMPLES: Final = BLOCK_SAMPLES
 NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
@@ -378,7 +380,7 @@ class DecodingSource:
         if self._content.has_packets and isinstance(store, PacketStore):
             packets = self._content.take_packets(wanted_end - store.end)
             has_more = self._append_packets(packets)
-            store.decode_ahead()
+            store.decode_ahead(self._used_up_to + self._ahead_samples)
             return has_more
         while store is self.store and store.end < wanted_end:
             pcm = self._content.decode(BLOCK_SAMPLES)
@@ -439,14 +441,18 @@ class DecodingSource:
 
     @property
     def _step(self) -> int:
-        """Samples for one slot. To read packets takes so little that the slot itself costs more."""
-        is_decoded = not self._content.has_packets or (isinstance(self.store, PacketStore) and self.store.is_read)
-        return STEP_SAMPLES if is_decoded else PACKETS_STEP_SAMPLES
+        """Samples for one slot."""
+        return PACKETS_STEP_SAMPLES if self._reads_only else STEP_SAMPLES
 
     @property
     def _ahead_samples(self) -> int:
-        """As much as is heard in two seconds."""
-        return int(AHEAD_SAMPLES * self._rate)
+        """As much as is heard in two seconds, or four."""
+        return int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
+
+    @property
+    def _reads_only(self) -> bool:
+        """Whether packets are kept, and nobody wants them decoded."""
+        return self._content.has_packets and isinstance(self.store, PacketStore) and not self.store.is_read
 
     def _rest(self) -> None:
         with self._rest_lock:
