@@ -66,8 +66,8 @@ class Streaming:
         while self.players < players:
             more = range(self.players, min(players, self.players + _ADDED_AT_ONCE))
             ids = [f"p{number}" for number in more]
-            for player_id in ids:
-                await self.subject.add(self.session, player_id, self._uri, bands=self._bands)
+            adding = (self.subject.add(self.session, player_id, self._uri, bands=self._bands) for player_id in ids)
+            await asyncio.gather(*adding)
             if has_listeners:
                 await self._listen(ids)
             self.players = more.stop

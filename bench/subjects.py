@@ -56,8 +56,7 @@ class TonearmNode(Subject):
 
     async def add(self, session: aiohttp.ClientSession, player_id: str, uri: str, *, bands: bool) -> None:
         player = f"/v0/players/{player_id}"
-        await self.request(session, "POST", "/v0/players", {"id": player_id, "uri": uri})
-        await self.request(session, "PATCH", f"{player}/loop", {"mode": "track"})
+        await self.request(session, "POST", "/v0/players", {"id": player_id, "uri": uri, "loop": "track"})
         if bands:
             await self.request(session, "PATCH", f"{player}/filters", FIVE_BANDS)
 

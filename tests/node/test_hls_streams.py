@@ -10,6 +10,9 @@ from tests.support.hls import Cut, LivePlaylist, fmp4, media_playlist, packed_aa
 from tests.support.media_files import Samples, loudest_hz, samples_of
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import listening
+from tests.support.opus_listening import decoded
+from tests.support.sinks import MemoryListener
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output, PassedPacket
 from tonearm.node import Node
 
 
@@ -34,6 +37,24 @@ async def test_a_whole_stream(node: Node, server: MediaServer, cut: Callable[[Si
     player.require_no_underrun()
 
 
+@pytest.mark.parametrize("cut", [ts, fmp4])
+async def test_a_whole_stream_of_opus(node: Node, server: MediaServer, cut: Callable[..., Cut]) -> None:
+    made = cut(tone(440, 1.5), 3, codec="libopus")
+    uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
+    player = await listening(node, "p", uri)
+    opus = MemoryListener(output=Output("opus", passes_on=True))
+    node.player("p").attach(opus)
+    await player.wait_state("idle")
+    samples = samples_of(player.listener.pcm)
+    assert player.ends == [("index", "finished")]
+    assert heard_seconds(samples) == pytest.approx(1.5, abs=0.06)
+    assert loudest_hz(samples[4800:62_400]) == pytest.approx(440, abs=2)
+    player.require_no_underrun()
+    assert sum(isinstance(message, PassedPacket) for message in opus.messages) >= 70
+    heard = decoded(opus.messages)[OPUS_LOOKAHEAD_SAMPLES:].astype(np.int16)
+    assert loudest_hz(heard[4800:62_400]) == pytest.approx(440, abs=2)
+
+
 async def test_what_follows_a_break_in_another_form_is_heard(node: Node, server: MediaServer) -> None:
     """Another rate, another container: nothing of the first demuxer fits."""
     parts = [ts(tone(440, 0.8), 2), ts(tone(880, 0.8, 32_000), 2, 32_000), fmp4(tone(1760, 0.8, 44_100), 2, 44_100)]
@@ -53,8 +74,9 @@ async def test_what_follows_a_break_in_another_form_is_heard(node: Node, server:
         assert loudest_hz(samples[start : start + 19_200]) == pytest.approx(frequency_hz, abs=5)
 
 
-async def test_a_live_stream_up_to_its_end(node: Node, server: MediaServer) -> None:
-    made = ts(tone(440, 3.0), 30)
+@pytest.mark.parametrize("codec", ["aac", "libopus"])
+async def test_a_live_stream_up_to_its_end(node: Node, server: MediaServer, codec: str) -> None:
+    made = ts(tone(440, 3.0), 30, codec=codec)
     live = LivePlaylist(serve_cut(server, made), window=10, duration_s=0.1)
     player = await listening(node, "p", server.serve("/hls/live.m3u8", live.answer))
     await player.wait_state("idle")

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from tests.support.audio_files import music, opus, wav
-from tests.support.media_server import MediaServer, media
+from tests.support.media_server import Answer, MediaServer, media
 from tests.support.node_in_process import Listening, state_of
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import packets_in, pcm_in
+from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
@@ -204,3 +205,31 @@ async def test_two_tracks_join_and_loop(node: Node, shelf: Shelf) -> None:
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)
     assert np.array_equal(pcm, np.concatenate([pcm_in(file) for file in files]))
     assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
+
+
+async def test_the_packets_of_a_station_are_passed_on_through_its_titles(node: Node, server: MediaServer) -> None:
+    sounds = [music(1.5 - 100 / 48_000 * number, seed=number) * 0.8 for number in (1, 2)]
+    for sound in sounds:
+        sound[:2400] = 0
+        sound[-4800:] = 0
+    files = [opus(sound, bit_rate=128_000, tags={"title": str(at)}) for at, sound in enumerate(sounds)]
+    station = radio(b"".join(files), content_type="application/ogg", bytes_per_s=40_000, burst_bytes=20_000)
+    player = OpusListening(node, await create_station(node, server, station))
+    await player.opus.wait_frames(200)
+    messages = player.opus.messages[:200]
+    flags = passed(messages)
+    assert all(flags[1:70]), "the first title"
+    assert flags[80:140].count(False) <= 3, "the second one"
+    assert flags[160:].count(False) <= 3, "the first one again"
+    very_packets = {packet for file in files for packet in packets_in(file)}
+    assert all(packet in very_packets for packet, flag in zip(messages, flags, strict=True) if flag)
+    titles = [event["title"] for event in player.events.named("StreamTitle")]
+    assert titles[:2] == ["1", "0"]
+    heard, pcm = decoded(messages)[OPUS_LOOKAHEAD_SAMPLES:], np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2)
+    assert segmental_snr_db(pcm[: 60 * FRAME_SAMPLES].astype(np.float64), heard[: 60 * FRAME_SAMPLES]) > 40
+    assert player.state["track"]["info"]["isStream"]
+
+
+async def create_station(node: Node, server: MediaServer, station: Answer) -> str:
+    await node.create_player("p", server.serve("/live.ogg", station), {})
+    return "p"

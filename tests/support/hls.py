@@ -25,9 +25,9 @@ class Cut:
         return (self.init or b"") + b"".join(self.segments)
 
 
-def ts(signal: Signal, count: int, rate_hz: int = 48_000) -> Cut:
-    """MPEG transport stream with AAC, each segment beginning with the tables."""
-    whole = encoded("mpegts", "aac", signal, rate_hz, options={"pat_period": "0.1"})
+def ts(signal: Signal, count: int, rate_hz: int = 48_000, codec: str = "aac") -> Cut:
+    """MPEG transport stream, each segment beginning with the tables."""
+    whole = encoded("mpegts", codec, signal, rate_hz, options={"pat_period": "0.1"})
     packets = [whole[at : at + _TS_PACKET_BYTES] for at in range(0, len(whole), _TS_PACKET_BYTES)]
     tables = [number for number, packet in enumerate(packets) if packet[1] & 0x1F == 0 and packet[2] == 0]
     cuts = [tables[len(tables) * number // count] for number in range(count)]
@@ -54,10 +54,10 @@ def packed_mp3(signal: Signal, count: int) -> Cut:
     return Cut("mp3", tuple(timestamp(number) + b"".join(part) for number, part in enumerate(_parts(frames, count))))
 
 
-def fmp4(signal: Signal, count: int, rate_hz: int = 48_000) -> Cut:
+def fmp4(signal: Signal, count: int, rate_hz: int = 48_000, codec: str = "aac") -> Cut:
     """MP4 in fragments of a twentieth of a second."""
     options = {"movflags": "empty_moov+default_base_moof+dash", "frag_duration": "50000"}
-    whole = encoded("mp4", "aac", signal, rate_hz, options=options)
+    whole = encoded("mp4", codec, signal, rate_hz, options=options)
     init, fragments = b"", [b""]
     while whole:
         size, kind = struct.unpack_from(">I4s", whole)

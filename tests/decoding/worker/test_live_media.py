@@ -112,3 +112,38 @@ def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal]
     samples = samples_of(pcm)
     assert len(samples) / SAMPLE_RATE_HZ > 4.0
     assert loudest_hz(samples[-48_000:-9600]) > 700
+
+
+def test_packets_of_a_stream_that_is_taken_up_in_the_middle_go_on() -> None:
+    first, second = opus(tone(440, 3.0)), opus(tone(880, 3.0))
+    packets = open_live(UnseekableReader(first[: len(first) * 2 // 3 + 7] + second)).take_opus_packets()
+    assert packets is not None
+    heard = []
+    while part := packets.take(1):
+        heard += part
+    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
+    assert heard[-1].audible_to > 4 * SAMPLE_RATE_HZ
+
+
+def test_packets_of_a_chained_opus_stream_have_their_places_and_titles_and_none_waits_for_the_next_page() -> None:
+    titles = StreamTitles()
+    sounds = tone(440, 2.0), tone(880, 2.0)
+    parts = [opus(sound, tags={"title": title}) for sound, title in zip(sounds, ("One", "Two"), strict=True)]
+    reader = DrippingReader(b"".join(parts))
+    media = open_live(reader, titles)
+    assert media.facts.has_packets
+    packets = media.take_opus_packets()
+    assert packets is not None
+    at = 10 * SAMPLE_RATE_HZ
+    packets.begin_at(at)
+    changes: list[TitleChange] = []
+    first = packets.take(1)
+    assert reader.tell() < len(parts[0]), "a page has a second of sound"
+    heard = list(first)
+    while part := packets.take(1):
+        heard += part
+        changes += titles.take_changes()
+    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
+    assert (heard[0].audible_from, heard[-1].audible_to) == (at, at + 4 * SAMPLE_RATE_HZ)
+    assert changes[-1] == TitleChange(2 * SAMPLE_RATE_HZ, "Two")
+    media.close()

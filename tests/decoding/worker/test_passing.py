@@ -433,3 +433,30 @@ def test_what_is_passed_on_comes_in_few_messages_and_a_change_is_rendered_no_fur
     bench.plan(bench.sent, after=1, filters=HALF)
     bench.render()
     assert [audio.frames for audio in bench.audios[before:]] == [BLOCK_FRAMES] * (GRANT_FRAMES // BLOCK_FRAMES)
+
+
+@pytest.mark.parametrize("length", [3 * 48_000, 3 * 48_000 - 100, 3 * 48_000 - 777])
+def test_the_parts_of_a_chained_stream_pass_where_their_joins_are_silent(length: int) -> None:
+    files = song(length / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    bench = playing(PacketSource(b"".join(files)))
+    bench.run()
+    flags = passed(bench)
+    join = length // FRAME_SAMPLES
+    assert all(flags[: join - 1])
+    assert sum(not flag for flag in flags[join - 1 : join + 20]) <= 6
+    assert all(flags[join + 8 : -1])
+    lag = bench.audios[-2].lag_samples
+    assert lag == -length % FRAME_SAMPLES
+    first, second = (pcm_in(file) for file in files)
+    require_no_click(np.concatenate([first, np.zeros((lag, 2)), second]), bench)
+
+
+def test_a_part_of_a_chained_stream_that_begins_in_the_middle_of_a_sound_is_encoded_where_it_does_not_fit() -> None:
+    files = song(3.0 - 100 / 48_000), song(3.0, 2)
+    bench = playing(PacketSource(b"".join(files)))
+    bench.run()
+    flags = passed(bench)
+    assert all(flags[:148])
+    assert not any(flags[150:])
+    first, second = (pcm_in(file) for file in files)
+    require_no_click(np.concatenate([first, second]), bench)

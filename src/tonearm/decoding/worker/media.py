@@ -113,7 +113,7 @@ class Media:
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
         self._interruption: PlayError | None = None
-        self._packets = None if facts.is_stream else OpusPackets.of(opened, self._positions, self._audible_samples)
+        self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
         if self._packets is not None:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []

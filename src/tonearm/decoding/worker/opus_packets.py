@@ -16,6 +16,7 @@ from av.packet import Packet
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.demuxing import PacketDecoder, SourcePositions, trimming
+from tonearm.decoding.worker.facts import StreamTitles
 from tonearm.decoding.worker.opening import OpenedAudio
 from tonearm.decoding.worker.opus import OpusHead, can_pass_on, packet_samples
 
@@ -59,9 +60,14 @@ class OpusPackets:
 
     @classmethod
     def of(
-        cls, opened: OpenedAudio, positions: SourcePositions | None, audible_samples: int | None
+        cls,
+        opened: OpenedAudio,
+        positions: SourcePositions | None,
+        audible_samples: int | None,
+        titles: StreamTitles | None = None,
     ) -> "OpusPackets | None":
-        """None for a source whose packets cannot be passed on, so that nothing is gained by keeping them."""
+        """None for a source whose packets cannot be passed on, so that nothing is gained by keeping them. `titles`
+        collects those of a live source."""
         codec = opened.stream.codec_context
         head = OpusHead.read(codec.extradata) if codec.name == "opus" else None
         if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
@@ -69,7 +75,7 @@ class OpusPackets:
         first = opened.first_packets
         if not first or not all(can_pass_on(bytes(packet)) for packet in first) or first[0].pts is None:
             return None
-        return cls(opened.decoder, head.channels, first, positions, audible_samples)
+        return cls(opened.decoder, head.channels, first, positions, audible_samples, titles)
 
     def __init__(
         self,
@@ -78,13 +84,15 @@ class OpusPackets:
         first: "list[Packet[AudioStream]]",
         positions: SourcePositions,
         audible_samples: int | None,
+        titles: StreamTitles | None,
     ) -> None:
         self.channels = channels
+        self._titles = titles
         self._decoder = decoder
         self._pending = deque(first)
         self._positions = positions
         self._end = audible_samples
-        self._at = 0  # the first sample that was not heard yet
+        self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
         self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
         self._interruption: PlayError | None = None
         timestamp = first[0].pts
@@ -98,7 +106,7 @@ class OpusPackets:
 
     def begin_at(self, sample: int) -> None:
         """Gives the next packets these places: they continue an earlier part of the source."""
-        self._at, self._next_start = sample, None
+        self._at, self._begun_at, self._next_start = sample, sample, None
         if self._end is not None:
             self._end += sample
 
@@ -114,6 +122,8 @@ class OpusPackets:
         try:
             while self._at < wanted_to and (packet := self._next()) is not None:
                 data = bytes(packet)
+                if self._titles is not None:
+                    self._titles.packet_begins(packet, self._at - self._begun_at)
                 start, end = self._at, self._at + FRAME_SAMPLES
                 if (  # nearly always
                     start == self._next_start

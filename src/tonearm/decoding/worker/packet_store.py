@@ -12,7 +12,7 @@ import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 
-from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.decoding.messages import GRANT_FRAMES
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
 from tonearm.decoding.worker.filters.chain import as_pcm
@@ -24,6 +24,7 @@ from tonearm.decoding.worker.timeline import PcmStore
 # Decoded at once: half the price for each packet of one at a time.
 _BATCH_PACKETS: Final = 10
 _RELEASE_PACKETS: Final = 25  # at once
+_FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothing is joined there any more
 # Frames are rendered before anybody listens, perhaps in a form that nobody wants then: it is no reason to decode more.
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _FULL_SCALE: Final = np.float32(FULL_SCALE)
@@ -106,6 +107,7 @@ class PacketStore(PcmStore):
         self._decode_lock = threading.Lock()
         self._packets: list[SourcePacket] = []
         self._first_number = 0  # of the packets that are kept
+        self._links: list[int] = []  # the samples from which on packets lie in another grid than those before
         self._next_number = -1  # of the packet that the decoder gets next; -1: it begins anew
         self._decoded_to = start_sample
         self._plain: PcmStore | None = None  # what follows the packets and is no Opus
@@ -116,6 +118,11 @@ class PacketStore(PcmStore):
     def append_packets(self, packets: Sequence[SourcePacket]) -> None:
         """Adds packets that follow each other. What they hold before `start` is for the decoder only."""
         with self._lock:
+            before = self._packets[-1] if self._packets else None
+            for packet in packets:
+                if before is not None and packet.start != before.audible_to:
+                    self._links.append(packet.audible_from)
+                before = packet
             self._packets.extend(packets)
             if packets:
                 self.end = max(self.end, packets[-1].audible_to)
@@ -149,6 +156,7 @@ class PacketStore(PcmStore):
                 return None
             continued = self.fresh(sample)
             continued._packets = self._packets[self._index_before(sample) :]
+            continued._links = [link for link in self._links if link >= sample]
             if self._chunks and self._chunks[0][0] <= sample <= self._decoded_to:
                 continued._chunks.extend(chunk for chunk in self._chunks if _end(chunk) > sample)
                 continued._decoded_to = self._decoded_to
@@ -163,6 +171,13 @@ class PacketStore(PcmStore):
             index = bisect_right(self._packets, sample, key=_audible_from) - 1
             packet = self._packets[index] if index >= 0 else None
         return packet if packet is not None and sample < packet.audible_to else None
+
+    def link_with(self, sample: int) -> int | None:
+        """Where the last part began, before a sample or with it, that has a beginning of its own within the source, as
+        in a chained stream."""
+        with self._lock:
+            index = bisect_right(self._links, sample) - 1
+            return self._links[index] if index >= 0 else None
 
     def run_from(self, start: int, most: int) -> list[bytes]:
         """The packets from the one on whose sound begins at `start`, as far as they follow each other, up to `most`.
@@ -207,6 +222,8 @@ class PacketStore(PcmStore):
             if index >= _RELEASE_PACKETS:
                 del self._packets[:index]
                 self._first_number += index
+                while self._links and self._links[0] < self.oldest - _FORGET_LINKS_SAMPLES:
+                    del self._links[0]
         if self._plain is not None:
             self._plain.release_before(sample)
 

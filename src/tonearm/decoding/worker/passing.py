@@ -191,8 +191,13 @@ class _Finder:
             if not isinstance(store, PacketStore) or store.start % FRAME_SAMPLES:
                 return None
             origin = segment.offset - segment.sample  # where sample 0 of the source is
-            is_new = store.start == 0 and begins + FRAME_SAMPLES - origin <= _LAG_FRAMES * FRAME_SAMPLES
-            packet = store.packet_with(segment.sample) if is_new or anywhere else None
+            sample = max(segment.sample, begins + FRAME_SAMPLES - 1 - origin)  # the last one in the frame
+            sample = min(sample, segment.sample + segment.length - 1)
+            link = store.link_with(sample)
+            if link is None:
+                link = 0 if store.start == 0 else None
+            is_new = link is not None and begins + FRAME_SAMPLES - origin - link <= _LAG_FRAMES * FRAME_SAMPLES
+            packet = store.packet_with(sample) if is_new or anywhere else None
             if packet is None or not can_pass_on(packet.data):
                 return None
             return (begins - OPUS_LOOKAHEAD_SAMPLES - origin - packet.start) % FRAME_SAMPLES

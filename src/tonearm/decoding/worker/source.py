@@ -378,9 +378,13 @@ class DecodingSource:
         store = self.store
         wanted_end = store.end + self._step_samples()
         if self._content.has_packets and isinstance(store, PacketStore):
-            packets = self._content.take_packets(wanted_end - store.end)
-            has_more = self._append_packets(packets)
-            store.decode_ahead(self._used_up_to + self._ahead_samples)
+            has_more = True
+            while has_more and store is self.store and store.end < wanted_end:
+                # Those of a live source come one by one: none waits for the next.
+                packets = self._content.take_packets(1 if self._order.is_live else wanted_end - store.end)
+                self._report_titles()
+                has_more = self._append_packets(packets)
+                store.decode_ahead(self._used_up_to + self._ahead_samples)
             return has_more
         while store is self.store and store.end < wanted_end:
             pcm = self._content.decode(BLOCK_SAMPLES)

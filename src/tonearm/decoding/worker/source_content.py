@@ -48,6 +48,8 @@ class SourceContent:
         """Opens it. Returns what is known of it."""
         facts = self._open_media().facts
         self._wants_packets = self._packets is not None
+        if self._packets is not None and self._order.is_live:
+            self._packets.begin_at(self._order.start_sample)
         return facts
 
     def packet_decoding(self) -> PacketDecoding | None:
