@@ -23,6 +23,7 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.running_node import RunningNode
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import SILENT_PACKET
 
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 needs_ffmpeg = pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
@@ -131,6 +132,45 @@ async def test_four_kinds_of_listeners_hear_one_player_through_everything(node: 
         assert len(samples) / 48_000 == pytest.approx(8.5, abs=1.0), "six seconds and the burst"
         assert longest_hole_s(samples[48_000:]) < hole_s, file_format
         assert now["quality"]["timesRunDry"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "query", "burst_s"),
+    [
+        ("ogg", "", 2.0), ("mp3", "", 2.0), ("wav", "", 0.0),
+        ("ogg", "?burst=500", 0.5), ("mp3", "?burst=0", 0.0), ("wav", "?burst=1000", 1.0),
+    ],
+)  # fmt: skip
+async def test_a_stream_begins_with_its_burst_and_then_takes_as_long_as_it_sounds(
+    node: RunningNode, kind: str, query: str, burst_s: float
+) -> None:
+    song(node, "song.wav", 10)
+    await create(node, "p", "song.wav", paused=True)
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    data = await recorded(stream(node, kind, query), 0.4)
+    elapsed_s = loop.time() - begun_s
+    samples = channels(data[44:][: len(data) // 4 * 4 - 44]) if kind == "wav" else decoded_file(data, kind)
+    assert burst_s - 0.1 <= len(samples) / 48_000 <= burst_s + elapsed_s + 0.1
+    assert not samples.any(), "nothing was sent before"
+
+
+async def test_who_comes_later_begins_with_what_was_sent_to_others(node: RunningNode) -> None:
+    song(node, "song.wav", 20)
+    await create(node, "p", "song.wav")
+    first = asyncio.create_task(recorded(stream(node, "ogg"), 4.5))
+    await asyncio.sleep(3.2)
+    later = packets_in_ogg(await recorded(stream(node, "ogg"), 0.3))
+    before = packets_in_ogg(await first)
+    assert later[0] == SILENT_PACKET
+    at = before.index(later[1])
+    assert at * 0.02 > 2.0 + 0.5, "behind the first one's own burst of silence"
+    assert before[at : at + 90] == later[1:91]
+
+
+def packets_in_ogg(data: bytes) -> list[bytes]:
+    with av.open(io.BytesIO(data), "r", format="ogg") as container:
+        return [bytes(packet) for packet in container.demux(audio=0) if packet.size]
 
 
 async def test_an_overlay_over_an_idle_player_is_in_every_stream(node: RunningNode) -> None:
