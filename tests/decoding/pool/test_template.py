@@ -172,7 +172,7 @@ async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pyt
             await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
             await spare_ready(pool)
             took_s.append(loop.time() - begun_s)
-        assert min(took_s) < 0.1
+        assert min(took_s) < 0.2
         await plays(owner, song)
 
 
