@@ -1,8 +1,10 @@
-"""Any order of requests and reports, against a simple model of the track that is selected and of the queue."""
+"""Any order of requests and reports, against a simple model of the selected track, of the position in it, and of the
+queue."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -11,8 +13,20 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.playback_log import PlaybackLog
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.errors import NoPrevious, NotSeekable, TrackNotFound
-from tonearm.core.events import Event, PlayerState, PlayerUpdate, QueueUpdate, TrackEnd, TrackException, TrackStart
+from tonearm.core.crossfade import CrossfadeEdit, CrossfadeSettings
+from tonearm.core.errors import BadRequest, NoPrevious, NotSeekable, TrackNotFound
+from tonearm.core.events import (
+    CrossfadeChange,
+    Event,
+    PlayerState,
+    PlayerUpdate,
+    QueueUpdate,
+    Seek,
+    SeekFailed,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+)
 from tonearm.core.play_queue import LoopMode, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
@@ -28,6 +42,14 @@ LATE_REPORTS: Final[tuple[Callable[[Playback, SourceId], Outcome], ...]] = (
 )
 
 
+class End(NamedTuple):
+    """A `TrackEnd` that has to come."""
+
+    name: str
+    position_ms: int
+    played_ms: int
+
+
 @dataclass
 class Model:
     """What the interface says about queue, loop and bad sources, by names and without sources."""
@@ -41,11 +63,31 @@ class Model:
     failures_in_a_row: int = 0
     known: dict[str, bool] = field(default_factory=dict)  # what was opened, and whether it can be sought
     sought_ms: int = 0
+    position_ms: int = 0
+    played_ms: int = 0  # of the current track, since it was selected
+    ends: list[End] = field(default_factory=list)  # for which no event came yet
     has_clock: bool = False
+    crossfade: CrossfadeSettings = field(default_factory=CrossfadeSettings)
     history: list[tuple[str, bool]] = field(default_factory=list)  # newest last; whether it sounded
 
-    def end(self, *, is_skip: bool = False, comes_back: bool = True) -> None:
+    @property
+    def is_idle(self) -> bool:
+        return self.has_stopped and not self.is_failed
+
+    def leave(self) -> None:
+        """The current track ends where it is. An idle player has none to end."""
+        if not self.is_idle:
+            self.ends.append(End(self.current, self.position_ms, self.played_ms))
+            self.played_ms = 0
+
+    def begin(self, position_ms: int = 0) -> None:
+        self.position_ms = self.sought_ms = position_ms
+
+    def end(self, *, is_skip: bool = False, comes_back: bool = True, stops_at_ms: int | None = None) -> None:
+        """`stops_at_ms`: where an idle player stands after it; None: where the track ended."""
+        self.leave()
         if self.mode is LoopMode.TRACK and not is_skip and comes_back:
+            self.begin()
             return
         if self.mode is LoopMode.QUEUE and comes_back:
             self.queue.append(self.current)
@@ -53,7 +95,10 @@ class Model:
         self.has_stopped = not self.queue
         if self.queue:
             self.current = self.queue.pop(0)
-        self.sought_ms = 0
+            self.begin()
+        else:
+            self.sought_ms = 0
+            self.position_ms = self.position_ms if stops_at_ms is None else stops_at_ms
 
     def fail(self) -> None:
         if self.current in self.gave_audio:
@@ -63,6 +108,7 @@ class Model:
         if self.queue and self.failures_in_a_row < 5:
             self.end(comes_back=False)
         else:
+            self.leave()
             self.has_stopped = self.is_failed = True
 
     def go_on(self) -> None:
@@ -72,28 +118,29 @@ class Model:
         if self.queue:
             self.current = self.queue.pop(0)
         self.has_stopped = self.is_failed = False
-        self.sought_ms = 0
+        self.begin()
 
     def choose(self, name: str) -> None:
         """What a client wants to hear now takes the current track's place."""
         self.current = name
-        self.failures_in_a_row = self.sought_ms = 0
+        self.failures_in_a_row = 0
         self.has_stopped = self.is_failed = False
+        self.begin()
 
     def seek(self, position_ms: int) -> None:
         is_behind_end = self.current in self.known and position_ms >= LENGTH_MS
         if self.has_stopped:
             if not is_behind_end:
                 self.choose(self.current)
-                self.sought_ms = position_ms
+                self.begin(position_ms)
         elif is_behind_end and self.has_clock:
-            self.end()
+            self.end(stops_at_ms=LENGTH_MS)
         else:
-            self.sought_ms = position_ms
+            self.begin(position_ms)
 
     def finish_if_behind_end(self) -> None:
         if self.has_clock and not self.has_stopped and self.sought_ms >= LENGTH_MS and self.current in self.known:
-            self.end()
+            self.end(stops_at_ms=LENGTH_MS)
 
     def note_end(self, name: str, sounded: bool) -> None:
         if self.history and self.history[-1][0] == name:
@@ -113,6 +160,13 @@ class Model:
 
 LENGTH_MS: Final = 1000
 
+IN_ORDER: Final = re.compile(
+    r"((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange|CrossfadeChange) )?"
+    r"(((TrackException )?TrackEnd (QueueUpdate )?)+|QueueUpdate )?"
+    r"(TrackStart )?(PlayerUpdate |PlayerDelete )?"
+)
+"""The events of one action."""
+
 
 class PlaybackMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
@@ -128,6 +182,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.last_state = "loading"
         self.last_length = self.last_version = 0
         self.remembers = True
+        self.fading: set[SourceId] = set()  # sources that sound under a later track
 
     # Requests
 
@@ -147,20 +202,23 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.playback.seek(position_ms)
             return
         had_started, track = self._has_started(), self.model.current
-        was_stopped = self.model.has_stopped
+        was_stopped, from_ms = self.model.has_stopped, self.model.position_ms
         self.model.seek(max(position_ms, 0))
         ends = len(self.log.events)
         self._do(self.playback.seek(position_ms))
+        seeks = [event for event in self.log.events[ends:] if isinstance(event, Seek)]
+        assert seeks in ([], [Seek(track, from_ms, max(position_ms, 0))])
         ended = [event for event in self.log.events[ends:] if isinstance(event, TrackEnd)]
         if had_started and not ended and not was_stopped and self.model.current == track:
             self.started = self.playback.current_source  # it goes on as it was
         if not ended and not self.model.has_stopped:
-            assert self.playback.position_ms == max(position_ms, 0)
+            assert seeks
 
     @rule(more=st.integers(0, 2))
     def replace(self, more: int) -> None:
         first, *others = self._new_names(1 + more)
         self.model.queue[:0] = others
+        self.model.leave()
         self.model.choose(first)
         self._do(self.playback.replace(*map(make_track, (first, *others))))
 
@@ -168,6 +226,8 @@ class PlaybackMachine(RuleBasedStateMachine):
     def stop(self) -> None:
         if self.model.is_failed or not self.model.has_stopped:
             self.model.failures_in_a_row = 0
+        self.model.leave()
+        self.model.sought_ms = 0
         self.model.has_stopped, self.model.is_failed = True, False
         self._do(self.playback.stop())
 
@@ -182,6 +242,7 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model.queue = [waiting for waiting in self.model.queue if waiting != name]
         if not was_idle:
             self.model.queue.insert(0, current)
+        self.model.leave()
         self.model.choose(name)
         self.remembers = False
         self._do(self.playback.previous())
@@ -198,6 +259,7 @@ class PlaybackMachine(RuleBasedStateMachine):
             rest += [model.current] if not model.has_stopped else []
             rest += passed
         failures = model.failures_in_a_row
+        model.leave()
         model.choose(to)
         model.failures_in_a_row = failures
         model.queue = rest
@@ -236,7 +298,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         if self.model.is_failed:
             self.model.go_on()
         elif self.model.has_stopped:
-            self.model.has_stopped, self.model.sought_ms = False, 0
+            self.model.has_stopped = False
+            self.model.begin()
         self._do(self.playback.play())
 
     @rule()
@@ -256,7 +319,68 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.model.mode = mode
         self._do(self.playback.set_loop(mode))
 
+    @rule(duration_ms=st.sampled_from((None, 0, 300, 12_000)), on_skip=st.sampled_from((None, True, False)))
+    def change_crossfade(self, duration_ms: int | None, on_skip: bool | None) -> None:
+        before = self.model.crossfade
+        after = CrossfadeSettings(
+            before.duration_ms if duration_ms is None else duration_ms,
+            before.curve,
+            before.on_skip if on_skip is None else on_skip,
+        )
+        self.model.crossfade = after
+        outcome = self.playback.change_crossfade(CrossfadeEdit(duration_ms, None, on_skip))
+        assert outcome == Outcome((CrossfadeChange(after),) if after != before else ())
+        self._do(outcome)
+
+    @rule(duration_ms=st.sampled_from((-1, 12_001)))
+    def a_wrong_crossfade_changes_nothing(self, duration_ms: int) -> None:
+        with pytest.raises(BadRequest):
+            self.playback.change_crossfade(CrossfadeEdit(duration_ms, None, True))
+
     # Reports of the shell
+
+    @precondition(lambda self: self._has_started() and self.playback.wants_frames)
+    @rule(by_ms=st.sampled_from((20, 100, 480)))
+    def frames_are_sent(self, by_ms: int) -> None:
+        self.playback.position_ms += by_ms
+        self.model.position_ms += by_ms
+        self.model.played_ms += by_ms
+
+    @rule(by_ms=st.sampled_from((20, 100, 480)))
+    def all_goes_well(self, by_ms: int) -> None:
+        """As it mostly does: otherwise hardly anything ever played."""
+        self.start_clock()
+        self.play()
+        if self._is_alive(self.playback.current_source) and not self._has_started():
+            if self.model.current not in self.model.known:
+                self.current_opens(is_seekable=True)
+            if self._is_alive(self.playback.current_source):
+                self.current_starts()
+        if self._has_started() and self.playback.wants_frames:
+            self.frames_are_sent(by_ms)
+        self.next_is_due()
+
+    @precondition(lambda self: self._is_alive(self.playback.current_source) and self.model.sought_ms)
+    @rule()
+    def current_cannot_be_sought(self) -> None:
+        self.model.begin()
+        outcome = self.playback.seek_failed(self._current(), "not_seekable")
+        assert outcome == Outcome((SeekFailed(self.model.current, "not_seekable", 0),))
+        self._do(outcome)
+
+    @precondition(lambda self: self._has_started() and self._is_alive(self.playback.next_source))
+    @rule()
+    def current_fades_into_the_next(self) -> None:
+        """Its end is reported when the next one begins; it stays open for as long as it sounds under that one."""
+        source = self._current()
+        self.fading.add(source)
+        self.model.end()
+        self._do(self.playback.ended(source))
+
+    @precondition(lambda self: self.fading)
+    @rule()
+    def a_fade_is_over(self) -> None:
+        self.log.close(self.fading.pop())
 
     @rule()
     def start_clock(self) -> None:
@@ -363,9 +487,16 @@ class PlaybackMachine(RuleBasedStateMachine):
         assert [played.track.id for played in self.playback.history] == [name for name, _ in self.model.history[::-1]]
 
     @invariant()
+    def the_player_is_where_it_should_be(self) -> None:
+        assert self.playback.position_ms == self.model.position_ms
+        assert self.playback.crossfade == self.model.crossfade
+        assert self.model.ends == [], "an end without its event"
+
+    @invariant()
     def only_wanted_sources_are_open(self) -> None:
         wanted = {self.playback.current_source, self.playback.next_source} - self.unreported - {None}
-        assert set(self.log.open_sources) == wanted
+        assert self.fading <= set(self.log.open_sources), "what fades out was dropped"
+        assert set(self.log.open_sources) - self.fading == wanted
         if self.playback.current_source in wanted:
             assert self.log.open_sources[self._current()] == self.model.current
         if self.playback.next_source in wanted and self.playback.next_source is not None:
@@ -383,9 +514,10 @@ class PlaybackMachine(RuleBasedStateMachine):
         self.enqueue()
         assert self.playback.wants_frames
         assert self.playback.current_source in self.log.open_sources
+        self.model.leave()
         self._do(self.playback.delete())
         assert self.open_start is None
-        assert self.log.open_sources == {}
+        assert set(self.log.open_sources) == self.fading
 
     # Helpers
 
@@ -395,7 +527,7 @@ class PlaybackMachine(RuleBasedStateMachine):
 
     def _next_track(self) -> str:
         """What comes next when the current track ends."""
-        model = replace(self.model, queue=list(self.model.queue))
+        model = replace(self.model, queue=list(self.model.queue), ends=[])
         model.end()
         return model.current
 
@@ -424,6 +556,8 @@ class PlaybackMachine(RuleBasedStateMachine):
         """Carries out and checks `outcome`. What the call itself does was done to the model before; failures that
         had been kept, and whose turn came with the call, are done to it here."""
         self.log.do(outcome)
+        kinds = "".join(f"{type(event).__name__} " for event in outcome.events)
+        assert IN_ORDER.fullmatch(kinds), kinds
         for event in outcome.events:
             self._check(event)
         self.unreported &= {self.playback.current_source, self.playback.next_source}
@@ -437,13 +571,16 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.model.fail()
             case TrackEnd(track):
                 assert self.open_start in (None, track.info.title)
+                assert self.model.ends.pop(0) == End(track.info.title, event.position_ms, event.played_ms)
                 if self.remembers:
                     self.model.note_end(track.info.title, self.open_start is not None)
                 self.open_start = None
             case TrackStart(track):
                 assert self.open_start is None
+                assert (track.info.title, event.position_ms) == (self.model.current, self.model.position_ms)
                 self.open_start = track.info.title
             case PlayerUpdate(state):
+                assert event.position_ms == self.playback.position_ms
                 self.last_state = state
             case QueueUpdate(length, version):
                 assert version == self.last_version + 1
