@@ -64,6 +64,7 @@ SETTINGS: Final[Mapping[str, Filters]] = {
 }
 # By name: the filters, and how many overlays sound.
 OVERLAYS: Final[Mapping[str, tuple[Filters, int]]] = {
+    "overlay": (Filters(), 1),
     "overlay, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 1),
     "overlay, limiter has nothing to do": (Filters(volume=0.1), 1),
     "overlays, eight, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 8),

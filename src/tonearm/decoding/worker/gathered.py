@@ -1,10 +1,8 @@
 """What a session takes from its sources for one block."""
 
-from dataclasses import replace
-
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.messages import Mark, MarkKind
-from tonearm.decoding.worker.timeline import PcmStore, Segment
+from tonearm.decoding.worker.timeline import PcmStore, Segment, first_segments
 from tonearm.decoding.worker.voices import Fade, Ramp, Voices
 
 
@@ -37,6 +35,8 @@ class Gathered:
 
     def begins(self, first_frame: int, frames: int) -> list[tuple[int, int]]:
         """With which sample after `first_frame` sources begin in these frames, and which."""
+        if not self.marks:
+            return []
         return [
             ((mark.frame - first_frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
             for mark in self.marks
@@ -54,6 +54,8 @@ class Gathered:
 
     def forget_behind(self, samples: int) -> None:
         """Nothing is read of what lies behind the first `samples` samples."""
+        if self.samples <= samples:
+            return
         taken, offset = [], 0
         for store, sample, length in self._taken:
             kept = min(length, samples - offset)
@@ -62,11 +64,8 @@ class Gathered:
             taken.append((store, sample, kept))
             offset += kept
         self._taken = taken
-        self.segments = [
-            replace(segment, length=min(segment.length, samples - segment.offset))
-            for segment in self.segments
-            if segment.offset < samples
-        ]
+        self.segments = list(first_segments(self.segments, samples))
+        self.samples = offset
 
     def begin_crossfade(self, fade: Fade, rise: Ramp) -> None:
         """The next source begins with `rise`, and the one before goes on as `fade`."""

@@ -2,7 +2,7 @@
 them: normalization's gain, the overlays and the limiter. Then it is PCM."""
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple, overload
 
 import numpy as np
 
@@ -11,18 +11,27 @@ from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.worker.filters.blocks import Planes, scale
 from tonearm.decoding.worker.filters.chain import ChainState, apply, as_pcm, process
-from tonearm.decoding.worker.filters.limiter import BEGINNING, LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.filters.limiter import (
+    BEGINNING,
+    LOOKAHEAD_SAMPLES,
+    QUIET,
+    LimiterState,
+    RestingStates,
+    has_nothing_to_do,
+    limited,
+)
 from tonearm.decoding.worker.gathered import Gathered
 from tonearm.decoding.worker.joined_music import JoinedMusic
-from tonearm.decoding.worker.normalization import Levels, levels
+from tonearm.decoding.worker.normalization import UNLEVELLED, Level, Levels, levels
 from tonearm.decoding.worker.overlays import NO_OVERLAYS
 from tonearm.decoding.worker.session_sources import SessionSources
-from tonearm.decoding.worker.timeline import Block, Checkpoint
+from tonearm.decoding.worker.timeline import Checkpoint
 from tonearm.decoding.worker.voices import Fade, Voices, falling, mixed
 
 # The filters take whole frames, also of what the limiter only looks at.
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
 _CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
+_PCM: Final = np.dtype("<i2")
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
 
 
@@ -54,105 +63,154 @@ class BlockOutput:
         frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
         return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
 
-    def music(self, block: Block, gathered: Gathered, *, limits: bool) -> tuple[bytes, tuple[ChainState, ...]]:
-        """The frames of a block of music, with overlays. `gathered` may hold more than the block: the limiter looks
-        ahead in it."""
-        start, frames, overlays = block.start.filters, block.frames, block.start.overlays
-        mixes = not overlays.change_nothing
-        if start.passes_by_filters_alone and not limits and block.voices.are_one and not mixes:
-            return process(start, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
-        begins = gathered.begins(block.start.frame, frames + (_AHEAD_FRAMES if limits else 0))
-        planes, states, normalized = self._levelled(block, gathered, begins, limits=limits)
-        begins_anew = bool(begins) and begins[0][0] == 0 and not block.voices.fades
-        return self._finished(block, planes, states, normalized, limits=limits, begins_anew=begins_anew)
+    def music(
+        self, start: Checkpoint, frames: int, gathered: Gathered, *, limits: bool
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
+        it."""
+        filters, overlays = start.filters, start.overlays
+        is_one_voice = gathered.voices.are_one
+        if filters.passes_by_filters_alone and not limits and is_one_voice and overlays.change_nothing:
+            return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+        begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits else 0))
+        sound = self._levelled(start, frames, gathered, begins, limits=limits)
+        begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades
+        return self._finished(start, frames, gathered.voices, sound, limits=limits, begins_anew=begins_anew)
 
     def overlays_alone(
-        self, block: Block, *, limits: bool, held: Callable[[], Gathered]
-    ) -> tuple[bytes, tuple[ChainState, ...]]:
-        """The frames of a block in which the music stands. Where that fades out, `held` gives the frame with which it
-        would have gone on, and will."""
-        start, overlays = block.start, block.start.overlays
-        whole_frames = block.frames + (_AHEAD_FRAMES if limits else 0)
-        planes: Planes = np.zeros((whole_frames * FRAME_SAMPLES, CHANNELS), dtype=np.float32).T
+        self, start: Checkpoint, frames: int, *, limits: bool, held: Callable[[], Gathered]
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """Frames in which the music stands. Where that fades out, `held` gives the frame with which it would have gone
+        on, and will."""
+        overlays, filters = start.overlays, start.filters
+        samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+        planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
         if overlays.gate is not None and overlays.gate.falls:
             planes[:, :FRAME_SAMPLES] = self._music_before_hold(start, held())
-        filters = start.filters
-        unchanged = Levels(None, (filters.level,) * whole_frames)
-        states = (filters,) * whole_frames
-        pcm, limited = self._finished(block, planes, states, unchanged, limits=limits, begins_anew=False)
-        return pcm, tuple(filters.with_limiter(state.limiter) for state in limited)
+        unchanged = Levels(None, (filters.level,) * frames)
+        sound = _Sound(planes, (filters,) * frames, unchanged)
+        return self._finished(start, frames, start.voices, sound, limits=limits, begins_anew=False)
 
     def _music_before_hold(self, start: Checkpoint, gathered: Gathered) -> Planes:
         """One frame of music. It is not limited: what it is mixed with will be."""
         if not gathered.samples:
             return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
-        block = Block(start, 1, tuple(gathered.segments), (), gathered.voices)
-        begins = gathered.begins(start.frame, 1)
-        planes, _, normalized = self._levelled(block, gathered, begins, limits=False)
-        return planes if normalized.factors is None else planes * normalized.factors
+        sound = self._levelled(start, 1, gathered, gathered.begins(start.frame, 1), limits=False)
+        return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
 
     def _levelled(
-        self, block: Block, gathered: Gathered, begins: Sequence[tuple[int, int]], *, limits: bool
-    ) -> tuple[Planes, Sequence[ChainState], Levels]:
-        """The music behind its filters, further than the block if the limiter looks ahead, the states of these after
-        each frame, and what normalization does to it. `begins`: which sources begin in it, and where."""
-        start = block.start.filters
-        whole_frames = block.frames + (_AHEAD_FRAMES if limits else 0)
-        normalized = self._levels(block, gathered, whole_frames, begins)
-        pcm = b"".join(gathered.pieces)[: whole_frames * FRAME_BYTES].ljust(whole_frames * FRAME_BYTES, b"\0")
-        if start.is_volume_alone and block.voices.are_one:
+        self, start: Checkpoint, frames: int, gathered: Gathered, begins: Sequence[tuple[int, int]], *, limits: bool
+    ) -> "_Sound":
+        """The music behind its filters, and further than these frames if the limiter looks ahead. `begins`: which
+        sources begin in it, and where."""
+        filters = start.filters
+        pcm = gathered.pieces[0] if len(gathered.pieces) == 1 else b"".join(gathered.pieces)
+        if filters.passes_by_filters_alone:
+            normalized = Levels(None, (UNLEVELLED,) * frames)
+            samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+        else:
+            whole_frames = frames + (_AHEAD_FRAMES if limits else 0)
+            normalized = self._levels(start, frames, gathered, whole_frames, begins)
+            samples = whole_frames * FRAME_SAMPLES
+        if filters.is_volume_alone and gathered.voices.are_one:
             # Sample by sample, as the bytes are: turning them into two planes and back takes most of the time.
-            planes = np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).astype(np.float32).T
-            if start.filters.volume != 1.0:
-                planes *= np.float32(start.filters.volume)
-            return planes, (start,) * whole_frames, normalized
-        voices = mixed(pcm, block.start.time, block.voices, self._sources.read, normalized.factors)
-        planes, states = apply(start, voices)
-        return planes, states, normalized
+            planes = np.frombuffer(_filled(pcm, samples), _PCM).astype(np.float32).reshape(-1, CHANNELS).T
+            if filters.filters.volume != 1.0:
+                planes *= np.float32(filters.filters.volume)
+            return _Sound(planes, (filters,) * frames, normalized)
+        whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
+        voices = mixed(whole, start.time, gathered.voices, self._sources.read, normalized.factors)
+        planes, states = apply(filters, voices)
+        return _Sound(planes, states, normalized)
 
-    def _levels(self, block: Block, gathered: Gathered, frames: int, begins: Sequence[tuple[int, int]]) -> Levels:
-        """What normalization multiplies the block's frames by, and its level after each one."""
-        sources, filters, level = self._sources, block.start.filters.filters, block.start.filters.level
+    def _levels(
+        self,
+        start: Checkpoint,
+        frames: int,
+        gathered: Gathered,
+        whole_frames: int,
+        begins: Sequence[tuple[int, int]],
+    ) -> Levels:
+        """What normalization multiplies `whole_frames` frames by, and its level after each one. The first `frames` are
+        measured, since the others come again."""
+        sources, filters, level = self._sources, start.filters.filters, start.filters.level
         normalization = filters.effects.normalization
         if normalization is None or normalization.mode == "off":
-            return levels(level, None, frames, 0, (), sources.loudness_of)
+            return levels(level, None, whole_frames, 0, (), sources.loudness_of)
         for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
-            length = min(segment.length, block.frames * FRAME_SAMPLES - segment.offset)
+            length = min(segment.length, frames * FRAME_SAMPLES - segment.offset)
             sources.measure(segment, piece[: max(length, 0) * SAMPLE_BLOCK_BYTES])
-        source = sources.file_of(block.segments[0].source) if block.segments else 0
-        return levels(level, normalization.target_lufs, frames, source, begins, sources.loudness_of)
+        source = sources.file_of(gathered.segments[0].source) if gathered.segments else 0
+        return levels(level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of)
 
     def _finished(
-        self,
-        block: Block,
-        planes: Planes,
-        states: Sequence[ChainState],
-        normalized: Levels,
-        *,
-        limits: bool,
-        begins_anew: bool,
-    ) -> tuple[bytes, tuple[ChainState, ...]]:
-        """The PCM of a block, and the state after each frame. `planes`, which is changed, and `states` come from the
-        filters and may go on behind the block, for the limiter to look at. `begins_anew`: a sound begins with the first
-        sample."""
-        start, overlays, frames = block.start.filters, block.start.overlays, block.frames
+        self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", *, limits: bool, begins_anew: bool
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
+        begins with the first sample."""
+        filters, overlays = start.filters, start.overlays
+        planes, states, normalized = sound
         if normalized.factors is not None:
             scale(planes, normalized.factors)
         mixes = not overlays.change_nothing
         if mixes:
-            overlays.mix_into(planes, block.start.time, self._sources.read)
+            overlays.mix_into(planes, start.time, self._sources.read)
         limiter: Sequence[LimiterState] = (QUIET,) * frames
+        is_below_ceiling, ceiling_db = False, 0.0
         if limits:
-            setting = start.filters.effects.limiter
-            is_wanted = _wants_limiter(start.filters, block.voices, with_overlays=mixes)
+            setting = filters.filters.effects.limiter
+            is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
-            before = BEGINNING if begins_anew and start.limiter.is_at_rest else start.limiter
-            sound, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
-            planes, limiter = limited(sound, ahead, ceiling_db, before, begins=overlays.begins)
-        if not limits and start.limiter is QUIET and start.passes_by_filters_alone:
-            return as_pcm(planes), tuple(states[:frames])
-        outputs = zip(states[:frames], normalized.after[:frames], limiter, strict=True)
-        return as_pcm(planes), tuple(state.with_output(level, limits_after) for state, level, limits_after in outputs)
+            before = BEGINNING if begins_anew and filters.limiter.is_at_rest else filters.limiter
+            is_below_ceiling = has_nothing_to_do(planes, ceiling_db, before)
+            planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
+            if is_below_ceiling:
+                limiter = RestingStates.after(planes)
+            else:
+                planes, limiter = limited(planes, ahead, ceiling_db, before, begins=overlays.begins)
+        pcm = as_pcm(planes, may_clip=not is_below_ceiling or ceiling_db > 0.0)
+        if not limits and filters.limiter is QUIET and filters.passes_by_filters_alone:
+            return pcm, tuple(states[:frames])
+        return pcm, OutputStates(states[:frames], normalized.after[:frames], limiter)
+
+
+class _Sound(NamedTuple):
+    """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
+    behind the frames that are made, for the limiter to look at."""
+
+    planes: Planes
+    states: Sequence[ChainState]
+    levels: Levels
+
+
+def _filled(pcm: bytes, samples: int) -> bytes:
+    """The first `samples` samples; silence where there are fewer."""
+    size = samples * SAMPLE_BLOCK_BYTES
+    return pcm[:size].ljust(size, b"\0")
+
+
+class OutputStates(Sequence[ChainState]):
+    """The states after the frames of a block: those of the filters, with those of normalization and limiter. They are
+    put together when they are asked for, as few are."""
+
+    def __init__(
+        self, states: Sequence[ChainState], levels_after: Sequence[Level], limiter: Sequence[LimiterState]
+    ) -> None:
+        self._states = states
+        self._levels = levels_after
+        self._limiter = limiter
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @overload
+    def __getitem__(self, index: int) -> ChainState: ...
+    @overload
+    def __getitem__(self, index: slice) -> "OutputStates": ...
+    def __getitem__(self, index: int | slice) -> "ChainState | OutputStates":
+        if isinstance(index, slice):
+            return OutputStates(self._states[index], self._levels[index], self._limiter[index])
+        return self._states[index].with_output(self._levels[index], self._limiter[index])
 
 
 def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:

@@ -7,7 +7,7 @@ An overlay that has no samples in time stands still and goes on later: the music
 GLIDE_SAMPLES are not taken before it is known what follows them, so that it can always fade out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -73,7 +73,7 @@ LEVEL: Final = Duck()
 
 @dataclass(frozen=True, slots=True)
 class OverlayVoice:
-    """One overlay. `sample` of its source comes next.
+    """One overlay. `sample` of its source comes at the time `since`; when it moves, the next ones follow.
 
     `moves`: it sounds, otherwise it waits for samples. It fades in by `rise` where it begins in the middle, and fades
     out by `fall` where it is cut off. `ends_at`: the end of its source, once that is known.
@@ -81,6 +81,7 @@ class OverlayVoice:
 
     order: Overlay
     sample: int = _NOT_BEGUN
+    since: int = 0
     moves: bool = False
     rise: Ramp | None = None
     fall: Ramp | None = None
@@ -90,23 +91,29 @@ class OverlayVoice:
     def has_begun(self) -> bool:
         return self.sample != _NOT_BEGUN
 
+    def sample_at(self, time: int) -> int:
+        return self.sample + time - self.since if self.moves else self.sample
+
     def gain_at(self, time: int) -> float:
         return self.order.volume * (1.0 if self.rise is None else self.rise.gain_at(time))
 
-    def frames_left(self) -> int | None:
-        return None if self.ends_at is None else -(-(self.ends_at - self.sample) // FRAME_SAMPLES)
+    def frames_left(self, time: int) -> int | None:
+        return None if self.ends_at is None else -(-(self.ends_at - self.sample_at(time)) // FRAME_SAMPLES)
 
-    def after(self, time: int, samples: int) -> "OverlayVoice":
-        """This voice so many samples after `time`."""
-        rise = None if self.rise is None or self.rise.end <= time + samples else self.rise
-        sample = self.sample + samples if self.moves else self.sample
-        return replace(self, sample=sample, rise=rise)
+    def at(self, time: int) -> "OverlayVoice":
+        """Without a rise that is over at `time`."""
+        return self if self.rise is None or self.rise.end > time else replace(self, rise=None)
+
+    def waiting(self, time: int) -> "OverlayVoice":
+        """This voice, but it stands still from `time` on."""
+        return replace(self, sample=self.sample_at(time), since=time, moves=False)
 
     def tail(self, time: int) -> tuple[Fade, ...]:
         """How it ends when it is cut off at `time`."""
         if not self.moves:
             return ()
-        return (Fade(self.order.source, self.sample, falling(time, self.gain_at(time)), end_sample=self.ends_at),)
+        ramp = falling(time, self.gain_at(time))
+        return (Fade(self.order.source, self.sample_at(time), ramp, end_sample=self.ends_at),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,10 @@ class Overlays:
     @property
     def sound(self) -> bool:
         """Whether frames are to be made for their sake."""
-        return any(voice.has_begun for voice in self.voices) or bool(self.tails)
+        for voice in self.voices:
+            if voice.sample != _NOT_BEGUN:
+                return True
+        return bool(self.tails)
 
     @property
     def change_nothing(self) -> bool:
@@ -184,7 +194,7 @@ class Overlays:
         With 0 frames some are waited for. `due_frames` are so urgent that they are made without them.
         """
         voices: list[OverlayVoice] = []
-        over, tails, begins = self.over, self.tails, False
+        over, tails, begins, has_changed = self.over, self.tails, False, self.begins
         fade_samples = 0  # of those that begin or end here
         for voice in self.voices:
             supply = supply_of(voice.order.source)
@@ -192,21 +202,26 @@ class Overlays:
             if fitted is None:
                 over += ((voice.order.source, time),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
+                has_changed = True
                 continue
+            has_changed |= fitted is not voice
             if fitted.moves:
                 if not voice.has_begun and not voice.order.has_begun:
                     begins = True
                     fade_samples = max(fade_samples, voice.order.fade_samples)
-                left = fitted.frames_left()
+                left = fitted.frames_left(time)
                 if left is None:
                     assert supply is not None
-                    left = (supply.end - GLIDE_SAMPLES - fitted.sample) // FRAME_SAMPLES
+                    left = (supply.end - GLIDE_SAMPLES - fitted.sample_at(time)) // FRAME_SAMPLES
                 frames = min(frames, left)
             else:
                 tails += voice.tail(time)
-                fitted = replace(fitted, moves=False)
+                fitted = fitted.waiting(time)
                 frames = min(frames, max(due_frames, 0))
+                has_changed = True
             voices.append(fitted)
+        if not has_changed:  # nearly always
+            return self, frames
         duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
         if self.duck is LEVEL and not begins and len(over) == len(self.over):
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
@@ -220,46 +235,59 @@ class Overlays:
             return self
         samples = frames * FRAME_SAMPLES
         end = time + samples
-        voices, over, duck = [], self.over, self.duck
-        fade_samples = 0
+        voices: list[OverlayVoice] = []
+        over, fade_samples = self.over, 0
+        has_changed = self.begins
         for voice in self.voices:
-            left = voice.frames_left()
+            left = None if voice.ends_at is None else voice.frames_left(time)
             if voice.moves and left is not None and left <= frames:
                 over += ((voice.order.source, end),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
-            else:
-                voices.append(voice.after(time, samples))
-        if fade_samples or len(over) > len(self.over):
+                continue
+            later = voice if voice.rise is None else voice.at(end)
+            has_changed |= later is not voice
+            voices.append(later)
+        duck = self.duck
+        if len(over) > len(self.over):
             duck = duck.towards(_deepest_db(voices), end, fade_samples)
+        duck = duck.at(end)
         gate = self.gate
         if gate is not None and is_frozen:
             gate = None if gate.falls else gate.later(samples)
         elif gate is not None and gate.end <= end:
             gate = None
-        tails = tuple(tail for tail in self.tails if tail.ramp.end > end)
-        later = replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck.at(end), gate=gate, begins=False)
-        return _simplified(later)
-
-    def positions(self, frames: int) -> tuple[OverlayPosition, ...]:
-        """Where those are that have begun, at the start of a block of `frames` frames that they were fitted to."""
-        return tuple(
-            OverlayPosition(
-                voice.order.source,
-                voice.sample,
-                voice.moves,
-                voice.moves and voice.ends_at is not None and (voice.frames_left() or 0) <= frames,
-            )
-            for voice in self.voices
-            if voice.has_begun
+        tails = tuple(tail for tail in self.tails if tail.ramp.end > end) if self.tails else ()
+        is_same = over is self.over and duck is self.duck and gate is self.gate and len(tails) == len(self.tails)
+        if is_same and not has_changed:  # nearly always
+            return self
+        return _simplified(
+            replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
         )
 
-    def oldest_samples(self, time: int) -> Iterator[tuple[int, int]]:
+    def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:
+        """Where those are that have begun, at `time`, the start of a block of `frames` frames that they were fitted
+        to."""
+        if not self.voices:
+            return ()
+        return tuple(
+            [
+                OverlayPosition(
+                    voice.order.source,
+                    voice.sample_at(time),
+                    voice.moves,
+                    voice.moves and voice.ends_at is not None and (voice.frames_left(time) or 0) <= frames,
+                )
+                for voice in self.voices
+                if voice.sample != _NOT_BEGUN
+            ]
+        )
+
+    def oldest_samples(self, time: int) -> list[tuple[int, int]]:
         """By source, the first sample that is needed to render from `time` on."""
-        for voice in self.voices:
-            if voice.has_begun:
-                yield voice.order.source, voice.sample
-        for tail in self.tails:
-            yield tail.source, tail.sample_at(time)
+        oldest = [(voice.order.source, voice.sample_at(time)) for voice in self.voices if voice.sample != _NOT_BEGUN]
+        if self.tails:
+            oldest += [(tail.source, tail.sample_at(time)) for tail in self.tails]
+        return oldest
 
     def mix_into(self, planes: Planes, time: int, read: ReadPcm) -> None:
         """Turns the music in `planes`, which begin at `time`, down, and adds the overlays to it. 16-bit units."""
@@ -280,7 +308,7 @@ NO_OVERLAYS: Final = Overlays()
 
 
 def _simplified(overlays: Overlays) -> Overlays:
-    return NO_OVERLAYS if overlays == NO_OVERLAYS else overlays
+    return NO_OVERLAYS if not overlays.voices and overlays == NO_OVERLAYS else overlays
 
 
 def _deepest_db(voices: Sequence[OverlayVoice]) -> float:
@@ -289,13 +317,13 @@ def _deepest_db(voices: Sequence[OverlayVoice]) -> float:
 
 def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | None:
     """The voice at `time` with what is decoded of it. None when there is nothing left of it."""
-    sample = voice.sample if voice.has_begun else supply.oldest
+    sample = voice.sample_at(time) if voice.has_begun else supply.oldest
     left = supply.end - sample
     if supply.is_finished:
         if left <= 0:
             return None
     elif left < GLIDE_SAMPLES + (FRAME_SAMPLES if voice.moves or not voice.has_begun else ENOUGH_SAMPLES):
-        return replace(voice, moves=False)
+        return voice.waiting(time)
     if voice.moves and (voice.ends_at is not None or not supply.is_finished):
         return voice
     rise, fall, ends_at = voice.rise, voice.fall, voice.ends_at
@@ -306,12 +334,13 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
         end_sample = voice.order.end_sample
         if supply.is_interrupted or (end_sample is not None and ends_at >= end_sample):
             fall = falling(time + ends_at - sample - GLIDE_SAMPLES)
-    return replace(voice, sample=sample, moves=True, rise=rise, fall=fall, ends_at=ends_at)
+    return replace(voice, sample=sample, since=time, moves=True, rise=rise, fall=fall, ends_at=ends_at)
 
 
 def _add(planes: Planes, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
-    count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - voice.sample)
-    sound = np.frombuffer(read(voice.order.source, voice.sample, count), dtype=_PCM)
+    sample = voice.sample_at(time)
+    count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)
+    sound = np.frombuffer(read(voice.order.source, sample, count), dtype=_PCM)
     length = len(sound) // CHANNELS
     gains: NDArray[np.float32] | float = voice.order.volume
     for ramp in (voice.rise, voice.fall):

@@ -1,7 +1,7 @@
 """One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
 render them again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,7 +29,15 @@ from tonearm.decoding.worker.overlays import NO_OVERLAYS
 from tonearm.decoding.worker.passing import Run
 from tonearm.decoding.worker.passing_state import NOTHING_PASSED, Before, Passing
 from tonearm.decoding.worker.session_sources import SessionSource, SessionSources
-from tonearm.decoding.worker.timeline import NO_SOURCE, Block, Checkpoint, Segment, Timeline
+from tonearm.decoding.worker.timeline import (
+    NO_SOURCE,
+    Block,
+    Checkpoint,
+    Segment,
+    Timeline,
+    first_segments,
+    position_after,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +221,9 @@ class RenderSession:
         return rendered
 
     def _render_block(self, frames: int) -> Audio | None:
-        start = replace(self._timeline.end, position=self._music.position)
+        start = self._timeline.end
+        if start.position != self._music.position:
+            start = replace(start, position=self._music.position)
         if start.overlays is not NO_OVERLAYS:
             return self._render_with_overlays(start, frames)
         return self._render_music(start, frames)
@@ -224,7 +234,8 @@ class RenderSession:
         overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
         if not frames:
             return None
-        start = replace(start, overlays=overlays)
+        if overlays is not start.overlays:
+            start = replace(start, overlays=overlays)
         if not overlays.is_held:
             if not (overlays.sound and self._is_starved) or self._music.has_enough():
                 audio = self._render_music(start, frames)
@@ -255,54 +266,55 @@ class RenderSession:
         run = packets.next_run(start, gathered, frames)
         if run is not None:
             frames = run.frames
-        end_frame = start.frame + frames
-        whole = Block(start, frames, tuple(gathered.segments), (), gathered.voices)
-        block = whole
+        segments, voices = tuple(gathered.segments), gathered.voices
         if gathered.samples > frames * FRAME_SAMPLES:
             # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
             # gathered again then.
-            music.position = block.position_at(end_frame)
+            end_frame = start.frame + frames
+            segments = first_segments(segments, frames * FRAME_SAMPLES)
+            music.position = position_after(start.position, segments, frames * FRAME_SAMPLES)
             marks = [mark for mark in marks if mark.frame < end_frame]
-            block = block.cut_at(end_frame)
+            voices = voices.begun_before(end_frame * FRAME_SAMPLES)
             gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
         if not frames and not marks:
             return None
         history = packets.history_for(self._timeline, start, run)
         pcm = b""
-        filters: tuple[ChainState, ...] = ()
+        filters: Sequence[ChainState] = ()
         if packets.needs_no_pcm(run):
             filters = (start.filters,) * frames
-            packets.rest_stores(block.segments)
+            packets.rest_stores(segments)
         elif frames and packets.outputs:
-            pcm, filters = self._output.music(whole, gathered, limits=limits)
+            pcm, filters = self._output.music(start, frames, gathered, limits=limits)
         elif frames:
             filters = (ChainState.steady(start.filters.filters),) * frames
+        is_cold = not pcm and (run is None or not run.packets)
+        block = Block(start, frames, segments, filters, voices, is_cold=is_cold)
         if frames:
             marks = music.marks(block, marks)
             if self._continuation.is_due:
                 self._continuation = replace(self._continuation, is_due=False)
-        first = block.segments[0] if block.segments else Segment(0, 0, 0, 0)
-        self._is_starved &= not block.segments
-        rate = self.position_rate if block.segments or not start.overlays.sound else 0.0
-        is_cold = not pcm and (run is None or not run.packets)
-        kept = replace(block, filters=filters, is_cold=is_cold)
-        return self._emit(kept, pcm, first, rate, marks, run, history)
+        first = segments[0] if segments else Segment(0, 0, 0, 0)
+        self._is_starved &= not segments
+        rate = self.position_rate if segments or not start.overlays.sound else 0.0
+        return self._emit(block, pcm, first, rate, marks, run, history)
 
     def _render_overlays(self, start: Checkpoint, frames: int) -> Audio:
         """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
-        block = Block(start, frames, (), (), start.voices, is_frozen=True)
-        pcm, filters = b"", (start.filters,) * frames
+        pcm = b""
+        filters: Sequence[ChainState] = (start.filters,) * frames
         if self._packets.outputs:
             limits, _ = self._output.limits(start, frames)
             held = self._music.frame_before_hold
-            pcm, filters = self._output.overlays_alone(block, limits=limits, held=lambda: held(start))
+            pcm, filters = self._output.overlays_alone(start, frames, limits=limits, held=lambda: held(start))
         position = start.position
         first = Segment(0, 0, 0, 0)
         if position.has_begun:
             first = Segment(0, position.source, position.sample, 0)
         run = self._packets.run_of_overlays(start, frames)
         history = self._packets.history_for(self._timeline, start, run)
-        return self._emit(replace(block, filters=filters, is_cold=not pcm), pcm, first, 0.0, [], run, history)
+        block = Block(start, frames, (), filters, start.voices, is_cold=not pcm, is_frozen=True)
+        return self._emit(block, pcm, first, 0.0, [], run, history)
 
     def _emit(
         self,
@@ -321,7 +333,7 @@ class RenderSession:
         if frames:
             block, packets = self._packets.encode(self._timeline, block, run, pcm, history)
             self._timeline.append(block)
-            overlays = start.overlays.positions(frames)
+            overlays = start.overlays.positions(start.time, frames)
         source = self._sources.file_of(first.source)
         sample = self._sources.file_sample(first.source, first.sample)
         sent_pcm = pcm if PCM in self._packets.outputs else b""

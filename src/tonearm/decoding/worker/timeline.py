@@ -6,6 +6,7 @@ which frame, and keeps the state of the filters after each frame.
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -142,6 +143,13 @@ class Checkpoint:
         """In samples since frame 0."""
         return self.frame * FRAME_SAMPLES
 
+    def other_sounds(self) -> Sequence[tuple[int, int]]:
+        """What sounds beside the current source: by source, the first sample that is needed to render from here on."""
+        if self.overlays is NO_OVERLAYS and not self.voices.fades:
+            return ()
+        fades = [(fade.source, fade.sample_at(self.time)) for fade in self.voices.fades]
+        return fades + self.overlays.oldest_samples(self.time)
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -151,6 +159,29 @@ class Segment:
     source: int
     sample: int
     length: int
+
+
+def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, ...]:
+    """What lies in the first `samples` samples."""
+    return tuple(
+        [
+            segment if segment.offset + segment.length <= samples else replace(segment, length=samples - segment.offset)
+            for segment in segments
+            if segment.offset < samples
+        ]
+    )
+
+
+def position_after(start: SourcePosition, segments: Sequence[Segment], samples: int) -> SourcePosition:
+    """The position so many samples after `start`, from which these segments go on.
+
+    Just after the last sample of a source, the position is the end of that source, not yet the one that joins.
+    """
+    for segment in reversed(segments):
+        if segment.offset < samples:
+            taken = min(segment.length, samples - segment.offset)
+            return SourcePosition(segment.source, segment.sample + taken, has_begun=True)
+    return start
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +197,7 @@ class Block:
     start: Checkpoint
     frames: int
     segments: tuple[Segment, ...]
-    filters: tuple[ChainState, ...]
+    filters: Sequence[ChainState]
     voices: Voices = ONE_VOICE
     pcm: bytes = b""
     encoders_before: EncoderPoints = NO_POINTS
@@ -180,16 +211,8 @@ class Block:
         return self.start.frame + self.frames
 
     def position_at(self, frame: int) -> SourcePosition:
-        """The position before `frame`, which lies in this block or just after it.
-
-        Just after the last sample of a source, the position is the end of that source, not yet the one that joins.
-        """
-        offset = (frame - self.start.frame) * FRAME_SAMPLES
-        for segment in reversed(self.segments):
-            if segment.offset < offset:
-                taken = min(segment.length, offset - segment.offset)
-                return SourcePosition(segment.source, segment.sample + taken, has_begun=True)
-        return self.start.position
+        """The position before `frame`, which lies in this block or just after it."""
+        return position_after(self.start.position, self.segments, (frame - self.start.frame) * FRAME_SAMPLES)
 
     def checkpoint_at(self, frame: int) -> Checkpoint:
         """The checkpoint before `frame`, which lies in this block or just after it."""
@@ -217,11 +240,7 @@ class Block:
         """This block without the frames from `frame` on."""
         frames = frame - self.start.frame
         end = frames * FRAME_SAMPLES
-        segments = tuple(
-            replace(segment, length=min(segment.length, end - segment.offset))
-            for segment in self.segments
-            if segment.offset < end
-        )
+        segments = first_segments(self.segments, end)
         voices = self.voices if self.is_frozen else self.voices.begun_before(frame * FRAME_SAMPLES)
         return replace(
             self,
@@ -324,10 +343,16 @@ class Timeline:
                 if segment.sample < oldest.get(segment.source, segment.sample + 1):
                     oldest[segment.source] = segment.sample
         for checkpoint in (*(block.start for block in self._blocks), self.end):
-            for fade in checkpoint.voices.fades:
-                sample = fade.sample_at(checkpoint.time)
-                oldest[fade.source] = min(sample, oldest.get(fade.source, sample))
-            if checkpoint.overlays is not NO_OVERLAYS:
-                for source, sample in checkpoint.overlays.oldest_samples(checkpoint.time):
-                    oldest[source] = min(sample, oldest.get(source, sample))
+            for source, sample in checkpoint.other_sounds():
+                oldest[source] = min(sample, oldest.get(source, sample))
+        return oldest
+
+    def begins_with(self) -> dict[int, int]:
+        """The same, but only of the sources that sound where the kept blocks begin. Others need all that they have."""
+        if not self._blocks:
+            return self.oldest_samples()
+        first = self._blocks[0]
+        oldest = {segment.source: segment.sample for segment in first.segments[:1]}
+        for source, sample in first.start.other_sounds():
+            oldest[source] = min(sample, oldest.get(source, sample))
         return oldest

@@ -6,7 +6,14 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE
-from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES, QUIET, LimiterState, limited
+from tonearm.decoding.worker.filters.limiter import (
+    LOOKAHEAD_SAMPLES,
+    QUIET,
+    LimiterState,
+    RestingStates,
+    has_nothing_to_do,
+    limited,
+)
 
 CEILING_DB = -1.0
 
@@ -84,6 +91,22 @@ def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
     block = sound[:, : 10 * FRAME_SAMPLES]
     assert limited(block, sound[:, 10 * FRAME_SAMPLES :], CEILING_DB, QUIET)[0] is block
     np.testing.assert_array_equal(limited_in_blocks(sound), sound)
+
+
+@pytest.mark.parametrize("level_db", [-5.5, -5.0, -2.0, 0.0])
+def test_nothing_is_limited_of_what_is_seen_at_a_glance_to_need_nothing(level_db: float) -> None:
+    sound = sine(12_000.0, level_db)  # as far between its samples as a sound can be
+    planes, ahead = sound[:, : 10 * FRAME_SAMPLES], sound[:, 10 * FRAME_SAMPLES :][:, :LOOKAHEAD_SAMPLES]
+    has_nothing = has_nothing_to_do(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], CEILING_DB, QUIET)
+    assert has_nothing == (level_db < -5.4)
+    result, states = limited(planes, ahead, CEILING_DB, QUIET)
+    if has_nothing:
+        assert result is planes
+    resting = RestingStates.after(planes)
+    for number, state in enumerate(states if has_nothing else ()):
+        assert resting[number].is_at_rest
+        np.testing.assert_array_equal(resting[number].before, state.before)
+        np.testing.assert_array_equal(resting[:5][number % 5].before, resting[number % 5].before)
 
 
 def test_it_lets_go_after_a_peak() -> None:

@@ -44,8 +44,11 @@ def interleaved(planes: Planes) -> NDArray[np.float32] | None:
 
 def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:
     """Multiplies each sample of `planes` by its gain, or all by one."""
+    if isinstance(gains, float):
+        planes *= gains
+        return
     row = interleaved(planes)
-    if row is None or isinstance(gains, float):
+    if row is None:
         planes *= gains
     else:
         row *= np.repeat(gains, CHANNELS)

@@ -104,10 +104,6 @@ class ChainState:
         """This state, but with other ones of what comes after the filters."""
         return ChainState(self._stage, self._outgoing, level, limiter)
 
-    def with_limiter(self, limiter: LimiterState) -> "ChainState":
-        """This state, but with another one of the limiter."""
-        return ChainState(self._stage, self._outgoing, self.level, limiter)
-
     @classmethod
     def steady(cls, filters: Filters, history_pcm: bytes = b"") -> "ChainState":
         """`filters` without a ramp, with the state that `history_pcm` (see `changed`), or silence, leaves behind."""
@@ -193,9 +189,10 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
     return planes, tuple(map(ChainState, stages))
 
 
-def as_pcm(planes: Planes) -> bytes:
-    """2 by n samples as s16le stereo, rounded and clipped in place."""
-    planes.clip(_LOWEST, _HIGHEST, out=planes)
+def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
+    """2 by n samples as s16le stereo, rounded and clipped in place. Without `may_clip` none is above full scale."""
+    if may_clip:
+        planes.clip(_LOWEST, _HIGHEST, out=planes)
     np.rint(planes, out=planes)
     samples = np.empty((planes.shape[1], CHANNELS), dtype=_PCM)
     if planes.T.flags.c_contiguous:

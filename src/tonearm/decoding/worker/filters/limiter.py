@@ -8,8 +8,9 @@ average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS
 low enough where a peak is, and comes down to it in a curve without corners.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,22 +54,48 @@ BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=
 QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
 
 
+class RestingStates(Sequence[LimiterState]):
+    """The states after the frames of a block in which nothing was limited: made when they are asked for, as few are."""
+
+    def __init__(self, befores: NDArray[np.float32]) -> None:
+        self._befores = befores  # by frame, sample and channel
+
+    @classmethod
+    def after(cls, planes: Planes) -> "RestingStates":
+        """The states after each frame of `planes`."""
+        frames = planes.T.reshape(-1, FRAME_SAMPLES, CHANNELS)
+        return cls(frames[:, -HALF_TAPS:].astype(np.float32))
+
+    def __len__(self) -> int:
+        return len(self._befores)
+
+    @overload
+    def __getitem__(self, index: int) -> LimiterState: ...
+    @overload
+    def __getitem__(self, index: slice) -> "RestingStates": ...
+    def __getitem__(self, index: int | slice) -> "LimiterState | RestingStates":
+        befores = self._befores[index]
+        return RestingStates(befores) if isinstance(index, slice) else LimiterState(_AT_REST, befores.T)
+
+
+def has_nothing_to_do(planes: Planes, ceiling_db: float, state: LimiterState) -> bool:
+    """Whether `limited` would return all frames in `planes` as they are, what comes next included: seen at a glance,
+    because nothing is anywhere near the ceiling."""
+    most = _MAY_PEAK * FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
+    return state.is_at_rest and _stays_below(planes, most) and _stays_below(state.before, most)
+
+
 def limited(
     planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState, *, begins: bool = False
-) -> tuple[Planes, list[LimiterState]]:
+) -> tuple[Planes, Sequence[LimiterState]]:
     """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after each frame.
 
     `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
     another sound begins with the first sample, of which nothing was known before.
-    Returns `planes` itself when there is nothing to do.
+    Returns `planes` itself, and RestingStates, when there is nothing to do.
     """
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
-    if state.is_at_rest and max(map(_peak, (planes, ahead, state.before))) <= _MAY_PEAK * ceiling:
-        return planes, [
-            LimiterState(_AT_REST, planes[:, end - HALF_TAPS : end].copy())
-            for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
-        ]
     sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
     # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
     sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state is QUIET else state.before
@@ -76,11 +103,11 @@ def limited(
     sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
+    if needed is None and state.is_at_rest:
+        return planes, RestingStates.after(planes)
     befores = [
         sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
     ]
-    if needed is None and state.is_at_rest:
-        return planes, [LimiterState(_AT_REST, before) for before in befores]
     if needed is None:
         needed = np.ones(frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1)
 
@@ -108,8 +135,8 @@ def limited(
     return limited_planes, states
 
 
-def _peak(planes: Planes) -> float:
-    return max(float(planes.max(initial=0.0)), -float(planes.min(initial=0.0)))
+def _stays_below(planes: Planes, most: float) -> bool:
+    return bool(np.maximum.reduce(planes, axis=None) <= most and np.minimum.reduce(planes, axis=None) >= -most)
 
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
