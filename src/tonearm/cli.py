@@ -4,6 +4,7 @@ Imports are made where they are needed, so that `--version` and a usage error an
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -74,6 +75,9 @@ def _add_config_option(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
+    # collector is switched on again when the node runs (`serve.keep_collections_short`).
+    gc.disable()
     from tonearm.config.problem import ConfigError, Given
 
     given = {}

@@ -144,9 +144,11 @@ class Node:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, `ResolverSetupError`
         when the resolver cannot work as it is configured, and `SandboxRequiredError`.
         """
+        self._template.load()  # beside the resolver's processes
         try:
             await self._opener.start()
         except BaseException:
+            await self._template.stop()
             await self._opener.close()
             raise
         loop = asyncio.get_running_loop()

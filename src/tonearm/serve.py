@@ -180,12 +180,13 @@ async def _run(config: Config, shows_commands: bool) -> int:
 
 
 def keep_collections_short() -> None:
-    """What is there at the start stays for good: the collector of cycles need not go through it again and again, which
-    would hold the audio clock up for 15 to 40 ms each time. It also looks less often at what comes later, for most of
-    that is gone by then."""
+    """What is there at the start stays for good: the collector of cycles, which may be off until now, need not go
+    through it again and again, which would hold the audio clock up for 15 to 40 ms each time. It also looks less often
+    at what comes later, for most of that is gone by then."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
+    gc.enable()
 
 
 def _opener(config: Config) -> SourceOpener:

@@ -256,6 +256,17 @@ async def test_where_the_node_would_not_be_the_parent_there_are_interpreters(
         await plays(Owner(pool), song)
 
 
+async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
+    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    template.load()
+    loading = pid_of(template)
+    with ends_of_a_start() as (connection, memory):
+        await ended_start(template, connection, memory)
+    assert template.pid == loading
+    await template.stop()
+    assert not exists(loading)
+
+
 async def test_fifty_starts_and_kills_leave_nothing(song: Path) -> None:
     async with templated_pool() as (pool, template):
         owner = Owner(pool)

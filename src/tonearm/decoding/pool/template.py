@@ -28,8 +28,8 @@ _TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
 
 
 class DecoderTemplate:
-    """Starts decoder processes, from the first `start` to `stop`. It has a template then, and another one when that
-    ends."""
+    """Starts decoder processes, until `stop`. It has a template from the first `load` or `start` on, and another one
+    when that ends."""
 
     def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
         self._memory_limit_mb = memory_limit_mb
@@ -43,6 +43,12 @@ class DecoderTemplate:
     def pid(self) -> int | None:
         """The number of the template's process, None while there is none."""
         return None if self._process is None else self._process.pid
+
+    def load(self) -> None:
+        """Has the template started now, in the background, and not with the first `start`."""
+        if self._process is None:
+            with contextlib.suppress(OSError):  # `start` tries it again, and says what is wrong.
+                self._begin()
 
     async def start(self, connection: int, suspects: int) -> ChildProcess:
         """See `DecoderStarter`. While the template is loading, this waits for it: a direct start would take as long.
@@ -82,8 +88,7 @@ class DecoderTemplate:
             self._give_up(logging.WARNING, "their template ends before it has forked one")
         elif process.has_forked:
             log.warning("the template of the decoder processes has ended; they go on, and it is replaced")
-            with contextlib.suppress(OSError):  # It is tried again with the next start.
-                self._begin()
+            self.load()
 
     def _give_up(self, level: int, reason: str) -> None:
         if self._is_given_up:
