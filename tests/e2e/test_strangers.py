@@ -123,7 +123,7 @@ async def test_requests_under_way_when_the_node_stops_leave_no_traceback(tmp_pat
                 case 4:
                     connection.send_request("GET", "/info")  # stays open
         await eventually(lambda: len(server.requests) >= 17, "the node asks for what never comes")
-        node.process.terminate()
+        node.process.send_signal(signal.SIGTERM)
         # What is asked now may be answered, or not.
         for connection in asking[4::5]:
             connection.send_request("POST", "/v0/players", body=b'{"id": "late", "uri": "x.wav"}')

@@ -4,6 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from tests.support.node_process import template_process_id
+
 
 def open_descriptors() -> dict[int, str]:
     """This process's descriptors and what they are."""
@@ -22,14 +24,19 @@ def descriptors_of(process_id: int) -> dict[int, str]:
 
 
 def has_children() -> bool:
-    """Whether this process has started others that are still there."""
-    return bool(children())
+    """Whether this process has started others that are still there, but for the one that nodes are forked from."""
+    return bool(children() - {template_process_id()})
 
 
 def children() -> set[int]:
     """The processes that this one has started and that are still there, be it as zombies."""
+    return children_of(os.getpid())
+
+
+def children_of(process_id: int) -> set[int]:
+    """The same of another process."""
     found: set[int] = set()
-    for listing in Path("/proc/self/task").glob("*/children"):
+    for listing in Path(f"/proc/{process_id}/task").glob("*/children"):
         with contextlib.suppress(OSError):  # a thread that has ended meanwhile
             found.update(map(int, listing.read_text().split()))
     return found

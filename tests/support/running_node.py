@@ -10,17 +10,15 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from tests.support.command import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.http_client import Answer, Headers, request
-from tests.support.processes import kind_of
+from tests.support.node_process import NodeProcess
+from tests.support.processes import children_of, kind_of
 
 _READY = re.compile(r"decoder process \d+ \(pid (\d+)\) is ready")
 _ADDRESS = re.compile(r"listens on http://\S+:(\d+)")
@@ -30,7 +28,7 @@ _CONFIG = "node-under-test.toml"
 class RunningNode:
     """A node that listens. `folder` is its working folder, and `log` grows while it runs."""
 
-    def __init__(self, folder: Path, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, folder: Path, process: NodeProcess) -> None:
         self.folder = folder
         self.process = process
         self.log: list[str] = []
@@ -46,7 +44,7 @@ class RunningNode:
     def stop(self) -> None:
         """Sends SIGTERM, unless the node has ended before; it must exit with 0 and have logged no error of its own."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(PATIENCE_S)
+        self.process.wait()
         self._reading.join()
         whole_log = "".join(self.log)
         assert self.process.returncode == 0, whole_log
@@ -54,7 +52,7 @@ class RunningNode:
 
     def kill(self) -> None:
         """Leaves no process behind, whatever happened."""
-        self.process.kill()
+        self.process.send_signal(signal.SIGKILL)
         self.process.wait()
         self._reading.join()
 
@@ -73,7 +71,7 @@ class RunningNode:
 
     async def ended(self) -> int:
         """The exit code, once the process has ended by itself or by a signal that was sent to it."""
-        return await asyncio.to_thread(self.process.wait, PATIENCE_S)
+        return await asyncio.to_thread(self.process.wait)
 
     async def forget_all(self) -> None:
         """Deletes every player and every file in its folder, so that the next test finds it as if it were new."""
@@ -87,15 +85,11 @@ class RunningNode:
 
     def decoder_pids(self) -> set[int]:
         """The node's child processes, which all are decoders but one: see `template_pids`."""
-        return self._children() - self.template_pids()
+        return children_of(self.pid) - self.template_pids()
 
     def template_pids(self) -> set[int]:
         """The process that decoders are forked from; none for the moment in which it is replaced."""
-        return {pid for pid in self._children() if kind_of(pid) == "template"}
-
-    def _children(self) -> set[int]:
-        children = Path(f"/proc/{self.pid}/task").glob("*/children")
-        return {int(pid) for listed in children for pid in listed.read_text().split()}
+        return {pid for pid in children_of(self.pid) if kind_of(pid) == "template"}
 
     async def decoders_ready(self, count: int) -> set[int]:
         """Waits until so many decoder processes run and are ready: those in use, and the spare."""
@@ -107,12 +101,11 @@ class RunningNode:
 
     def open_descriptors(self) -> int:
         """How many descriptors the node and its decoders hold."""
-        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *self._children()))
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (self.pid, *children_of(self.pid)))
 
     def _read_log(self) -> None:
-        assert self.process.stderr is not None
-        with self.process.stderr:
-            for line in self.process.stderr:
+        with self.process.log:
+            for line in self.process.log:
                 self.log.append(line.decode(errors="replace"))
                 found = _ADDRESS.search(self.log[-1])
                 if found is not None:
@@ -128,14 +121,8 @@ def start_node(
     working folder and `config` as its file."""
     file = folder / _CONFIG
     file.write_text(config, encoding="utf-8")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tonearm", "serve", "--config", str(file), "--port", "0", *arguments],
-        cwd=folder,
-        env=environment(variables),
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    return RunningNode(folder, process)
+    serve = ("serve", "--config", str(file), "--port", "0", *arguments)
+    return RunningNode(folder, NodeProcess(folder, serve, variables))
 
 
 @asynccontextmanager
