@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.media_server import MediaServer
-from tests.support.node_in_process import running_node, spare_ready
+from tests.support.node_in_process import forget_players, running_node
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.node import Node, NodeSettings
@@ -32,9 +32,7 @@ async def shared_node() -> AsyncIterator[Node]:
 async def node(shared_node: Node) -> AsyncIterator[Node]:
     """A node without players, as if it were new."""
     yield shared_node
-    for player in shared_node.players():
-        await shared_node.delete_player(player.status().player_id)
-    await spare_ready(shared_node)
+    await forget_players(shared_node)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

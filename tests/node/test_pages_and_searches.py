@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import Answer, Canary, MediaServer, media, stall
-from tests.support.node_in_process import Listening, padded, running_node
+from tests.support.node_in_process import Listening, forget_players, padded, running_node
 from tests.support.node_over_http import NodeOverHttp, node_over_http
 from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
@@ -20,10 +20,17 @@ from tonearm.node import NodeSettings
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def node() -> AsyncIterator[NodeOverHttp]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def resolving_node() -> AsyncIterator[NodeOverHttp]:
     async with node_over_http(SETTINGS, resolver=fake_sites(), blocked=[compile_pattern("secret")]) as node:
         yield node
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def node(resolving_node: NodeOverHttp) -> AsyncIterator[NodeOverHttp]:
+    """A node without players, as if it were new."""
+    yield resolving_node
+    await forget_players(resolving_node.node)
 
 
 def as_json(value: object) -> Answer:
@@ -255,12 +262,15 @@ class TestSearch:
             assert words in answer.json()["message"], answer.json()
 
     async def test_has_half_of_the_places_and_gives_them_back(self, server: MediaServer) -> None:
-        server.serve("/api/search", stall())
         songs = serve_songs(server, 1)
-        async with node_over_http(SETTINGS, resolver=fake_sites(pages_at_once=2, timeout_s=2.5)) as node:
-            query = {"query": f"{server.port} x", "site": "fake"}
+        async with (
+            MediaServer() as searched,
+            node_over_http(SETTINGS, resolver=fake_sites(pages_at_once=2, timeout_s=2.5)) as node,
+        ):
+            searched.serve("/api/search", stall())
+            query = {"query": f"{searched.port} x", "site": "fake"}
             searches = [asyncio.create_task(node.get("/v0/search", **query)) for _ in range(2)]
-            await server.requested(1)
+            await searched.requested(1)
             # A track has a place beside it.
             await node.request("POST", "/v0/players", {"id": "p", "uri": server.url("/fake/told?1")})
             player = Listening(node.node, "p")
@@ -270,10 +280,10 @@ class TestSearch:
             assert codes in (["limit_reached", "resolve_failed"], ["resolve_failed", "resolve_failed"])
             # A client that goes away takes its search with it.
             impatient = asyncio.create_task(node.get("/v0/search", **query))
-            before = len(server.requests)
-            await eventually(lambda: len(server.requests) > before, "the search is under way")
+            before = len(searched.requests)
+            await eventually(lambda: len(searched.requests) > before, "the search is under way")
             impatient.cancel()
-            await server.all_gone()
+            await searched.all_gone()
 
     async def test_without_a_resolver(self, server: MediaServer) -> None:
         async with node_over_http(SETTINGS) as node:

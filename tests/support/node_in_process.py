@@ -62,6 +62,13 @@ async def spare_ready(node: Node) -> None:
     await eventually(lambda: node.has_spare_decoder, "a spare decoder process is ready")
 
 
+async def forget_players(node: Node) -> None:
+    """Deletes all of them, so that the next test finds the node as if it were new."""
+    for player in node.players():
+        await node.delete_player(player.status().player_id)
+    await spare_ready(node)
+
+
 def decoder_processes(node: Node) -> list[int]:
     """The process of each player."""
     found = {player.status().quality.decoder_process_id for player in node.players()}
