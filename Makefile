@@ -8,7 +8,7 @@
 PYTHON ?=
 ARGS ?=
 # How many tests run at once. Most of their time is waiting, so these are more than there are cores; 0: one by one.
-WORKERS ?= 4
+WORKERS ?= 6
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
@@ -28,7 +28,7 @@ dev: $(VENV)/.dev
 # Tests start some hundred processes: what Python compiled is kept for the next one, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Real programs at the streams of a node; they are large, so they are no part of `make test`. What is missing is skipped.
 test-listeners: $(VENV)/.dev
