@@ -1,5 +1,6 @@
 """Blocking calls beside the event loop."""
 
+import _thread
 import asyncio
 import threading
 from collections.abc import Callable
@@ -28,12 +29,12 @@ async def test_call_that_hangs_holds_only_its_own_place() -> None:
 async def test_call_whose_thread_cannot_be_started_fails_and_gives_its_place_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def no_thread(_: threading.Thread) -> None:
+    def no_thread(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
     threads = DetachedThreads(1)
     with monkeypatch.context() as broken:
-        broken.setattr(threading.Thread, "start", no_thread)
+        broken.setattr(_thread, "start_new_thread", no_thread)
         for _ in range(2):
             with pytest.raises(OSError, match="no thread"):
                 await asyncio.wait_for(threads.run(lambda: 1), 5)

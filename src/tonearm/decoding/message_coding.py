@@ -7,9 +7,9 @@ requests, data) are packed as binary, the others are JSON.
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields, is_dataclass
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import attrgetter
 from types import MappingProxyType, UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
@@ -206,13 +206,24 @@ def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
 
     def pack_json(value: Any) -> bytes:
         # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
-        body = json.dumps(asdict(value), default=list).encode("ascii")
+        body = json.dumps(_plain(value), default=_plain).encode("ascii")
         return _in_parts(kind, value.session if has_session else 0, body)
 
     def read(session: int, body: memoryview) -> Message:
         return _built(message, {**json.loads(bytes(body)), "session": session})
 
     return _Coding(kind, message, pack_json, read)
+
+
+def _plain(value: Any) -> object:
+    """What JSON has no word for: dataclasses, of which `asdict` would make copies to the last field, and sets."""
+    names = _field_names(value.__class__)
+    return list(value) if names is None else {name: getattr(value, name) for name in names}
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
 def _pack_audio(audio: Audio) -> bytes:

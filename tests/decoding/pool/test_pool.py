@@ -5,6 +5,8 @@ import logging
 import os
 import signal
 import sys
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -16,7 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.processes import environment_of, exists, is_alive, open_descriptors, own_session
 from tonearm.core.filters import Filters
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource
-from tonearm.decoding.pool.pool import SESSIONS_BEFORE_NEXT, DecoderPool, OnDemandPool, PoolSession
+from tonearm.decoding.pool.pool import MOVE_SLICE_S, SESSIONS_BEFORE_NEXT, DecoderPool, OnDemandPool, PoolSession
 from tonearm.decoding.pool.process import Timeouts
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
@@ -540,6 +542,40 @@ async def test_a_session_that_fails_to_move_harms_no_other(song: Path, caplog: p
         sound.play(song)
         await eventually(lambda: sound.opened, "the other one plays")
         assert any(record.exc_info for record in caplog.records)
+
+
+async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> None:
+    turns = 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        asyncio.get_running_loop().call_soon(turn)
+
+    def take_a_while(owner: Owner) -> None:
+        began_s = time.monotonic()
+        while time.monotonic() < began_s + MOVE_SLICE_S / 4:
+            pass
+        moved_in.append(turns)
+
+    moved_in: list[int] = []
+    async with running_pool() as pool:
+        owners = [Owner(pool) for _ in range(40)]
+        for owner in owners:
+            owner.on_loss = take_a_while
+        dead = owners[0].process_id
+        moving = [owner for owner in owners if owner.process_id == dead]
+        assert len(moving) >= 12
+        closed = moving[-1]
+        turn()
+        assert dead is not None
+        os.kill(dead, signal.SIGKILL)
+        await eventually(lambda: moved_in, "the first ones move")
+        pool.forget(closed)  # its player was deleted meanwhile
+        await eventually(lambda: all(owner.losses for owner in moving if owner is not closed), "all others have moved")
+        assert max(Counter(moved_in).values()) <= 4
+        assert not closed.losses
+        assert {owner.process_id for owner in moving if owner is not closed}.isdisjoint({dead})
 
 
 async def _kill(pool: DecoderPool) -> None:

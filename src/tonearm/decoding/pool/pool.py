@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Final
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
+MOVE_SLICE_S: Final = 0.004  # of the event loop for sessions that move; their frames last for 200 ms and more
 QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
 
@@ -79,7 +81,8 @@ class DecoderPool:
         self._waiting: list[SessionOwner] = []
         self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
-        self._moved: Counter[DecoderProcess] | None = None  # While sessions move: how many came to each process.
+        self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # Those that are still to be moved, and their suspects.
+        self._moved: Counter[DecoderProcess] = Counter()  # While sessions move: how many came to each process.
         self._is_stopping = False
         self._is_announced = not keeps_spare
 
@@ -126,13 +129,14 @@ class DecoderPool:
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
         """A new session in the least busy process. None while it has to wait for one: `process_lost` follows then."""
+        self._losses.pop(owner, None)
         process = None if owner in self._suspected else self._choose()
         if process is None:
             if owner not in self._waiting:
                 self._waiting.append(owner)
             self._is_waited_for.set()
             return None
-        if self._moved is not None:
+        if self._losses:
             self._moved[process] += 1
         session_id = next(self._session_ids)
         process.owners[session_id] = owner
@@ -140,6 +144,7 @@ class DecoderPool:
 
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
+        self._losses.pop(owner, None)
         self._waiting = [waiting for waiting in self._waiting if waiting is not owner]
         self._suspected.discard(owner)
 
@@ -162,8 +167,7 @@ class DecoderPool:
     def _load_of(self, process: DecoderProcess) -> tuple[int, int]:
         """To open sources again is much more work than to play on: when many sessions move, all processes share them,
         however many these have. A few go where the fewest are."""
-        moved = 0 if self._moved is None else self._moved[process]
-        return moved // SESSIONS_BEFORE_NEXT, len(process.owners)
+        return self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
 
     def _use_spare(self) -> DecoderProcess:
         assert self._next is not None
@@ -243,7 +247,7 @@ class DecoderPool:
     # When one exits
 
     def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
-        """Moves its sessions to the spare and to the others in use, within this call."""
+        """Moves its sessions to the spare and to the others in use."""
         if self._is_stopping:
             return
         if process is self._early_spare:
@@ -287,12 +291,28 @@ class DecoderPool:
         """
         losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
         process.owners.clear()
+        losses += self._losses.items()
+        suspected = [loss for loss in losses if loss[1]]
         if self._keeps_spare:
-            self._suspected.update(owner for owner, suspects in losses if suspects)
-        self._moved = Counter()
-        for owner, suspects in sorted(losses, key=lambda loss: (not loss[1], loss[0].frames_ahead)):
-            _report_loss(owner, suspects)
-        self._moved = None
+            self._suspected.update(owner for owner, _ in suspected)
+        self._losses = dict(sorted(losses, key=lambda loss: loss[0].frames_ahead))
+        for owner, suspects in suspected:
+            if self._losses.pop(owner, None) is not None:
+                _report_loss(owner, suspects)
+        self._move_some()
+
+    def _move_some(self) -> None:
+        """Moves sessions for a slice of time, and the others in the next turn of the event loop: to move hundreds takes
+        longer than the clock may wait."""
+        until_s = time.monotonic() + MOVE_SLICE_S
+        while self._losses and time.monotonic() < until_s and not self._is_stopping:
+            owner = next(iter(self._losses))
+            _report_loss(owner, self._losses[owner])
+            self._losses.pop(owner, None)
+        if not self._losses:
+            self._moved.clear()
+        else:
+            asyncio.get_running_loop().call_soon(self._move_some)
 
     def _give_up_waiting_for_spare(self) -> None:
         """No spare comes soon: sessions go on without one."""
