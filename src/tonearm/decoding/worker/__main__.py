@@ -8,7 +8,6 @@ Ends with 0 when the node closes the socket, with 77 when the memory is used up,
 and cannot be had, and with 1 and a traceback for a bug.
 """
 
-import os
 import socket
 import sys
 
@@ -22,10 +21,10 @@ def main() -> None:
     mode = SandboxMode(sys.argv[4])
     confinement = prepare(memory_limit_mb, mode)
     node = socket.socket(fileno=node_descriptor)
-    serve = serve_forks if sys.argv[5:] == [TEMPLATE] else run
-    os._exit(
-        serve(node, suspects_or_node_id, confinement, mode)
-    )  # without waiting for threads that may be inside libav
+    if sys.argv[5:] == [TEMPLATE]:
+        serve_forks(node, suspects_or_node_id, confinement, mode)
+    else:
+        run(node, suspects_or_node_id, confinement, mode)
 
 
 main()

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from contextlib import closing, suppress
-from typing import Final
+from typing import Final, NoReturn
 
 from tonearm.decoding.message_coding import pack
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, EXIT_NO_SANDBOX, SUSPECT_SLOTS, Ready
@@ -40,8 +40,8 @@ def prepare(memory_limit_mb: int, mode: SandboxMode) -> Confinement:
     return _tried_confinement(mode)
 
 
-def run(node: socket.socket, suspects_descriptor: int, confinement: Confinement, mode: SandboxMode) -> int:
-    """Confines the process and serves the node until that closes the socket. Returns the exit status. Never raises."""
+def run(node: socket.socket, suspects_descriptor: int, confinement: Confinement, mode: SandboxMode) -> NoReturn:
+    """Confines the process, serves the node until that closes the socket, and exits."""
     name_process("tonearm-decoder")
     suspects = mmap.mmap(suspects_descriptor, SUSPECT_SLOTS * 8)
     os.close(suspects_descriptor)  # it keeps one of its own
@@ -52,8 +52,9 @@ def run(node: socket.socket, suspects_descriptor: int, confinement: Confinement,
     sandbox = confinement.enter()
     if mode.needs_seccomp and not sandbox.seccomp:
         _refuse_work(node, sandbox)
-        return EXIT_NO_SANDBOX
-    return _run(Worker(node, note, sandbox))
+        os._exit(EXIT_NO_SANDBOX)
+    status = _run(Worker(node, note, sandbox))
+    os._exit(status)  # without waiting for threads that may still be inside libav
 
 
 def _set_limits(memory_bytes: int) -> None:

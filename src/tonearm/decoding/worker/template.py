@@ -25,9 +25,9 @@ TEMPLATE: Final = "template"  # the last argument of its command line
 _DECODER: Final = "decoder"  # what stands there in those that are forked
 
 
-def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mode: SandboxMode) -> int:
-    """Forks at each order that comes from the node, the process `node_id`, until that closes the socket. Returns the
-    exit status: of the template, or of a forked process, whose whole life goes by in here."""
+def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mode: SandboxMode) -> None:
+    """Forks at each order that comes from the node, the process `node_id`, and returns when that closes the socket. The
+    whole life of a forked process goes by in here."""
     name_process("tonearm-template")
     if mode is not SandboxMode.OFF:
         with suppress(SandboxUnavailable):  # each decoder process tries it again, and tells
@@ -39,7 +39,7 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
     while True:
         order, descriptors, _, _ = socket.recv_fds(node, FORK_ORDER.size, 2)
         if not order:
-            return 0
+            return
         (number,) = FORK_ORDER.unpack(order)
         try:
             process_id = SiblingFork()()
@@ -53,14 +53,14 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
     die_with_the_node()
     if os.getppid() != node_id:  # it has died, or knows itself by another number, or this kernel makes no siblings
         _answer(node, number, -errno.ENOSYS)
-        return 0
+        return
     # The new process says itself that it is there, so that the node knows of it even if the template dies meanwhile.
     _answer(node, number, os.getpid())
     node.close()
     os.setsid()
     look_at_own_memory()
     command_line.replace_last(TEMPLATE, _DECODER)
-    return run(socket.socket(fileno=descriptors[0]), descriptors[1], confinement, mode)
+    run(socket.socket(fileno=descriptors[0]), descriptors[1], confinement, mode)
 
 
 def _answer(node: socket.socket, number: int, process_id: int) -> None:
