@@ -298,6 +298,21 @@ async def test_a_start_that_is_given_up_leaves_no_process(turns: int) -> None:
         await eventually(lambda: children() == before, "what came of it is gone")
 
 
+async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknown() -> None:
+    async with templated_pool() as (_, template):
+        before = children() - {pid_of(template)}
+        for after_s in (0.0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.005):
+            with ends_of_a_start() as (connection, memory):
+                await ended_start(template, connection, memory)  # when the template is loaded
+                killed = pid_of(template)
+                starting = asyncio.create_task(ended_start(template, connection, memory))
+                await asyncio.sleep(after_s)
+                os.kill(killed, signal.SIGKILL)
+                await starting  # from the template, or directly
+            await another_template(template, killed)
+        await eventually(lambda: children() - before == {template.pid}, "there is nothing but the template")
+
+
 @pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3])
 async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float) -> None:
     before = children()

@@ -86,7 +86,7 @@ class DecoderTemplate:
         self._failures = 0 if process.has_forked else self._failures + 1
         if self._failures >= MOST_FAILURES:
             self._give_up(logging.WARNING, "their template ends before it has forked one")
-        elif process.has_forked:
+        else:
             log.warning("the template of the decoder processes has ended; they go on, and it is replaced")
             self.load()
 
