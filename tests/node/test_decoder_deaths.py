@@ -5,7 +5,7 @@ import signal
 
 from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.eventually import eventually
-from tests.support.media_server import MediaServer, media
+from tests.support.media_server import MediaServer, in_turn, media, redirect, status
 from tests.support.node_in_process import heard_whole, listening, padded, running_node, spare_ready
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
@@ -129,3 +129,22 @@ async def test_orders_while_the_decoder_is_replaced(node: Node, shelf: Shelf) ->
     assert player.ends == [("song1", "skipped"), ("song2", "skipped"), ("song3", "finished")]
     assert player.listener.pcm.endswith(padded(songs[2][1]))
     assert gone.events.ops[-1] == "PlayerDelete"
+
+
+async def test_a_link_that_is_good_for_once_only_plays_on_after_a_kill(
+    node: Node, shelf: Shelf, server: MediaServer
+) -> None:
+    """As those that pages give: what is open is not resolved again."""
+    song, pcm = music(3.0), padded(pcm_of(music(3.0)))
+    server.serve("/file.wav", media(wav(song)))
+    link = server.serve("/link.wav", in_turn(redirect(server.url("/file.wav")), status(410)))
+    player = await listening(node, "p", link)
+    for frames in (15, 60):
+        await player.listener.wait_frames(frames)
+        await spare_ready(node)
+        killed = player.kill_decoder()
+        await player.moved(killed)
+    await player.wait_state("idle")
+    assert player.listener.pcm == pcm
+    assert (player.failures, [reason for _, reason in player.ends]) == ([], ["finished"])
+    assert sum(request.path == "/link.wav" for request in server.requests) == 1

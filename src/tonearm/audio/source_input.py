@@ -109,7 +109,7 @@ class SourceOpenings:
         self._owner = owner
         self._opener = opener
         self._openings: dict[SourceId, SourceOpening] = {}
-        self._files: dict[SourceId, OpenedSource] = {}  # by source: what was open in a session that was lost
+        self._kept: dict[SourceId, KeptSource] = {}  # by source: what was open in a session that was lost
         self._closing: set[asyncio.Task[None]] = set()
 
     def start(
@@ -120,7 +120,7 @@ class SourceOpenings:
         session: SessionLink,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
-        """Opens a source, at once when it is a file that was open when the session before was lost."""
+        """Opens a source; one that was kept when the session before was lost is open already."""
         self._openings[source] = SourceOpening(
             source,
             part,
@@ -131,18 +131,19 @@ class SourceOpenings:
             self._expanded,
             self._owner.wait_changed,
             loudness=loudness,
-            opened=self._files.pop(source, None),
+            kept=self._kept.pop(source, None),
         )
 
     def session_lost(self) -> None:
-        """Drops all sources. Files stay open until they are started again or dropped: many players that move at once
-        must wait neither for the disk nor for threads."""
+        """Drops all sources. Those that can be read from their start again stay open until they are started again or
+        dropped: many players that move at once must wait neither for the disk nor for threads, and a page is not to be
+        resolved again, nor redirects to be followed."""
         for source, opening in self._openings.items():
-            file = opening.take_file()
-            if file is not None and not self._opener.is_suspect(opening.uri):
-                self._files[source] = file
-            elif file is not None:
-                self._wait_for(asyncio.get_running_loop().create_task(file.close()))
+            kept = opening.keep()
+            if kept is not None and not self._opener.is_suspect(opening.uri):
+                self._kept[source] = kept
+            elif kept is not None:
+                self._wait_for(asyncio.get_running_loop().create_task(kept.close()))
         self._drop_openings()
 
     def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
@@ -182,12 +183,12 @@ class SourceOpenings:
         opening = self._openings.pop(source, None)
         if opening is not None:
             self._wait_for(opening.drop())
-        file = self._files.pop(source, None)
-        if file is not None:
-            self._wait_for(asyncio.get_running_loop().create_task(file.close()))
+        kept = self._kept.pop(source, None)
+        if kept is not None:
+            self._wait_for(asyncio.get_running_loop().create_task(kept.close()))
 
     def drop_all(self) -> None:
-        for source in (*self._openings, *self._files):
+        for source in (*self._openings, *self._kept):
             self.drop(source)
 
     def _drop_openings(self) -> None:
@@ -219,12 +220,25 @@ class SourceOpenings:
             self._owner.went_wrong()
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSource:
+    """A source that was open in a session, for the next one. `reading` is its last read, which was told to end."""
+
+    opened: OpenedSource
+    reading: asyncio.Task[None] | None
+
+    async def close(self) -> None:
+        if self.reading is not None:
+            await asyncio.wait([self.reading])
+        await self.opened.close()
+
+
 class SourceOpening:
     """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
 
     `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
     begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. A probe is
-    opened for its facts only, or for its picture. With `opened` it is open already, and its own from now on.
+    opened for its facts only, or for its picture. With `kept` it is open already, and its own from now on.
     """
 
     def __init__(
@@ -241,7 +255,7 @@ class SourceOpening:
         is_probe: bool = False,
         wants_picture: bool = False,
         loudness: LoudnessHints = NO_HINTS,
-        opened: OpenedSource | None = None,
+        kept: "KeptSource | None" = None,
     ) -> None:
         self._source = source
         self._part = part
@@ -259,10 +273,10 @@ class SourceOpening:
         self._feed: SourceFeed | None = None
         self._closing: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
-        if opened is None:
+        if kept is None:
             self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
         else:
-            self._begin(opened)
+            self._begin(kept.opened, kept.reading)
 
     @property
     def uri(self) -> SourceUri:
@@ -304,12 +318,16 @@ class SourceOpening:
         """Which file it is; None for what is no local file, or not open."""
         return None if self._opened is None else self._opened.version
 
-    def take_file(self) -> OpenedSource | None:
-        """The file that it has open, which is the caller's from now on, before a `drop`."""
-        if self._opened is None or self._feed is not None:
+    def keep(self) -> "KeptSource | None":
+        """What it has open, if that can be read from its start again; it is the caller's from now on, before a `drop`.
+
+        A live source is not: it goes on where it is by then.
+        """
+        opened, feed = self._opened, self._feed
+        if opened is None or (feed is not None and (opened.is_live or not opened.is_seekable)):
             return None
-        opened, self._opened = self._opened, None
-        return opened
+        self._opened = self._feed = None
+        return KeptSource(opened, None if feed is None else feed.let_go())
 
     def drop(self) -> asyncio.Task[None]:
         """Stops whatever is under way. The task ends when everything is given back."""
@@ -361,12 +379,12 @@ class SourceOpening:
         if wait.counts != counted:
             self._wait_changed()
 
-    def _begin(self, opened: OpenedSource) -> None:
+    def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
         self._opened = opened
         self.opened_as = self._source
         descriptor = opened.reader.take_descriptor()
         if descriptor is None:
-            self._feed = SourceFeed(opened, self._link.send)
+            self._feed = SourceFeed(opened, self._link.send, reading)
         order = OpenSource(
             session=self._link.id,
             source=self._source,
@@ -388,13 +406,16 @@ class SourceOpening:
 
 
 class SourceFeed:
-    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered."""
+    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered.
 
-    def __init__(self, opened: OpenedSource, send: Send) -> None:
+    `reading` is the last read for somebody else, which ends before the first one.
+    """
+
+    def __init__(self, opened: OpenedSource, send: Send, reading: asyncio.Task[None] | None = None) -> None:
         self._reader = opened.reader
         self._name = opened.name
         self._send = send
-        self._answering: asyncio.Task[None] | None = None
+        self._answering = reading
 
     @property
     def waiting_for(self) -> Wait:
@@ -410,6 +431,12 @@ class SourceFeed:
         if before is not None:
             before.cancel()
         self._answering = asyncio.get_running_loop().create_task(self._answer(request, before))
+
+    def let_go(self) -> asyncio.Task[None] | None:
+        """Leaves the reader to somebody else, who lets the read that is returned end first."""
+        if self._answering is not None:
+            self._answering.cancel()
+        return self._answering
 
     async def close(self) -> None:
         if self._answering is not None:
