@@ -11,8 +11,8 @@ from tests.support.media_files import Samples, loudest_hz, samples_of
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import listening
 from tests.support.opus_listening import decoded
-from tests.support.sinks import MemoryListener
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output, PassedPacket
+from tests.support.sinks import PacketListener
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.node import Node
 
 
@@ -42,7 +42,7 @@ async def test_a_whole_stream_of_opus(node: Node, server: MediaServer, cut: Call
     made = cut(tone(440, 1.5), 3, codec="libopus")
     uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
     player = await listening(node, "p", uri)
-    opus = MemoryListener(output=Output("opus", passes_on=True))
+    opus = PacketListener(Output("opus", passes_on=True))
     node.player("p").attach(opus)
     await player.wait_state("idle")
     samples = samples_of(player.listener.pcm)
@@ -50,7 +50,7 @@ async def test_a_whole_stream_of_opus(node: Node, server: MediaServer, cut: Call
     assert heard_seconds(samples) == pytest.approx(1.5, abs=0.06)
     assert loudest_hz(samples[4800:62_400]) == pytest.approx(440, abs=2)
     player.require_no_underrun()
-    assert sum(isinstance(message, PassedPacket) for message in opus.messages) >= 70
+    assert sum(opus.passed) >= 70
     heard = decoded(opus.messages)[OPUS_LOOKAHEAD_SAMPLES:].astype(np.int16)
     assert loudest_hz(heard[4800:62_400]) == pytest.approx(440, abs=2)
 

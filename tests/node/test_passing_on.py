@@ -1,7 +1,6 @@
 """Opus sources and Opus listeners of a real node: the very packets, from end to end."""
 
 import asyncio
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,10 +12,10 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import packets_in, pcm_in
 from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
-from tests.support.sinks import MemoryListener
+from tests.support.sinks import PacketListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output, PassedPacket
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.passing import WAIT_FRAMES
 from tonearm.node import Node
@@ -34,20 +33,16 @@ class OpusListening(Listening):
     """A player with an Opus listener beside the PCM listener."""
 
     def __init__(self, node: Node, player_id: str, output: Output = PASSING) -> None:
-        self.opus = MemoryListener(output=output)
+        self.opus = PacketListener(output)
         node.player(player_id).attach(self.opus)
         super().__init__(node, player_id)
 
 
-async def opus_alone(node: Node, uri: str) -> MemoryListener:
+async def opus_alone(node: Node, uri: str) -> PacketListener:
     await node.create_player("p", uri, {})
-    listener = MemoryListener(output=PASSING)
+    listener = PacketListener(PASSING)
     node.player("p").attach(listener)
     return listener
-
-
-def passed(messages: Sequence[bytes]) -> list[bool]:
-    return [isinstance(message, PassedPacket) for message in messages]
 
 
 @pytest.mark.parametrize("container", ["ogg", "webm", "mp4"])
@@ -72,13 +67,13 @@ async def test_pcm_and_opus_listeners_of_one_player_hear_the_same(node: Node, sh
     file = song(2.0)
     await node.create_player("p", shelf.put("song.opus", file), {})
     player = OpusListening(node, "p")
-    named = MemoryListener(output=NAMED)
+    named = PacketListener(output=NAMED)
     node.player("p").attach(named)
     await player.wait_state("idle")
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2)
     assert np.array_equal(pcm, pcm_in(file))
     assert player.opus.messages[:99] == packets_in(file)[:99]
-    assert not any(passed(named.messages))
+    assert not any(named.passed)
     assert len(named) == len(player.opus) == len(player.listener)
     heard = decoded(named.messages)[OPUS_LOOKAHEAD_SAMPLES:]
     assert segmental_snr_db(pcm.astype(np.float64), heard) > 15
@@ -94,7 +89,7 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     node.player("p").change_filters(FilterChange(volume=1.0))
     await player.wait_state("idle")
     player.require_no_underrun()
-    flags = passed(player.opus.messages)
+    flags = player.opus.passed
     first = flags.index(False)
     assert 30 <= first <= 34
     assert not any(flags[first : first + 28])
@@ -114,7 +109,7 @@ async def test_under_an_overlay_the_sum_is_encoded_and_after_it_packets_go_on(no
     node.add_overlay("p", WantedTrack(shelf.put("bell.opus", song(0.5, seed=2))), OverlaySettings(fade_ms=0))
     await player.wait_state("idle")
     player.require_no_underrun()
-    flags = passed(player.opus.messages)
+    flags = player.opus.passed
     first = flags.index(False)
     again = flags.index(True, first)
     assert 25 <= again - first <= 25 + WAIT_FRAMES + 15
@@ -136,7 +131,7 @@ async def test_a_seek_goes_to_the_frame_and_says_so(node: Node, shelf: Shelf) ->
     assert [event["position"] for event in player.events.named("Seek")] == [3_320]
     messages = player.opus.messages
     packets = packets_in(file)
-    assert isinstance(messages[-1], PassedPacket)
+    assert player.opus.passed[-1]
     assert messages[-1] == packets[packets.index(messages[-1])]
     sought = player.listener.pcm[20 * 3840 :]
     at = packets.index(messages[-1]) * FRAME_SAMPLES
@@ -156,7 +151,7 @@ async def test_a_start_within_a_frame_is_exact_and_encoded(node: Node, shelf: Sh
     await node.create_player("p", shelf.put("song.opus", file) + "#t=1.005", {})
     player = OpusListening(node, "p")
     await player.wait_state("idle")
-    assert not any(passed(player.opus.messages))
+    assert not any(player.opus.passed)
     heard = decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]
     assert segmental_snr_db(pcm_in(file)[48_240:], heard) > 18
 
@@ -170,7 +165,7 @@ async def test_a_killed_decoder_is_not_heard(node: Node, shelf: Shelf) -> None:
     await player.moved(killed)
     await player.wait_state("idle")
     assert len(player.opus) == len(player.listener)
-    flags = passed(player.opus.messages)
+    flags = player.opus.passed
     assert all(flags[:40])
     first = flags.index(False)
     again = flags.index(True, first)
@@ -217,7 +212,7 @@ async def test_the_packets_of_a_station_are_passed_on_through_its_titles(node: N
     player = OpusListening(node, await create_station(node, server, station))
     await player.opus.wait_frames(200)
     messages = player.opus.messages[:200]
-    flags = passed(messages)
+    flags = player.opus.passed[:200]
     assert all(flags[1:70]), "the first title"
     assert flags[80:140].count(False) <= 3, "the second one"
     assert flags[160:].count(False) <= 3, "the first one again"

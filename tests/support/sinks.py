@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.audio.framing import Framing
+from tonearm.audio.framing import HEADER_BYTES, FrameFlag, Framing
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import PCM, Output
 
@@ -83,6 +83,19 @@ class MemoryListener:
         await self._changes.until(
             condition, lambda: f"{what}; {len(self)} frames came, and it was closed: {self.closed}"
         )
+
+
+class PacketListener(MemoryListener):
+    """An Opus listener that asked for headers: `messages` are packets, and `passed` says which are the source's own."""
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(Framing.WEBSOCKET_WITH_HEADER, output=output)
+        self.passed: list[bool] = []
+
+    def write(self, message: bytes) -> None:
+        head = 4 if message[1] == 126 else 2
+        self.passed.append(bool(message[head + 1] & FrameFlag.PASSED))
+        super().write(message[head + HEADER_BYTES :])
 
 
 class MemoryEventClient:

@@ -19,7 +19,6 @@ from tonearm.core.outputs import (
     Output,
     OutputFormat,
     Outputs,
-    PassedPacket,
     Payloads,
     silent_mp3_frame,
 )
@@ -93,11 +92,16 @@ class _Mp3Time:
 class Broadcast:
     """The listeners of one player.
 
-    `count_lost` is called with the number of frames that a listener lost; `position_us` gives where the frame that is
-    being sent begins in its track.
+    `count_lost` is called with the number of frames that a listener lost. Of the frame that is being sent,
+    `position_us` gives where it begins in its track, and `is_passed` whether its packet is that of the source itself.
     """
 
-    def __init__(self, count_lost: Callable[[int], None], position_us: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self,
+        count_lost: Callable[[int], None],
+        position_us: Callable[[], int] = lambda: 0,
+        is_passed: Callable[[], bool] = lambda: False,
+    ) -> None:
         # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
@@ -105,6 +109,7 @@ class Broadcast:
         self._mp3: dict[Output, _Mp3Time] = {}
         self._count_lost = count_lost
         self._position_us = position_us
+        self._is_passed = is_passed
         self.outputs: Outputs = frozenset()
         self.wants_silence = False
 
@@ -145,7 +150,7 @@ class Broadcast:
             stamp = _NO_STAMP
             if group.is_special:
                 if group.has_headers:
-                    passed = FrameFlag.PASSED if isinstance(payload, PassedPacket) else 0
+                    passed = FrameFlag.PASSED if group.output.passes_on and self._is_passed() else 0
                     stamp = Stamp(number, self._position_us(), flags | passed)
                 if group.must_prime:
                     self._prime(group, number, stamp)

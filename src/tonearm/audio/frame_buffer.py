@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from tonearm.audio.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, PassedPacket, Payloads
+from tonearm.core.outputs import PCM, Payloads
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
@@ -197,6 +197,11 @@ class FrameBuffer:
         """Where the first sample of the frame that was taken last lies in its source."""
         return max(0, self._runs[0].position(self.next_frame - 1)[1])
 
+    @property
+    def is_sent_passed(self) -> bool:
+        """Whether the packet of the frame that was taken last is that of the source, for outputs that pass on."""
+        return self._runs[0].is_passed
+
     def skip(self, frames: int) -> None:
         """Lets frames pass that were never rendered. To be called only when none are ahead."""
         self.next_frame += frames
@@ -284,18 +289,19 @@ class FrameBuffer:
             self._runs.pop()
         if not self._runs[-1].continues_with(run, frame):
             self.end_plain_run()
-            self._runs.append(_Run(frame, *run.position(frame), run.position_rate))
+            self._runs.append(_Run(frame, *run.position(frame), run.position_rate, run.is_passed))
 
 
 class _Run(NamedTuple):
     """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
     before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
-    that is heard."""
+    that is heard. `is_passed`: their packets are those of the source, for outputs that pass on."""
 
     first_frame: int
     source: SourceId
     position_samples: int
     position_rate: float = 1.0
+    is_passed: bool = False
 
     def position(self, frame: int) -> tuple[SourceId, int]:
         samples = (frame - self.first_frame) * FRAME_SAMPLES
@@ -306,7 +312,7 @@ class _Run(NamedTuple):
     def continues_with(self, run: "_Run", frame: int) -> bool:
         """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
         (source, here), (other_source, there) = self.position(frame), run.position(frame)
-        if self.position_rate != run.position_rate:
+        if self.position_rate != run.position_rate or self.is_passed != run.is_passed:
             return False
         return source == other_source and abs(here - there) <= (0 if run.position_rate == 1.0 else 1)
 
@@ -318,14 +324,11 @@ def _payloads(audio: Audio) -> list[Payloads]:
             return [_NOTHING] * audio.frames
         view = memoryview(audio.pcm)
         return [{PCM: bytes(view[start : start + FRAME_BYTES])} for start in range(0, len(view), FRAME_BYTES)]
-    by_output = audio.packets
-    if audio.is_passed:
-        by_output = tuple(
-            (output, tuple(map(PassedPacket, packets)) if output.passes_on else packets)
-            for output, packets in by_output
-        )
+    if len(audio.packets) == 1 and not audio.pcm:  # nearly always
+        ((only, packets),) = audio.packets
+        return [{only: packet} for packet in packets]
     payloads: list[Payloads] = [
-        {output: packets[index] for output, packets in by_output} for index in range(audio.frames)
+        {output: packets[index] for output, packets in audio.packets} for index in range(audio.frames)
     ]
     if audio.pcm:
         view = memoryview(audio.pcm)
@@ -337,9 +340,10 @@ def _payloads(audio: Audio) -> list[Payloads]:
 def _runs(audio: Audio, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
     """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
-    yield _Run(audio.first_frame, source, audio.position_samples, audio.position_rate)
+    rate, is_passed = audio.position_rate, audio.is_passed
+    yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
-            before_begin = round(mark.offset_samples * audio.position_rate)
-            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, audio.position_rate)
+            before_begin = round(mark.offset_samples * rate)
+            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed)

@@ -11,6 +11,7 @@ from tonearm.core.frame import FRAME_BYTES
 _FINAL_BINARY: Final = 0x82  # RFC 6455, 5.2: FIN and opcode 2
 _SHORT_LENGTH: Final = 125
 _LENGTH_IN_16_BITS: Final = 126
+_MOST_PACKET_BYTES: Final = 1275  # of one frame of Opus (RFC 6716, 3.4)
 
 HEADER: Final = struct.Struct(">BBHIQ")
 """Version, flags, payload bytes, number of the frame, position in the track in µs."""
@@ -49,9 +50,10 @@ def framed(payload: bytes, framing: Framing, stamp: Stamp) -> bytes:
 
 
 def _in_message(payload: bytes, _stamp: Stamp) -> bytes:
-    if len(payload) == FRAME_BYTES:  # nearly always
-        return _FRAME_HEAD + payload
-    return _message_head(len(payload)) + payload
+    size = len(payload)
+    if size <= _MOST_PACKET_BYTES:
+        return _PACKET_HEADS[size] + payload
+    return (_FRAME_HEAD if size == FRAME_BYTES else _message_head(size)) + payload
 
 
 def _in_message_with_header(payload: bytes, stamp: Stamp) -> bytes:
@@ -94,3 +96,4 @@ def _message_head(size: int) -> bytes:
 
 _LONG_HEAD: Final = struct.Struct(">BBH")
 _FRAME_HEAD: Final = _message_head(FRAME_BYTES)
+_PACKET_HEADS: Final = tuple(map(_message_head, range(_MOST_PACKET_BYTES + 1)))

@@ -76,7 +76,7 @@ class Player:
         )
         self._frames_lost = 0
         self._is_deleted = False
-        self._broadcast = Broadcast(self._count_lost_frames, self._sent_position_us)
+        self._broadcast = Broadcast(self._count_lost_frames, self._sent_position_us, self._is_sent_passed)
         self._shell = PlaybackShell(self._playback, self._broadcast, services, self._emit)
         self._sending = self._shell.sending
         self._overlays = self._shell.overlays
@@ -338,6 +338,9 @@ class Player:
 
     def _sent_position_us(self) -> int:
         return self._shell.session.buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
+
+    def _is_sent_passed(self) -> bool:
+        return self._shell.session.buffer.is_sent_passed
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames

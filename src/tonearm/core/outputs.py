@@ -51,12 +51,6 @@ PCM_ONLY: Final[Outputs] = frozenset({PCM})
 Payloads: TypeAlias = Mapping[Output, bytes]
 
 
-class PassedPacket(bytes):
-    """A payload: the packet of a source itself, untouched."""
-
-    __slots__ = ()
-
-
 def has_format(outputs: Outputs, name: OutputFormat) -> bool:
     """Whether any of the outputs has this format."""
     return any(output.format == name for output in outputs)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from types import MappingProxyType, UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
@@ -281,15 +282,13 @@ def _packed_packets(output: Output, packets: tuple[bytes, ...]) -> bytes:
 
 def _read_packets(body: memoryview, start: int, count: int) -> tuple[tuple[bytes, ...], int]:
     """The packets that begin with their sizes at `start`, and where they end."""
-    sizes = struct.unpack_from(f"<{count}H", body, start)
+    places = list(accumulate(struct.unpack_from(f"<{count}H", body, start), initial=0))
     start += 2 * count
-    packets = []
-    for size in sizes:
-        packets.append(bytes(body[start : start + size]))
-        start += size
-    if start > len(body):
-        raise ValueError(f"packets up to {start} in {len(body)} bytes")
-    return tuple(packets), start
+    end = start + places[-1]
+    if end > len(body):
+        raise ValueError(f"packets up to {end} in {len(body)} bytes")
+    whole = bytes(body[start:end])
+    return tuple([whole[begin:stop] for begin, stop in pairwise(places)]), end
 
 
 def _pack_encoded(encoded: Encoded) -> bytes:
