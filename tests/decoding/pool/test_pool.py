@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.support.audio_files import flac, music
 from tests.support.eventually import eventually
@@ -20,10 +21,14 @@ from tonearm.core.filters import Filters
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource
 from tonearm.decoding.pool.pool import MOVE_SLICE_S, SESSIONS_BEFORE_NEXT, DecoderPool, OnDemandPool, PoolSession
 from tonearm.decoding.pool.process import Timeouts
+from tonearm.decoding.pool.template import DecoderTemplate
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
 
 MEMORY_MB = 1024
+# The template belongs to an event loop.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SOON = Timeouts(spare_delay_s=0.0)
 LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a session waits for a process.
 
@@ -82,13 +87,27 @@ class Owner:
         return [message for message in self.received if isinstance(message, Failed)]
 
 
+# Forks the processes of the pools, so that they start in some milliseconds.
+template = DecoderTemplate(MEMORY_MB, SandboxMode.AUTO)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def one_template() -> AsyncIterator[None]:
+    template.load()
+    yield
+    await template.stop()
+
+
 @asynccontextmanager
 async def running_pool(
-    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True
+    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True, starts_slowly: bool = False
 ) -> AsyncIterator[DecoderPool]:
-    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left."""
+    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left.
+
+    `starts_slowly`: each process is a new interpreter, so that one can be met while it is being started.
+    """
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-    pool = DecoderPool(limit, MEMORY_MB, timeouts)
+    pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=None if starts_slowly else template)
     await pool.start()
     try:
         if has_spare:
@@ -220,7 +239,7 @@ async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> Non
 
 async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> None:
     """Two deaths, the second while the next spare is still being started."""
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         first, spare = pool.process_ids
         os.kill(first, signal.SIGKILL)
@@ -240,7 +259,7 @@ async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> 
 
 
 async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: Path) -> None:
-    async with running_pool(2) as pool:
+    async with running_pool(2, starts_slowly=True) as pool:
         owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
         killed, spared = pool.process_ids_in_use
         starting = await being_started(pool, 3)
@@ -256,7 +275,7 @@ async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: P
 
 
 async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> None:
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         owner = Owner(pool)
         killed = pool.process_ids[-1]
         assert killed != owner.process_id
@@ -269,7 +288,7 @@ async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> 
 
 
 async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
-    async with running_pool(has_spare=False) as pool:
+    async with running_pool(has_spare=False, starts_slowly=True) as pool:
         killed = await being_started(pool, 2)
         assert not pool.has_spare
         os.kill(killed, signal.SIGKILL)
@@ -277,7 +296,7 @@ async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
 
 
 async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> None:
-    async with running_pool(has_spare=False) as pool:
+    async with running_pool(has_spare=False, starts_slowly=True) as pool:
         owner = Owner(pool)
         (killed,) = pool.process_ids
         starting = await being_started(pool, 2)
@@ -293,7 +312,7 @@ async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> No
 
 
 async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
-    async with running_pool(timeouts=LATER, has_spare=False) as pool:
+    async with running_pool(timeouts=LATER, has_spare=False, starts_slowly=True) as pool:
         first = Owner(pool)
         os.kill(pool.process_ids[0], signal.SIGKILL)
         await eventually(lambda: first.losses, "the process is gone")
@@ -337,7 +356,7 @@ async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -
 
 
 async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         busy, other = Owner(pool), Owner(pool)
         spare = pool.process_ids[-1]
         await crash_at_work(pool, busy, tmp_path)
@@ -353,7 +372,7 @@ async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -
 async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
 ) -> None:
-    async with running_pool(2) as pool:
+    async with running_pool(2, starts_slowly=True) as pool:
         busy = Owner(pool)
         spare = pool.process_ids[-1]
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
@@ -371,7 +390,7 @@ async def test_a_process_that_reaches_its_memory_limit_is_replaced(
     shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit {EXIT_MEMORY_LIMIT}\n')
     shell.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(shell))
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         busy, other = Owner(pool), Owner(pool)
         spare = pool.process_ids[-1]
         await crash_at_work(pool, busy, tmp_path, kill_child)
@@ -413,7 +432,7 @@ async def test_the_watchdog_leaves_a_process_that_answers() -> None:
 async def test_a_process_that_cannot_be_started_is_tried_again(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
@@ -433,7 +452,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
 async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -452,7 +471,7 @@ async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
 async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool() as pool:
+    async with running_pool(starts_slowly=True) as pool:
         owner = Owner(pool)
         monkeypatch.setattr(sys, "executable", "/bin/false")
         os.kill(pool.process_ids[-1], signal.SIGKILL)
@@ -467,7 +486,7 @@ async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
 async def test_no_further_process_means_more_sessions_in_the_others(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(4, has_spare=False) as pool:
+    async with running_pool(4, has_spare=False, starts_slowly=True) as pool:
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
         await eventually(lambda: "a decoder process could not be started" in caplog.text, "a try that failed")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
@@ -625,7 +644,7 @@ async def test_descriptors_do_not_pile_up(song: Path) -> None:
 async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
     monkeypatch.setenv("BOT_TOKEN", "secret too")
-    async with first_process_only() as pool:
+    async with running_pool(timeouts=LATER, has_spare=False, starts_slowly=True) as pool:
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
 
 
@@ -682,7 +701,7 @@ async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCap
 
 
 async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
-    pool = DecoderPool(2, MEMORY_MB, LATER)
+    pool = DecoderPool(2, MEMORY_MB, LATER, starter=template)
     try:
         await pool.start(spare_at_once=True)
         await eventually(lambda: pool.has_spare, "a spare")
@@ -695,7 +714,7 @@ async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_
 
 async def test_the_sessions_whose_frames_last_the_shortest_move_first() -> None:
     moved: list[int] = []
-    pool = DecoderPool(1, MEMORY_MB, SOON)
+    pool = DecoderPool(1, MEMORY_MB, SOON, starter=template)
     try:
         await pool.start()
         await eventually(lambda: pool.has_spare, "a spare")
