@@ -17,7 +17,7 @@ from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
 from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Overlay
-from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
+from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES, PASSED_BLOCK_FRAMES
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.normalization import Level, SourceLoudness
@@ -432,7 +432,8 @@ def test_what_is_passed_on_comes_in_few_messages_and_a_change_is_rendered_no_fur
     before = len(bench.audios)
     bench.plan(bench.sent, after=1, filters=HALF)
     bench.render()
-    assert [audio.frames for audio in bench.audios[before:]] == [BLOCK_FRAMES] * (GRANT_FRAMES // BLOCK_FRAMES)
+    rest = GRANT_FRAMES - FIRST_BLOCK_FRAMES - BLOCK_FRAMES
+    assert [audio.frames for audio in bench.audios[before:]] == [FIRST_BLOCK_FRAMES, BLOCK_FRAMES, rest]
 
 
 @pytest.mark.parametrize("length", [3 * 48_000, 3 * 48_000 - 100, 3 * 48_000 - 777])

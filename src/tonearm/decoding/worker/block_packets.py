@@ -22,6 +22,8 @@ from tonearm.decoding.worker.timeline import Block, Checkpoint, Segment, Timelin
 BLOCK_FRAMES: Final = 10
 # Passing packets on costs hardly more for each block than for each frame.
 PASSED_BLOCK_FRAMES: Final = 40
+# Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
+FIRST_BLOCK_FRAMES: Final = 4
 
 Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
 

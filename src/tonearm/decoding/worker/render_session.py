@@ -1,6 +1,7 @@
 """One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
 render them again."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +19,7 @@ from tonearm.decoding.messages import (
     OverlayPosition,
     Plan,
 )
-from tonearm.decoding.worker.block_packets import BlockPackets, Packets, history_before
+from tonearm.decoding.worker.block_packets import FIRST_BLOCK_FRAMES, BlockPackets, Packets, history_before
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.gathered import Gathered
@@ -81,6 +82,7 @@ class RenderSession:
         self._timelines = {order.epoch: self._timeline}
         self._mp3 = SentFrames(order.session, order.mp3_from)
         self._mp3_jobs: list[Mp3Job] = []
+        self._is_changed = False  # the next frame differs from the one that was rendered under that number
         self._due_before = 0  # frames before it are made without what is missing, as long as overlays sound
         self._is_starved = False  # overlays went on without the music: it goes on with some of it decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
@@ -101,6 +103,11 @@ class RenderSession:
     def has_frames_to_render(self) -> bool:
         """True when frames are granted that were not rendered yet."""
         return self._timeline.end.frame < self._granted
+
+    @property
+    def frames_ahead(self) -> int:
+        """How many frames were rendered and are not sent yet."""
+        return self._timeline.end.frame - self._sent
 
     def is_current(self, source: int) -> bool:
         """True for a source that is being rendered; false for one that comes next or is over."""
@@ -147,6 +154,7 @@ class RenderSession:
             self._timeline = Timeline(replace(self._timeline.end, frame=order.at_frame))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
+        self._is_changed = order.switch_to is None and bool(self._packets.outputs)
         self._granted = min(self._granted, max(order.at_frame, self._sent) + GRANT_FRAMES)
         before = self._timeline.end
         overlays = before.overlays.ordered(
@@ -209,14 +217,17 @@ class RenderSession:
 
     # Rendering
 
-    def render(self) -> list[Audio]:
-        """Renders the granted frames, as far as their samples are decoded."""
+    def render(self, most_blocks: int = sys.maxsize) -> list[Audio]:
+        """Renders the granted frames, as far as their samples are decoded, in at most so many blocks."""
         rendered: list[Audio] = []
-        while (end := self._timeline.end).frame < self._granted:
-            frames = min(self._packets.frames_of_block(end.passing), self._granted - end.frame)
-            audio = self._render_block(frames)
+        while len(rendered) < most_blocks and (end := self._timeline.end).frame < self._granted:
+            frames = self._packets.frames_of_block(end.passing)
+            if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
+                frames = FIRST_BLOCK_FRAMES
+            audio = self._render_block(min(frames, self._granted - end.frame))
             if audio is None:
                 break
+            self._is_changed = False
             rendered.append(audio)
         return rendered
 

@@ -41,9 +41,11 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.decoding.worker.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.decoding.worker.freed_memory import freed_memory
 from tonearm.decoding.worker.mp3 import Mp3Thread
 from tonearm.decoding.worker.reader import LOST, DescriptorQueue
+from tonearm.decoding.worker.render_order import RenderOrder
 from tonearm.decoding.worker.render_session import RenderSession
 from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.decoding.worker.session_sources import SessionSource
@@ -52,6 +54,7 @@ from tonearm.decoding.worker.suspects import SuspectNotes
 from tonearm.sandbox.report import SandboxReport
 
 RECEIVE_BYTES: Final = 256 * 1024
+_ROUND_STEPS: Final = 1000  # messages and blocks, before sources that wait for room are decoded on
 
 _TOO_MANY_FILES: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
@@ -109,6 +112,7 @@ class Worker:
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put)
+        self._order = RenderOrder()
         self._outgoing: list[bytes] = []
 
     def run(self) -> None:
@@ -128,28 +132,49 @@ class Worker:
         self._send(Ready(self._sandbox))
         if not self._flush():
             return
-        while True:
-            item = self._inbox.get()
-            touched: set[int] = set()
-            while True:
-                if isinstance(item, _NodeGone):
-                    if item.error is not None:
-                        raise item.error
-                    return
-                touched.add(self._handle(item))
-                try:
-                    item = self._inbox.get_nowait()
-                except queue.Empty:
-                    break
-            for session_id in touched:
-                self._render(session_id)
-            if not self._flush():
-                return
-            # Only now: threads that decode and the one that renders would take the interpreter lock from each other.
-            resumed = [session_id for session_id in touched if self._update_sources(session_id)]
-            if resumed:
-                self._fill_up(touched)
-            freed_memory.give_back()
+        while self._serve_round():
+            pass
+
+    def _serve_round(self) -> bool:
+        """Waits for something to do, and does it and what comes meanwhile. False when the node is gone.
+
+        What comes is looked at after each block, since it may be more urgent than the blocks that are left.
+        """
+        touched: set[int] = set()
+        item = self._next_item() if self._order else self._inbox.get()
+        for _ in range(_ROUND_STEPS):
+            if isinstance(item, _NodeGone):
+                if item.error is not None:
+                    raise item.error
+                return False
+            if item is not None:
+                session_id = self._handle(item)
+                session = self._sessions.get(session_id)
+                if session is not None:
+                    touched.add(session_id)
+                    self._order.add(session_id, session.frames_ahead)
+            elif not self._order:
+                break
+            elif not self._render_block(self._order.take()):
+                return False
+            item = self._next_item()
+        if not self._flush():
+            return False
+        # Only now: threads that decode and the one that renders would take the interpreter lock from each other.
+        resumed = [session_id for session_id in touched if self._update_sources(session_id)]
+        if resumed:
+            self._fill_up(touched)
+        freed_memory.give_back()
+        return True
+
+    def _next_item(self) -> "_Item | None":
+        """What has come, without waiting."""
+        if self._inbox.empty():
+            return None
+        try:
+            return self._inbox.get_nowait()
+        except queue.Empty:
+            return None
 
     def _flush(self) -> bool:
         """Sends the packed messages. False when the node is gone."""
@@ -277,21 +302,25 @@ class Worker:
                 session.flush()
         return order.session
 
-    def _render(self, session_id: int) -> None:
+    def _render_block(self, session_id: int) -> bool:
+        """Renders the next block of a session; more is left for later. False when the node is gone."""
         session = self._sessions.get(session_id)
         if session is None:
-            return
+            return True
         self._waiting_for_pcm.discard(session_id)
-        self._send_rendered(session)
-        if session.has_frames_to_render:
+        is_urgent = session.frames_ahead < FIRST_BLOCK_FRAMES
+        rendered = session.render(1)
+        if not rendered and session.has_frames_to_render:
             self._waiting_for_pcm.add(session_id)
-            self._send_rendered(session)
-
-    def _send_rendered(self, session: RenderSession) -> None:
-        for audio in session.render():
+            rendered = session.render(1)
+        for audio in rendered:
             self._send(audio)
-        for measured in session.take_measured():
-            self._send(measured)
+        if rendered and session.has_frames_to_render:
+            self._order.add(session_id, session.frames_ahead)
+        else:
+            for measured in session.take_measured():
+                self._send(measured)
+        return self._flush() if rendered and is_urgent and self._order else True
 
     def _update_sources(self, session_id: int) -> bool:
         """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.

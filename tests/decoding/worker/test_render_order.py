@@ -1,0 +1,108 @@
+"""Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
+from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.filters import Filters
+from tonearm.core.outputs import PCM, Output
+from tonearm.decoding.message_coding import pack
+from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Plan
+from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES
+from tonearm.decoding.worker.render_order import RenderOrder
+
+OPUS = Output("opus", complexity=10)
+BOTH = frozenset({PCM, OPUS})
+QUIETER = Filters(volume=0.5)
+PLAYERS = 40
+CHANGED = 30
+
+
+@pytest.fixture
+def driver() -> Iterator[DecoderDriver]:
+    with running_decoder() as driver:
+        yield driver
+
+
+def test_the_session_with_the_fewest_frames_ahead_comes_first() -> None:
+    order = RenderOrder()
+    for session, frames_ahead in ((1, 10), (2, 0), (3, 4), (4, 0)):
+        order.add(session, frames_ahead)
+    assert [order.take() for _ in range(4)] == [2, 4, 3, 1]
+    assert not order
+
+
+def test_a_session_is_rendered_once_for_several_orders_and_where_the_last_one_puts_it() -> None:
+    order = RenderOrder()
+    order.add(1, 10)
+    order.add(2, 5)
+    order.add(1, 0)  # its plan was changed
+    order.add(2, 15)
+    order.add(3, 10)
+    assert [order.take() for _ in range(3)] == [1, 3, 2]
+    assert not order
+    with pytest.raises(IndexError):
+        order.take()
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_change_is_rendered_in_a_short_block_first(is_heard: bool) -> None:
+    bench = SessionBench({1: MemorySource(1, 200_000)})
+    bench.listen(*(BOTH if is_heard else ()))
+    bench.play(1)
+    bench.run(50)
+    before = len(bench.audios)
+    bench.plan(bench.sent, after=1, filters=QUIETER)
+    bench.render()
+    rest = GRANT_FRAMES - FIRST_BLOCK_FRAMES - BLOCK_FRAMES
+    frames = [audio.frames for audio in bench.audios[before:]]
+    assert frames == ([FIRST_BLOCK_FRAMES, BLOCK_FRAMES, rest] if is_heard else [BLOCK_FRAMES] * 2)
+
+
+@pytest.fixture
+def busy(driver: DecoderDriver, tmp_path: Path) -> DecoderDriver:
+    """Forty players, of which ten frames were sent. To encode ten more of each takes longer than a frame lasts."""
+    path = tmp_path / "song.wav"
+    path.write_bytes(wav(music(3.0)))
+    for session in range(1, PLAYERS + 1):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(path, session)
+    for session in range(1, PLAYERS + 1):
+        SentAudio(driver, session).play(GRANT_FRAMES)
+    driver.received.clear()
+    return driver
+
+
+def grant(session: int) -> bytes:
+    return pack(Grant(session, 2, 10, 30, BOTH))
+
+
+GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))
+CHANGE = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, QUIETER, outputs=BOTH)) + grant(CHANGED)
+
+
+def audio_in(driver: DecoderDriver) -> list[Audio]:
+    return [message for message in driver.step() if isinstance(message, Audio)]
+
+
+def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(busy: DecoderDriver) -> None:
+    busy.send_bytes(GRANTS + CHANGE)
+    arrived: list[Audio] = []
+    while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
+        arrived += audio_in(busy)
+    first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
+    assert first <= 5, "what was rendered before the change came, and no more"
+    assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
+
+
+def test_a_change_is_sent_before_the_blocks_of_others_are_made(busy: DecoderDriver) -> None:
+    busy.send_bytes(CHANGE + GRANTS)
+    while not (arrived := audio_in(busy)):
+        pass
+    assert arrived[0].epoch == 3
+    assert len(arrived) < PLAYERS, "the others come later"
