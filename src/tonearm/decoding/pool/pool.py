@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
 RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
 MOVE_SLICE_S: Final = 0.004  # of the event loop for sessions that move; their frames last for 200 ms and more
+MOVED_AT_ONCE: Final = 8  # at least, whatever it takes
 QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
 
@@ -305,11 +306,13 @@ class DecoderPool:
         """Moves sessions for a slice of time, and the others in the next turn of the event loop: to move hundreds takes
         longer than the clock may wait."""
         until_s = time.monotonic() + MOVE_SLICE_S
-        while self._losses and time.monotonic() < until_s and not self._is_stopping:
+        moved = 0
+        while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or time.monotonic() < until_s):
             owner = next(iter(self._losses))
             _report_loss(owner, self._losses[owner])
             self._losses.pop(owner, None)
-        if not self._losses:
+            moved += 1
+        if not self._losses or self._is_stopping:
             self._moved.clear()
         else:
             asyncio.get_running_loop().call_soon(self._move_some)
