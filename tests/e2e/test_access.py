@@ -111,6 +111,26 @@ async def test_pages_of_other_sites_are_refused(node: RunningNode, tmp_path: Pat
         assert await ask(locked, "radio.example", "http://evil.example", Authorization="x") == 403
 
 
+async def test_every_route_is_closed_to_pages_that_give_themselves_this_name(node: RunningNode) -> None:
+    """A page whose name was made to lead here sends no Origin with what it gets; elements of other sites never do."""
+    await create(node, "p", "x.wav")
+    streams = [("GET", f"/v0/players/p/stream.{kind}", None) for kind in ("wav", "ogg", "mp3")]
+    later = ("history", "artwork", "overlays", "overlays/x")
+    more = [("GET", f"/v0/players/p/{path}", None) for path in later]
+    others = [("GET", path, None) for path in ("/v0/events", "/v0/search?query=x", "/v0/loadplaylist?identifier=x")]
+    for method, path, body in [*(route[:3] for route in ROUTES), *streams, *more, *others]:
+        upgrade = WEBSOCKET_HEADERS if path.endswith(("/ws", "/events")) else ()
+        for headers in (
+            (("Host", f"evil.example:{node.port}"),),
+            (("Host", f"127.0.0.1:{node.port}"), ("Sec-Fetch-Site", "cross-site")),
+            (("Host", f"127.0.0.1:{node.port}"), ("Sec-Fetch-Site", "same-site")),
+        ):
+            answer = await request(node.port, method, path, headers=(*headers, *upgrade), body=body)
+            assert answer.status == 403, (method, path, headers)
+            assert method == "HEAD" or answer.json()["code"] == "foreign_origin"
+    assert (await state(node, "p"))["queueLength"] == 0
+
+
 async def test_the_order_of_checks(tmp_path: Path) -> None:
     config = '[server]\npassword = "x"\n[sources]\nblocked = ["blocked"]\n'
     foreign = ("Origin", "http://evil.example")

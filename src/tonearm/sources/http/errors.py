@@ -48,7 +48,11 @@ def connect_error(error: Exception, host: str) -> PlayError:
         return _final(FailureCode.TLS, message, "The server's certificate or TLS setup has to be mended.")
     if isinstance(error, aiohttp.ConnectionTimeoutError):
         message = f"Connecting to {host} took too long."
-        return _final(FailureCode.TIMEOUT, message, "Check that the server is up and reachable from the node.")
+        return _final(
+            FailureCode.TIMEOUT,
+            message,
+            "Check that the server is up and reachable from the node, or raise sources.connect_timeout_s.",
+        )
     if isinstance(error, TimeoutError):
         message = f"{host} accepted the connection but did not answer in time."
         return _final(FailureCode.TIMEOUT, message, "Try again later, or raise sources.headers_timeout_s.")
