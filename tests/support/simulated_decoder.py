@@ -76,12 +76,22 @@ class Place(NamedTuple):
     has_begun: bool = False
 
 
+class CutFade(NamedTuple):
+    """`source` goes on for so many samples under `target`, which was cut to."""
+
+    source: int
+    target: int
+    samples: int
+
+
 @dataclass
 class Timeline:
     first_frame: int
     place: Place
     filters: Filters
     frames: list[tuple[Place, Content]] = field(default_factory=list)
+    fades: list[tuple[int, Mark]] = field(default_factory=list)  # from which frame on, and the mark of its end
+    cut_fade: CutFade | None = None
 
     @property
     def end_frame(self) -> int:
@@ -89,11 +99,12 @@ class Timeline:
 
     def cut_at(self, frame: int) -> "Timeline":
         kept = self.frames[: max(0, frame - self.first_frame)]
+        fades = [fade for fade in self.fades if fade[0] < frame]
         if len(kept) == len(self.frames):
-            return Timeline(self.first_frame, self.place, self.filters, kept)
+            return Timeline(self.first_frame, self.place, self.filters, kept, fades, self.cut_fade)
         place = self.frames[len(kept)][0]
         filters = kept[-1][1].filters if kept else self.frames[0][1].filters
-        return Timeline(self.first_frame, place, filters, kept)
+        return Timeline(self.first_frame, place, filters, kept, fades, self.cut_fade)
 
 
 class SimulatedDecoder:
@@ -105,7 +116,7 @@ class SimulatedDecoder:
         self._sources: dict[int, OpenedSource] = {}
         self._followers: dict[int, int | None] = {}
         self._crossfades: dict[int, Crossfade] = {}
-        self._fading: list[Mark] = []  # where sources will have faded away
+        self._fading: list[Mark] = []  # where sources will have faded away, of the newest plan
         self._place = Place()
         self._must_flush = False
         self._has_listeners = True
@@ -179,10 +190,15 @@ class SimulatedDecoder:
         self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
         self._epoch = plan.epoch
         if plan.switch_to is not None:
+            before = timeline.place
+            timeline.cut_fade = None
+            if plan.cut_fade is not None and before.has_begun and self._can_join(plan.switch_to):
+                timeline.cut_fade = CutFade(before.source, plan.switch_to, plan.cut_fade.samples)
             timeline.place = Place(plan.switch_to)
             self._followers.clear()
             self._crossfades.clear()
-            self._fading.clear()
+            timeline.fades.clear()
+        self._fading = [mark for _, mark in timeline.fades if mark.frame >= plan.at_frame]
         self._place = timeline.place
         self._followers[plan.after] = plan.following
         self._crossfades.pop(plan.after, None)
@@ -252,6 +268,10 @@ class SimulatedDecoder:
             end_sample = opened.end if crossfade is None else min(opened.end, crossfade.at_sample)
             count = min(FRAME_SAMPLES - have, end_sample - sample)
             if count > 0:
+                cut_fade = self._timelines[self._epoch].cut_fade
+                if not has_begun and cut_fade is not None and cut_fade.target == source:
+                    marks.append(Mark(MarkKind.FADING, frame, cut_fade.source))
+                    self._fade(frame, cut_fade.samples, cut_fade.source)
                 if not has_begun:
                     marks.append(Mark(MarkKind.BEGIN, frame, source, have))
                 pieces.append(Piece(source, sample, count))
@@ -262,8 +282,7 @@ class SimulatedDecoder:
             if crossfade is not None and follower is not None and sample == crossfade.at_sample:
                 del self._crossfades[source]  # a plain join when the next one is late
                 if self._can_join(follower):
-                    faded_frame = frame + 1 + crossfade.samples // FRAME_SAMPLES
-                    self._fading.append(Mark(MarkKind.FADED, faded_frame, source))
+                    self._fade(frame, crossfade.samples, source)
                     marks.append(Mark(MarkKind.FADING, frame, source))
                     self._place = Place(follower)
                 continue
@@ -278,6 +297,11 @@ class SimulatedDecoder:
                 marks.append(Mark(end, frame + 1, source))
             self._place = Place(follower) if follower is not None and joins else Place()
         return pieces, marks, have == FRAME_SAMPLES
+
+    def _fade(self, frame: int, samples: int, source: int) -> None:
+        mark = Mark(MarkKind.FADED, frame + 1 + samples // FRAME_SAMPLES, source)
+        self._fading.append(mark)
+        self._timelines[self._epoch].fades.append((frame, mark))
 
     def _can_join(self, source: int) -> bool:
         opened = self._sources.get(source)

@@ -108,6 +108,7 @@ class SimulatedSession(PoolSession):
         orders, self._orders = self._orders, []
         for order in orders:
             if isinstance(order, OpenSource):
+                self._pool.names[order.source] = order.name
                 self._opening.append((self._pool.time.now_s() + self._pool.opening_s, order))
             elif isinstance(order, DropSource):
                 self._opening = [opening for opening in self._opening if opening[1].source != order.source]
@@ -142,6 +143,7 @@ class SimulatedSession(PoolSession):
                 self._opening.remove(opening)
                 due_s, before = opening
         assert before is not None
+        self._pool.names[order.new_source] = before.name
         self._opening.append((due_s, replace(before, source=order.new_source, start_sample=order.start_sample)))
         self._decoder.drop(order.source)
 
@@ -151,7 +153,7 @@ class SimulatedSession(PoolSession):
 
 
 class SimulatedPool(DecoderPool):
-    """`opening_s`: how long a decoder takes to open a source. `rendered_frames`: all that was ever rendered."""
+    """`opening_s`: how long a decoder takes to open a source. `contents`: all that was ever rendered."""
 
     def __init__(self, time: HandTime, shelf: Shelf) -> None:
         super().__init__(1, 1024)
@@ -160,6 +162,7 @@ class SimulatedPool(DecoderPool):
         self.opening_s = 0.03
         self.sessions: list[SimulatedSession] = []
         self.contents: list[Content] = []
+        self.names: dict[int, str] = {}  # of the tracks, by source
         self._ids = itertools.count(1)
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
