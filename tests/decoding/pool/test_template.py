@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.decoding.pool.test_pool import MEMORY_MB, SOON, Owner, crash_at_work, spare_ready
+from tests.decoding.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, crash_at_work, spare_ready
 from tests.support.audio_files import flac, music
 from tests.support.eventually import eventually
 from tests.support.processes import (
@@ -173,6 +173,17 @@ async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pyt
             await spare_ready(pool)
             took_s.append(loop.time() - begun_s)
         assert min(took_s) < 0.2
+        await plays(owner, song)
+
+
+async def test_a_spare_that_is_forked_is_not_put_off(song: Path) -> None:
+    """So there is hardly a time in which a second death is heard."""
+    async with templated_pool(timeouts=LATER) as (pool, _):
+        owner = Owner(pool)
+        for kills in range(1, 4):
+            os.kill(pool.process_ids[0], signal.SIGKILL)
+            await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
+            await spare_ready(pool)
         await plays(owner, song)
 
 

@@ -27,6 +27,9 @@ MOVE_SLICE_S: Final = 0.004  # of the event loop for sessions that move; their f
 MOVED_AT_ONCE: Final = 8  # at least, whatever it takes
 QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
 
+# At most, for a spare whose start takes little: until the sessions that move are on their way.
+CHEAP_SPARE_DELAY_S: Final = 0.05
+
 
 class PoolSession:
     """The connection of one session to its decoder process."""
@@ -215,8 +218,11 @@ class DecoderPool:
         loop = asyncio.get_running_loop()
         since_s = loop.time()
         if self._in_use:
+            delay_s = self._timeouts.spare_delay_s
+            if self._starter.is_cheap:
+                delay_s = min(delay_s, CHEAP_SPARE_DELAY_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timeouts.spare_delay_s):
+                async with asyncio.timeout(delay_s):
                     await self._is_waited_for.wait()
         has_failed = False
         for attempt in itertools.count(self._quick_exits):

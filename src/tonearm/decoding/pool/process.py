@@ -35,7 +35,8 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 class Timeouts:
     """How long a process may take to be ready, to answer, and to exit when it shall; how often it is asked.
 
-    `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor.
+    `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor; it is
+    much shorter where the start itself needs little.
     """
 
     start_limit_s: float = 10.0

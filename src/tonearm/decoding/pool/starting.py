@@ -30,6 +30,11 @@ class ChildProcess(Protocol):
 
 
 class DecoderStarter(Protocol):
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a start takes next to nothing from what plays."""
+        ...
+
     async def start(self, connection: int, suspects: int) -> ChildProcess:
         """Starts a decoder process with these two descriptors, its socket and its shared memory, which the caller
         closes afterwards. Raises `OSError` when the system cannot."""
@@ -38,6 +43,8 @@ class DecoderStarter(Protocol):
 
 class DirectStarter:
     """Each process is a new interpreter. That takes a quarter of a second of CPU, until it is ready."""
+
+    is_cheap: Final = False
 
     def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
         self._memory_limit_mb = memory_limit_mb
