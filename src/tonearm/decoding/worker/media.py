@@ -29,7 +29,7 @@ from tonearm.decoding.worker.guarded_reader import (
 from tonearm.decoding.worker.ogg_repair import OggRepairer
 from tonearm.decoding.worker.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.opus_packets import OpusPackets, SourcePacket
-from tonearm.decoding.worker.reader import MediaReader
+from tonearm.decoding.worker.reader import DescriptorReader, MediaReader
 from tonearm.decoding.worker.resampling import Resampler, SourceFormat, settle_samples
 
 __all__ = ["Media", "MediaReader", "open_media"]
@@ -89,7 +89,8 @@ def open_media(
         is_live=is_live,
         is_exact=is_length_exact(opened, first_sound.head),
     )
-    return Media(opened, guard, facts, name, titles)
+    pages = reader.another() if first.startswith(b"OggS") and isinstance(reader, DescriptorReader) else None
+    return Media(opened, guard, facts, name, titles, pages)
 
 
 class Media:
@@ -102,6 +103,7 @@ class Media:
         facts: SourceFacts,
         name: str,
         titles: StreamTitles | None = None,
+        pages: MediaReader | None = None,
     ) -> None:
         self.facts = facts
         self._opened = opened
@@ -114,6 +116,8 @@ class Media:
         self._resampler: Resampler | None = None
         self._interruption: PlayError | None = None
         self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
+        if self._packets is not None and pages is not None:
+            self._packets.read_pages(pages, self._packets_again)
         if self._packets is not None:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
@@ -158,6 +162,10 @@ class Media:
             return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
         except LookupError as error:
             raise play_errors.not_seekable(self._name, "its container cannot find the position") from error
+
+    def _packets_again(self, sample: int) -> list[SourcePacket]:
+        assert self._packets is not None
+        return self.seek_packets(self._packets, sample)
 
     def seek(self, sample: int) -> None:
         """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.

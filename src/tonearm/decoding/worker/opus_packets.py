@@ -17,11 +17,14 @@ from tonearm.core.failure import PlayError
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.demuxing import PacketDecoder, SourcePositions, trimming
 from tonearm.decoding.worker.facts import StreamTitles
+from tonearm.decoding.worker.ogg_pages import OggPages
 from tonearm.decoding.worker.opening import OpenedAudio
 from tonearm.decoding.worker.opus import OpusHead, can_pass_on, packet_samples
+from tonearm.decoding.worker.reader import MediaReader
 
 # A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
 PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
+_TRIES_PAGES: Final = 3  # packets behind which the rest of a file is looked for, after it was opened or sought
 
 
 class SourcePacket(NamedTuple):
@@ -95,6 +98,10 @@ class OpusPackets:
         self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
         self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
         self._interruption: PlayError | None = None
+        self._page_reader: MediaReader | None = None
+        self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
+        self._pages: OggPages | None = None
+        self._tries_pages = _TRIES_PAGES
         timestamp = first[0].pts
         assert timestamp is not None
         self._origin = _Origin(timestamp, -trimming(first[0])[0])
@@ -103,6 +110,11 @@ class OpusPackets:
         """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
         codec, self._decoder.codec = self._decoder.codec, None
         return codec
+
+    def read_pages(self, reader: MediaReader, seek: Callable[[int], list[SourcePacket]]) -> None:
+        """From now on an Ogg file's pages are read without libav as long as they are ordinary. `reader` is for that
+        alone; `seek` is `seek` with what it needs."""
+        self._page_reader, self._seek_by_libav = reader, seek
 
     def begin_at(self, sample: int) -> None:
         """Gives the next packets these places: they continue an earlier part of the source."""
@@ -120,7 +132,13 @@ class OpusPackets:
         packets: list[SourcePacket] = []
         wanted_to = self._at + max(at_least_samples, 1)
         try:
-            while self._at < wanted_to and (packet := self._next()) is not None:
+            while self._at < wanted_to:
+                if self._pages is not None:
+                    packets += self._of_next_page(self._pages)
+                    continue
+                packet = self._next()
+                if packet is None:
+                    break
                 data = bytes(packet)
                 if self._titles is not None:
                     self._titles.packet_begins(packet, self._at - self._begun_at)
@@ -135,6 +153,9 @@ class OpusPackets:
                     packets.append(SourcePacket(start, FRAME_SAMPLES, start, end, data))
                 elif (placed := self._placed(packet, data)) is not None:
                     packets.append(placed)
+                if self._tries_pages and not self._pending and self._page_reader is not None:
+                    self._tries_pages -= 1
+                    self._pages = OggPages.behind(self._page_reader, packet.pos, data)
         except PlayError as error:
             self._interruption = error
             if not packets:
@@ -146,6 +167,7 @@ class OpusPackets:
         ones come with `take`. Tries these timestamps one after the other; raises LookupError when none leads there."""
         self._pending.clear()
         self._interruption = None
+        self._pages, self._tries_pages = None, _TRIES_PAGES
         is_behind_end = False
         for timestamp in timestamps:
             if not seek_to(timestamp):
@@ -165,6 +187,25 @@ class OpusPackets:
         if is_behind_end:
             return []
         raise LookupError(sample)
+
+    def _of_next_page(self, pages: OggPages) -> list[SourcePacket]:
+        """The packets of the next page; where it is not an ordinary one, some that libav reads, who then goes on."""
+        found = pages.next_packets()
+        start = self._at
+        end = start + FRAME_SAMPLES * len(found or ())
+        if found is None or start != self._next_start or (self._end is not None and end > self._end):
+            reader, self._page_reader = self._page_reader, None
+            try:
+                packets = self._seek_by_libav(start)
+            finally:
+                self._page_reader, self._tries_pages = reader, 0
+            return [packet for packet in packets if packet.start >= start]
+        self._at = self._next_start = end
+        starts = range(start, end, FRAME_SAMPLES)
+        return [
+            SourcePacket(at, FRAME_SAMPLES, at, at + FRAME_SAMPLES, data)
+            for at, data in zip(starts, found, strict=True)
+        ]
 
     def _next(self) -> "Packet[AudioStream] | None":
         if self._pending:
