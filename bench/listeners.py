@@ -30,18 +30,24 @@ _ACCEPT_KEY: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 
 
 class Listener:
-    """One connection. `arrivals_s` grows by the time of each frame. Raises `OSError` when it cannot connect."""
+    """One connection, which begins with `be_answered`. `arrivals_s` grows by the time of each frame. Raises `OSError`
+    when it cannot connect."""
 
     def __init__(self, host: str, port: int, path: str, *, is_opus: bool) -> None:
         self.arrivals_s: list[float] = []
         self.stream = PacketStream() if is_opus else FrameStream()
         self.is_lost = False
+        self._key = base64.b64encode(os.urandom(16))
         self.socket = socket.create_connection((host, port), _CONNECT_LIMIT_S)
-        try:
-            after = self._shake_hands(f"{host}:{port}", path)
-        except BaseException:
-            self.socket.close()
-            raise
+        request = (
+            f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {self._key.decode()}\r\n\r\n"
+        )
+        self.socket.sendall(request.encode())
+
+    def be_answered(self) -> None:
+        """Waits for the answer of the handshake."""
+        after = self._read_answer()
         self.socket.setblocking(False)
         if after:
             self._take(after)
@@ -71,14 +77,8 @@ class Listener:
                 self.socket.send(b"\x8a" + bytes([0x80 | len(payload)]) + bytes(4) + payload)  # masked with zeros
             self.stream.pings.clear()
 
-    def _shake_hands(self, address: str, path: str) -> bytes:
-        """Returns what came after the answer."""
-        key = base64.b64encode(os.urandom(16))
-        request = (
-            f"GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key.decode()}\r\n\r\n"
-        )
-        self.socket.sendall(request.encode())
+    def _read_answer(self) -> bytes:
+        """Returns what came after it."""
         answer = b""
         while b"\r\n\r\n" not in answer:
             data = self.socket.recv(_READ_BYTES)
@@ -86,7 +86,7 @@ class Listener:
                 raise ConnectionError("closed before the handshake was answered")
             answer += data
         head, _, rest = answer.partition(b"\r\n\r\n")
-        accepted = base64.b64encode(hashlib.sha1(key + _ACCEPT_KEY).digest())
+        accepted = base64.b64encode(hashlib.sha1(self._key + _ACCEPT_KEY).digest())
         if not head.startswith(b"HTTP/1.1 101") or accepted not in head:
             raise ConnectionError(head.partition(b"\r\n")[0].decode("latin-1"))
         return rest
@@ -135,10 +135,16 @@ class Side:
         self._cpu_s = 0.0
 
     def listen(self, host: str, port: int, paths: list[str], is_opus: bool) -> dict[str, object]:
-        for path in paths:
-            listener = Listener(host, port, path, is_opus=is_opus)
-            self._listeners.append(listener)
-            self._reader.add(listener)
+        begun = [Listener(host, port, path, is_opus=is_opus) for path in paths]
+        try:
+            for listener in begun:
+                listener.be_answered()
+                self._reader.add(listener)
+        except OSError:
+            for listener in begun:
+                listener.socket.close()
+            raise
+        self._listeners += begun
         return {"listening": len(self._listeners)}
 
     def hear_all(self, limit_s: float) -> dict[str, object]:

@@ -16,7 +16,7 @@ SETTLE_S: Final = 2.0
 _BEGIN_LIMIT_S: Final = 20.0
 EVEN_SHARE: Final = 0.999
 EVEN_LATE_MS: Final = 20.0
-_ADDED_AT_ONCE: Final = 10
+_ADDED_AT_ONCE: Final = 25
 
 Reading = TypeVar("Reading")
 
