@@ -122,6 +122,15 @@ def test_a_file_is_read_as_by_libav(folder: Path, file: bytes) -> None:
     assert by_pages(folder, file)[0] == by_libav(file)
 
 
+def test_behind_silence_pages_are_read_too(folder: Path) -> None:
+    sound = music(30.0) * 0.8
+    sound[: 48_000 * 4] = 0
+    file = opus(sound)
+    found, count = by_pages(folder, file)
+    assert found == by_libav(file)
+    assert count < len(found) * 0.7, "the silence, and ten seconds before the end"
+
+
 def test_long_files_need_libav_at_both_ends_only(folder: Path) -> None:
     file = opus(music(5.0) * 0.8)
     head, *pages = pages_of(file)[1:]

@@ -1,4 +1,4 @@
-"""The packets of a plain Ogg Opus file, page by page, without libav: an eighth of the work for each.
+"""The packets of a plain Ogg Opus file, page by page, without libav: a third of the work for each.
 
 Only what is ordinary is read so: whole pages of one logical stream that follow each other (RFC 3533, section 6), with
 packets of 20 ms that may be passed on, whose positions follow each other, too. At anything else, and at the last page,

@@ -102,6 +102,7 @@ class OpusPackets:
         self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
         self._pages: OggPages | None = None
         self._tries_pages = _TRIES_PAGES
+        self._tried = b""  # packet: one of many that are all the same, as in silence, is not found on its page
         timestamp = first[0].pts
         assert timestamp is not None
         self._origin = _Origin(timestamp, -trimming(first[0])[0])
@@ -153,8 +154,9 @@ class OpusPackets:
                     packets.append(SourcePacket(start, FRAME_SAMPLES, start, end, data))
                 elif (placed := self._placed(packet, data)) is not None:
                     packets.append(placed)
-                if self._tries_pages and not self._pending and self._page_reader is not None:
+                if self._tries_pages and data != self._tried and not self._pending and self._page_reader is not None:
                     self._tries_pages -= 1
+                    self._tried = data
                     self._pages = OggPages.behind(self._page_reader, packet.pos, data)
         except PlayError as error:
             self._interruption = error
