@@ -58,6 +58,8 @@ class BlockPackets:
         if not frames or not self._joined:
             return None
         sources = self._sources
+        if not any(isinstance(sources.store_of(segment.source), PacketStore) for segment in gathered.segments):
+            return next_run(start.passing, min(frames, BLOCK_FRAMES), gathered.segments, None, sources.store_of)
         conditions = Conditions(
             start.filters,
             gathered.voices,

@@ -59,6 +59,7 @@ class OpusEncoder:
         self._size_bytes: int = self._library.opus_encoder_get_size(CHANNELS)
         self._memory = ctypes.create_string_buffer(self._size_bytes)
         self._packet = ctypes.create_string_buffer(MOST_PACKET_BYTES)
+        self._addresses = ctypes.addressof(self._memory), ctypes.addressof(self._packet)
         self.settings = settings
         self.reset()
 
@@ -86,12 +87,13 @@ class OpusEncoder:
             raise ValueError(f"a packet is made of {FRAME_BYTES} bytes, not {len(pcm)}")
         if without_prediction:
             self._set(_SET_PREDICTION_DISABLED, 1)
-        length = self._library.opus_encode(self._memory, bytes(pcm), FRAME_SAMPLES, self._packet, MOST_PACKET_BYTES)
+        memory, packet = self._addresses
+        length = self._library.opus_encode(memory, bytes(pcm), FRAME_SAMPLES, packet, MOST_PACKET_BYTES)
         if without_prediction:
             self._set(_SET_PREDICTION_DISABLED, 0)
         if length < 0:
             raise RuntimeError(f"libopus could not encode a frame: error {length}")
-        return self._packet.raw[:length]
+        return ctypes.string_at(packet, length)
 
     def save(self) -> EncoderState:
         return EncoderState(self._memory.raw)
