@@ -4,13 +4,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, hear_all, hear_to_end, refusal
@@ -18,7 +18,7 @@ from tests.support.hls import media_playlist, serve_cut, serve_text, ts
 from tests.support.media_server import Canary, MediaServer, media, redirect
 from tests.support.pretended_internet import PUBLIC, PretendedInternet
 from tests.support.resolving import html
-from tests.support.running_node import RunningNode, running_node
+from tests.support.running_node import RunningNode, running_node, shared_node
 
 SOUND: Final = music(0.2)
 SONG: Final = wav(SOUND)
@@ -98,17 +98,25 @@ NO_HOSTS: Final = (
 ALLOWING_KEY: Final = "sources.private_networks"
 
 
-@asynccontextmanager
-async def closed_node(folder: Path, internet: PretendedInternet, config: str = "") -> AsyncIterator[RunningNode]:
-    """A node that dials public addresses only."""
-    sources = "[sources]\nprivate_networks = false\n"
-    async with running_node(folder, PATIENT + sources + config, variables=internet.variables) as node:
+CLOSED: Final = PATIENT + "[sources]\nprivate_networks = false\n"
+
+
+@pytest.fixture(scope="module")
+def internet(tmp_path_factory: pytest.TempPathFactory) -> PretendedInternet:
+    return PretendedInternet(tmp_path_factory.mktemp("guard") / "internet")
+
+
+@pytest.fixture(scope="module")
+def shared_closed_node(tmp_path_factory: pytest.TempPathFactory, internet: PretendedInternet) -> Iterator[RunningNode]:
+    with shared_node(tmp_path_factory.mktemp("closed"), CLOSED, internet.variables) as node:
         yield node
 
 
-@pytest.fixture
-def internet(tmp_path: Path) -> PretendedInternet:
-    return PretendedInternet(tmp_path / "internet")
+@pytest_asyncio.fixture
+async def closed_node(shared_closed_node: RunningNode) -> AsyncIterator[RunningNode]:
+    """A node that dials public addresses only."""
+    yield shared_closed_node
+    await shared_closed_node.forget_all()
 
 
 async def require_refused_when_played(node: RunningNode, uris: list[str], song: str) -> None:
@@ -128,8 +136,9 @@ async def require_refused_when_played(node: RunningNode, uris: list[str], song: 
         assert refusal(answer) == (403, "source_refused"), uri
 
 
-async def test_each_way_to_write_a_host(tmp_path: Path, internet: PretendedInternet) -> None:
-    async with Canary(host="::") as canary, closed_node(tmp_path, internet) as node:
+async def test_each_way_to_write_a_host(closed_node: RunningNode) -> None:
+    node = closed_node
+    async with Canary(host="::") as canary:
         await create(node, "queue", f"http://{PUBLIC}:9/")
         for status, code, hosts in ((403, "source_refused", HOSTS), (400, "bad_request", NO_HOSTS)):
             for host in hosts:
@@ -164,7 +173,8 @@ async def test_where_private_networks_are_allowed_the_same_hosts_are_dialled(
             assert heard.pcm == pcm_of(SOUND), host
 
 
-async def test_names(tmp_path: Path, internet: PretendedInternet) -> None:
+async def test_names(closed_node: RunningNode, internet: PretendedInternet) -> None:
+    node = closed_node
     names = {
         "private.example": ["127.0.0.1"],
         "last.example": [PUBLIC, "127.0.0.1"],
@@ -181,7 +191,6 @@ async def test_names(tmp_path: Path, internet: PretendedInternet) -> None:
     async with (
         MediaServer(host=PUBLIC) as server,
         Canary(host="::") as canary,
-        closed_node(tmp_path, internet) as node,
     ):
         server.serve("/song.wav", media(SONG))
         song = f"http://public.example:{server.port}/song.wav"
@@ -195,12 +204,14 @@ async def test_names(tmp_path: Path, internet: PretendedInternet) -> None:
         assert len({reply.writer for reply in server.replies}) == server.connections
 
 
-async def test_a_name_that_turns_private_after_its_first_lookup(tmp_path: Path, internet: PretendedInternet) -> None:
+async def test_a_name_that_turns_private_after_its_first_lookup(
+    closed_node: RunningNode, internet: PretendedInternet
+) -> None:
+    node = closed_node
     internet.name("rebinding.example", [PUBLIC], ["127.0.0.1"])
     async with (
         MediaServer(host=PUBLIC) as server,
         Canary(host="::") as canary,
-        closed_node(tmp_path, internet) as node,
     ):
         server.serve("/to-itself", redirect(f"http://rebinding.example:{canary.port}/song.wav"))
         song = server.serve("/song.wav", media(SONG))
@@ -213,14 +224,16 @@ async def test_a_name_that_turns_private_after_its_first_lookup(tmp_path: Path, 
         assert canary.connections == 0
 
 
-async def test_what_a_public_server_leads_to(tmp_path: Path, internet: PretendedInternet) -> None:
+async def test_what_a_public_server_leads_to(
+    closed_node: RunningNode, tmp_path: Path, internet: PretendedInternet
+) -> None:
+    node = closed_node
     internet.name("private.example", ["127.0.0.1"])
     secret = tmp_path / "secret.wav"
     secret.write_bytes(SONG)
     async with (
         MediaServer(host=PUBLIC) as server,
         Canary(host="::") as canary,
-        closed_node(tmp_path, internet) as node,
     ):
         song = server.serve("/song.wav", media(SONG))
         hosts = ("127.1", "[::ffff:7f00:1]", "localhost.", "private.example", "①②⑦.⓪.⓪.①")
@@ -245,13 +258,13 @@ async def test_what_a_public_server_leads_to(tmp_path: Path, internet: Pretended
         assert canary.connections == 0
 
 
-async def test_entries_of_a_playlist(tmp_path: Path, internet: PretendedInternet) -> None:
+async def test_entries_of_a_playlist(closed_node: RunningNode, tmp_path: Path, internet: PretendedInternet) -> None:
+    node = closed_node
     internet.name("private.example", ["127.0.0.1"])
     (tmp_path / "secret.wav").write_bytes(SONG)
     async with (
         MediaServer(host=PUBLIC) as server,
         Canary(host="::") as canary,
-        closed_node(tmp_path, internet) as node,
     ):
         server.serve("/song.wav", media(SONG))
         server.serve("/away", redirect(f"http://127.0.0.1:{canary.port}/"))
@@ -282,7 +295,7 @@ async def test_pages(tmp_path: Path, internet: PretendedInternet) -> None:
     async with (
         MediaServer(host=PUBLIC) as server,
         Canary(host="::") as canary,
-        closed_node(tmp_path, internet, resolver) as node,
+        running_node(tmp_path, CLOSED + resolver, variables=internet.variables) as node,
     ):
         song = server.serve("/song.wav", media(SONG))
         server.serve("/good", html("", '<audio src="song.wav"></audio>'))

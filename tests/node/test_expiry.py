@@ -8,7 +8,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.node import NodeSettings
 
-EXPIRE_S = 0.6
+EXPIRE_S = 1.2
 
 
 async def test_players_that_nobody_listens_or_speaks_to_are_deleted(shelf: Shelf) -> None:

@@ -7,10 +7,10 @@ It is asked on the socket whose descriptor it is given: a JSON object with `argu
 two descriptors, for the log and for a socket on which the number of the process comes, and its exit code later.
 """
 
+import contextlib
 import gc
 import json
 import os
-import signal
 import socket
 import sys
 from typing import Any, NoReturn
@@ -23,11 +23,11 @@ _REQUEST_BYTES = 1 << 20
 
 def serve(requests: socket.socket) -> None:
     """Until nobody can ask any more."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those that wait for nodes are waited for by nobody
     gc.freeze()
     requests.sendall(b"\n")
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 2)
+        _reap()
         if not request:
             return
         if os.fork() == 0:
@@ -37,9 +37,15 @@ def serve(requests: socket.socket) -> None:
             os.close(descriptor)
 
 
+def _reap() -> None:
+    """Takes note of those that have waited for a node to its end, so that what it cost is counted as this process's."""
+    with contextlib.suppress(ChildProcessError):  # there is none
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _keep(request: dict[str, Any], log: int, story: int) -> None:
     """Starts a node, says which process it is, waits for its end and says how it ended. Returns in the node only."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     node = os.fork()
     if node == 0:
         os.close(story)

@@ -139,9 +139,9 @@ async def running_node(
 
 
 @contextmanager
-def shared_node(folder: Path, config: str) -> Iterator[RunningNode]:
+def shared_node(folder: Path, config: str, variables: Mapping[str, str] | None = None) -> Iterator[RunningNode]:
     """A node that many tests use one after the other, and that belongs to none of their event loops."""
-    node = start_node(folder, config)
+    node = start_node(folder, config, variables=variables)
     try:
         yield node
         node.stop()
