@@ -24,7 +24,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 ADDRESS = "http://127.0.0.1:2333"
 CLIP = "src/tonearm/clips/welcome.opus"
 DOCUMENTS = sorted(
-    path for pattern in ("*.md", "docs/*.md", "bench/*.md") for path in REPOSITORY.glob(pattern) if path.is_file()
+    path for pattern in ("*.md", "docs/**/*.md", "bench/*.md") for path in REPOSITORY.glob(pattern) if path.is_file()
 )
 
 TOUR = blocks("sh")
