@@ -129,8 +129,8 @@ async def running_pool(
 
 
 def first_process_only() -> AbstractAsyncContextManager[DecoderPool]:
-    """A pool for tests of one process: none is started to be the spare."""
-    return running_pool(timeouts=LATER, has_spare=False)
+    """A pool for tests of one process: none is started to be the spare. (One that is forked would not be put off.)"""
+    return running_pool(timeouts=LATER, has_spare=False, starts_slowly=True)
 
 
 async def spare_ready(pool: DecoderPool) -> int:
@@ -428,7 +428,7 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
 
 async def test_the_watchdog_leaves_a_process_that_answers() -> None:
     timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
-    async with running_pool(1, timeouts, has_spare=False) as pool:
+    async with running_pool(1, timeouts, has_spare=False, starts_slowly=True) as pool:
         owner = Owner(pool)
         before = pool.process_ids
         await asyncio.sleep(1.5)
