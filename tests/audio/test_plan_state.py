@@ -1,5 +1,6 @@
 """The node's side of a session: what leads from one state to another, and the orders that follow."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -493,6 +494,24 @@ def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
     assert faded(bench) == [2]
     bench.plan.lose()
     assert faded(bench) == [1]
+
+
+def test_a_crossfade_that_began_is_not_undone_by_a_plan_that_has_it_later() -> None:
+    """The plan was ordered before it began and arrives after it. The sound must not go back to the track that ended."""
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
+    marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
+    bench.audio(0, 20, marks=marks)
+    later = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, replace(CROSS, at_sample=18 * FRAME_SAMPLES)))))
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
+    bench.plan.play(Program(2, None, Mix(FLAT)))
+    assert bench.plan.take_event() == SourceBegan(2)
+    bench.plan.buffer.pop()
+    order = plan_in(bench.audio(0, 20, epoch=later.epoch))
+    assert (order.after, order.crossfade) == (2, None)
+    assert order.at_frame >= 6
+    assert [bench.plan.buffer.pop().source for _ in range(14)] == [2] * 14  # the frames of the plan before
 
 
 def awake_after_a_sleep() -> Bench:

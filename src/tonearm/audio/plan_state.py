@@ -71,6 +71,7 @@ class PlanState:
         self._fading: set[SourceId] = set()  # sources that go on under the current one
         self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
         self._faded: list[SourceId] = []
+        self._is_overtaken = False  # the newest plan has the crossfade elsewhere, and it has begun before that arrived
         self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING,
         self._resumed_at = 0  # and the frame that it begins with there
         self._postponed = 0  # how often, since the player changed its mind
@@ -454,6 +455,7 @@ class PlanState:
             return ()
         self._only_passes = False
         wanted = self._wanted
+        self._is_overtaken = False
         after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
         mix, crossfade = wanted.mix, wanted.mix.crossfade
         if self.state is State.SWITCHING:
@@ -506,6 +508,8 @@ class PlanState:
         """Whether the frame in which the sound begins to glide, or to fade, was sent as it was before."""
         if self.state is not State.CHANGING or not audio.frames:
             return False
+        if self._is_overtaken:
+            return True
         next_frame = self.buffer.next_frame
         if audio.first_frame >= next_frame or not self.buffer.frames_ahead:
             return False
@@ -532,6 +536,7 @@ class PlanState:
         fades = mark.kind is MarkKind.FADING
         if fades:
             self._fading.add(mark.source)
+            self._is_overtaken |= self._planned.mix.crossfade != self._played.mix.crossfade
         failure = progress.failure if progress is not None and is_interrupted else None
         return SourceEnded(mark.source, failure, fades, end_sample)
 
