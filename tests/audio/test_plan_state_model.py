@@ -29,7 +29,7 @@ from tonearm.audio.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs
-from tonearm.decoding.messages import Audio, Decoded, DropSource, Failed, Flush, Grant, OpenSession, Plan
+from tonearm.decoding.messages import Audio, Crossfade, Decoded, DropSource, Failed, Flush, Grant, OpenSession, Plan
 
 ToDecoder: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | DropSource
 ToNode: TypeAlias = Audio | Decoded | Failed
@@ -53,18 +53,24 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.current: int | None = None
         self.next: int | None = None
         self.filters = Filters()
+        self.crossfade: Crossfade | None = None
         self.has_listeners = True
         # What was sent
         self.sent = 0
         self.next_frame = 0
         self.first_frame_of_session = 0
         self.has_cut = False  # since the session was opened
-        self.heard: dict[int, int] = {}  # how many samples of each source
+        self.heard: dict[int, int] = {}  # up to which sample of each source
+        self.crossfades: dict[int, list[int]] = {}  # where each source was asked to fade into the next one
+        self.fading: set[int] = set()  # sources that go on under the current one
+        self.lost_fades: set[int] = set()  # sources that were current when a session was lost
         self.ends_in_next_frame: int | None = None
+        self.leaves_somewhere: tuple[int, list[int]] | None = None  # a source that ends by the next frame, and where
         self.ended: set[int] = set()
         self.last: SentFrame | None = None
         self.last_content: Content | None = None
         self.may_jump = True  # the filters, because no frame was there to glide from
+        self.may_jump_at: set[int] = set()  # where sessions began
         self.open_session()
 
     # The player
@@ -74,19 +80,62 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.leave(self.current)
         self.leave(self.next)
         self.current, self.next = self.add(track), next_track and self.add(next_track)
+        self.crossfade = None
+        self.play()
+
+    @precondition(lambda self: self.current is not None and self.next is not None)
+    @rule(fade_samples=st.sampled_from([1, 5_000, 40_000]), goes_well=st.booleans())
+    def skip_with_a_fade(self, fade_samples: int, goes_well: bool) -> None:
+        """The sound before goes on under the next track, until it is reported as faded."""
+        if goes_well:
+            self.exchange()
+        if self.current is None or self.next is None:
+            return  # it ended in the meantime
+        self.fading.add(self.current)
+        self.current, self.next, self.crossfade = self.next, None, None
+        self.play(Crossfade(0, fade_samples, "linear"))
+
+    @precondition(lambda self: self.current is not None)
+    @rule(sample=SAMPLES)
+    def seek(self, sample: int) -> None:
+        """Another source of the same track takes the place of the current one; the next one stays."""
+        assert self.current is not None
+        track = self.tracks[self.current]
+        self.leave(self.current)
+        self.current = self.add(track, min(sample, track.samples - 1) if track.samples else 0)
+        self.crossfade = None
+        self.play()
+
+    @precondition(lambda self: self.next is not None)
+    @rule(at_sample=SAMPLES, samples=st.sampled_from([960, 5_000, 40_000]))
+    def fade_into_the_next_track(self, at_sample: int, samples: int) -> None:
+        assert self.current is not None
+        self.crossfade = Crossfade(at_sample, samples, "linear")
+        self.crossfades.setdefault(self.current, []).append(at_sample)
         self.play()
 
     @rule()
     def cut_to_the_next_track(self) -> None:
         self.leave(self.current)
-        self.current, self.next = self.next, None
+        self.current, self.next, self.crossfade = self.next, None, None
         self.play()
+
+    @rule(at_sample=st.sampled_from([960, 2_000, 9_600, 20_000]), samples=st.sampled_from([960, 5_000, 20_000]))
+    def two_long_tracks_that_fade(self, at_sample: int, samples: int) -> None:
+        """As it mostly is: otherwise hardly any crossfade was ever heard."""
+        self.cut_to_another_track(Track(40_000), Track(40_000))
+        if self.plan.state is State.DETACHED:
+            self.open_session()
+        self.exchange()
+        if self.next is not None:
+            self.fade_into_the_next_track(at_sample, samples)
+        self.exchange()
 
     @rule(track=st.none() | TRACKS)
     def replace_the_next_track(self, track: Track | None) -> None:
         if self.current is not None:
             self.leave(self.next)
-            self.next = track and self.add(track)
+            self.next, self.crossfade = track and self.add(track), None
             self.play()
 
     @rule(until_tick_s=st.sampled_from([0.0, 0.005, 0.019]))
@@ -115,6 +164,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def rest(self) -> None:
         self.close_session()
         self.plan.rest()
+        self.take_faded()
         self.may_jump = True
 
     @precondition(lambda self: self.plan.state is State.RESTING)
@@ -164,6 +214,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def the_process_dies(self) -> None:
         self.close_session()
         self.plan.lose()
+        self.take_faded()
 
     @precondition(lambda self: self.plan.state is State.DETACHED)
     @rule()
@@ -189,6 +240,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.leave(self.next)
         self.next = None
         self.the_last_plan_is_heard()
+        assert not self.fading, "a source that faded is still open"
 
     def the_last_plan_is_heard(self) -> None:
         self.cut_to_another_track(Track(40 * FRAME_SAMPLES), None)
@@ -210,14 +262,15 @@ class PlanStateMachine(RuleBasedStateMachine):
     def has_session(self) -> bool:
         return self.plan.state not in (State.DETACHED, State.RESTING)
 
-    def add(self, track: Track) -> int:
+    def add(self, track: Track, start_sample: int = 0) -> int:
         source = len(self.tracks) + 1
         self.tracks[source] = track
         if self.plan.state is State.RESTING:
             self.wake()
-        self.plan.add(source)
+        self.plan.add(source, start_sample)
+        self.heard[source] = start_sample
         if self.has_session:
-            self.opening[source] = 0
+            self.opening[source] = start_sample
         return source
 
     def leave(self, source: int | None) -> None:
@@ -226,11 +279,17 @@ class PlanStateMachine(RuleBasedStateMachine):
             if self.opening.pop(source, None) is None:
                 self.to_decoder.append(DropSource(self.sessions, source))
 
-    def play(self) -> None:
+    def play(self, cut_fade: Crossfade | None = None) -> None:
         if self.plan.current != self.current:
             self.may_jump = self.has_cut = True
-            self.ends_in_next_frame = None
-        self.do(self.plan.play(Program(self.current, self.next, Mix(self.filters))))
+            self.ends_in_next_frame = self.leaves_somewhere = None
+        self.do(self.plan.play(Program(self.current, self.next, Mix(self.filters, self.crossfade)), cut_fade))
+        self.take_faded()
+
+    def take_faded(self) -> None:
+        while (source := self.plan.take_faded()) is not None:
+            self.fading.remove(source)
+            self.leave(source)
 
     def do(self, orders: tuple[Order, ...]) -> None:
         for order in orders:
@@ -240,11 +299,13 @@ class PlanStateMachine(RuleBasedStateMachine):
             elif isinstance(order, RenewSession):
                 self.close_session()
                 self.plan.lose()
+                self.take_faded()
                 self.open_session()
             else:
                 assert order.session == self.sessions
                 if isinstance(order, OpenSession):
                     self.first_frame_of_session = order.first_frame
+                    self.may_jump_at.add(order.first_frame)
                 self.to_decoder.append(order)
 
     def grant(self) -> None:
@@ -255,10 +316,14 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.close_session()
         self.sessions += 1
         self.may_jump = True
+        if self.has_cut:
+            self.next_frame = max(self.next_frame, self.buffer.next_frame)
         self.has_cut = False
         self.do(self.plan.session_opened(self.sessions))
 
     def close_session(self) -> None:
+        if self.current is not None:
+            self.lost_fades.add(self.current)
         self.to_decoder: deque[ToDecoder] = deque()
         self.to_node: deque[ToNode] = deque()
         self.opening: dict[int, int] = {}
@@ -278,6 +343,7 @@ class PlanStateMachine(RuleBasedStateMachine):
             case Audio():
                 self.may_jump |= not self.buffer.frames_ahead
                 self.do(self.plan.audio(message))
+                self.take_faded()
                 self.take_complete_ends()
             case Decoded():
                 self.plan.decoded(message.source)
@@ -291,6 +357,7 @@ class PlanStateMachine(RuleBasedStateMachine):
                     self.current, self.next = self.next, None
                 else:
                     self.next = None
+                self.crossfade = None
                 self.play()
 
     def exchange(self) -> None:
@@ -338,23 +405,39 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def take_up(self, event: SourceBegan | SourceEnded | SourceFaded) -> None:
         source = event.source
+        if isinstance(event, SourceFaded):
+            self.fading.remove(source)
+            self.leave(source)
+            return
         assert source == self.current
-        assert not isinstance(event, SourceFaded)
         if isinstance(event, SourceBegan):
             return
         assert source not in self.ended
         self.ended.add(source)
-        missing = self.tracks[source].samples - self.heard.get(source, 0)
         joined = self.plan.current
+        left_at = [self.tracks[source].samples]
+        if event.fades:
+            assert joined is not None
+            left_at = self.crossfades[source]
+        elif source in self.lost_fades and joined is not None:
+            left_at += self.crossfades.get(source, [])  # what was to fade under the next track is lost
+        missing = min((at - self.heard[source] for at in left_at if at >= self.heard[source]), default=-1)
         if joined is None:
             assert missing == 0, "an end before the last sample"
         else:
             assert joined == self.next, "another track than the next one joins"
             assert 0 <= missing < FRAME_SAMPLES
             self.ends_in_next_frame = source if missing else None
-        assert (event.failure is not None) == self.tracks[source].breaks
-        self.leave(source)
-        self.current, self.next = self.next, None
+        if event.fades or len(left_at) > 1:  # of several places that were asked for, the plan in force decides
+            self.leaves_somewhere = source, left_at
+            self.ends_in_next_frame = None
+        if event.fades:
+            self.fading.add(source)
+        else:
+            is_at_end = self.heard[source] + missing == self.tracks[source].samples
+            assert (event.failure is not None) == (is_at_end and self.tracks[source].breaks)
+            self.leave(source)
+        self.current, self.next, self.crossfade = self.next, None, None
         self.play()
 
     def check(self, frame: SentFrame) -> None:
@@ -364,16 +447,24 @@ class PlanStateMachine(RuleBasedStateMachine):
         assert content.frame == expected == self.buffer.next_frame - 1, "a frame left out or doubled"
         assert content.position == (frame.source, frame.position_samples)
         sources = [piece.source for piece in content.pieces]
+        if self.leaves_somewhere is not None and sources[0] == self.leaves_somewhere[0] != self.current:
+            self.ends_in_next_frame = sources[0]
         assert sources == [source for source in (self.ends_in_next_frame, self.current) if source is not None]
         for piece in content.pieces:
             self.check_piece(piece)
+        if self.leaves_somewhere is not None:
+            source, left_at = self.leaves_somewhere
+            assert self.heard[source] in left_at, "left where no crossfade was asked for"
+            self.leaves_somewhere = None
         last = content.pieces[-1]
         if sum(piece.samples for piece in content.pieces) < FRAME_SAMPLES:
             assert last.sample + last.samples == self.tracks[last.source].samples, "silence in the middle of a track"
         before = self.last_content
         if before is not None and content.filters != before.filters and frame.payloads:
             assert content.filters.volume > before.filters.volume, "filters of a plan that was replaced"
-            assert content.glides or self.may_jump, "the sound jumps to other filters"
+            assert content.glides or self.may_jump or content.frame in self.may_jump_at, (
+                "the sound jumps to other filters"
+            )
         if not frame.payloads:
             self.may_jump = True
         elif before is not None and content.filters != before.filters:
@@ -384,7 +475,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.next_frame = content.frame + 1
 
     def check_piece(self, piece: Piece) -> None:
-        assert piece.sample == self.heard.get(piece.source, 0), "samples left out or doubled"
+        assert piece.sample == self.heard[piece.source], "samples left out or doubled"
         self.heard[piece.source] = piece.sample + piece.samples
 
     def content_of(self, frame: SentFrame) -> Content:
