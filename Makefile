@@ -27,6 +27,8 @@ dev: $(VENV)/.dev
 
 # Tests start some hundred processes: what Python compiled is kept for the next one, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE :=
+# As in a decoder process. A second thread for small products of matrices only waits, on a core that another test needs.
+test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
