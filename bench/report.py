@@ -5,7 +5,7 @@ from typing import Final
 from bench.figures import Figures, summary
 from bench.goals import Verdict, verdicts
 from bench.parts.capacity import capacity_name
-from bench.parts.filters import SETTINGS
+from bench.parts.filters import OVERLAYS, SETTINGS
 from bench.parts.growth import FLAT_PLAYERS
 from bench.parts.opus import COMPLEXITIES
 from bench.parts.passthrough import FEW, MANY
@@ -167,7 +167,7 @@ def _rest(figures: Figures) -> str:
 
 def _filters(figures: Figures) -> str:
     rows = []
-    for name in SETTINGS:
+    for name in (*SETTINGS, *OVERLAYS):
         figure = f"filters/{name}/us_a_frame"
         more = [value - flat for value, flat in zip(figures.all(figure), figures.all(_FLAT_FILTERS), strict=False)]
         rows.append([name, shown(figures.summary(figure)), "" if name == "flat" else shown(summary(more))])
