@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: test-again help run install dev test test-listeners check fuzz bench soundcheck format clip clean
+.PHONY: help run install dev test test-again test-listeners check fuzz bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -26,9 +26,9 @@ install: $(VENV)/.runtime
 dev: $(VENV)/.dev
 
 # Tests start some hundred processes: what Python compiled is kept for the next one, whatever the environment says.
-test: export PYTHONDONTWRITEBYTECODE :=
+test test-again: export PYTHONDONTWRITEBYTECODE :=
 # As in a decoder process. A second thread for small products of matrices only waits, on a core that another test needs.
-test: export OPENBLAS_NUM_THREADS := 1
+test test-again: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -38,7 +38,6 @@ test-listeners: $(VENV)/.dev
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
 
 # What failed in the last run, one by one: on a machine that others use, a test that looks at times may fail once.
-test-again: export PYTHONDONTWRITEBYTECODE :=
 test-again: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none $(ARGS)
 
