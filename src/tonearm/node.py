@@ -228,11 +228,6 @@ class Node:
         await self._opener.close()
 
     @property
-    def decoder_process_ids(self) -> list[int]:
-        """Of the decoder processes that play: those in use, and the spare or the one that will be."""
-        return self._pool.process_ids
-
-    @property
     def has_spare_decoder(self) -> bool:
         """Whether a decoder process is ready that no player uses: then the exit of another causes no gap."""
         return self._pool.has_spare

@@ -3,7 +3,6 @@
 Names, fields and meanings are Lavalink's where it has the effect, so that presets of its clients carry over.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
@@ -175,11 +174,6 @@ class Compressor(Effect):
     attack_ms: float = ranged(5.0, 0.1, 500.0)
     release_ms: float = ranged(100.0, 5.0, 5000.0)
     makeup_db: float = ranged(0.0, 0.0, 24.0)
-
-    @property
-    def makeup_gain(self) -> float:
-        """`makeup_db` as a linear factor."""
-        return math.pow(10.0, self.makeup_db / 20.0)
 
 
 NormalizationMode: TypeAlias = Literal["track", "off"]

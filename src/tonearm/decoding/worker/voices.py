@@ -4,7 +4,7 @@ A ramp is placed on the session's own time, in samples since frame 0. So what a 
 values that never change, and rendering can begin again anywhere.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
@@ -194,8 +194,3 @@ def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArr
     if levels is not None:
         gains = gains * np.float32(10.0 ** (fade.level_db / 20.0)) / levels[first : first + length]
     planes[:, first : first + length] += voice * gains
-
-
-def needed_until(fades: Sequence[Fade], end_time: int) -> dict[int, int]:
-    """For each fading source the sample up to which it is needed for everything before `end_time`."""
-    return {fade.source: fade.sample_at(min(end_time, fade.ramp.end)) for fade in fades}
