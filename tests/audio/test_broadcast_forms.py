@@ -29,11 +29,11 @@ class Player:
     def send(self, frames: int = 1, flags: int = 0) -> None:
         for _ in range(frames):
             self.number += 1
-            self.broadcast.send(payloads(self.number), self.number, flags)
+            self.broadcast.send((PCM, OPUS, SMALL), payloads(self.number), self.number, flags)
 
 
 def payloads(number: int) -> Payloads:
-    return {PCM: bytes((number % 256,)) * FRAME_BYTES, OPUS: packet(number), SMALL: packet(number, b"small")}
+    return bytes((number % 256,)) * FRAME_BYTES, packet(number), packet(number, b"small")
 
 
 def packet(number: int, name: bytes = b"opus") -> bytes:
@@ -74,8 +74,8 @@ def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> 
     opus, pcm = MemoryListener(output=OPUS), MemoryListener()
     player.broadcast.attach(opus)
     player.broadcast.attach(pcm)
-    player.broadcast.send({PCM: SILENT_FRAME}, 1)
-    player.broadcast.send({PCM: SILENT_FRAME, OPUS: b"packet"}, 2)
+    player.broadcast.send((PCM,), (SILENT_FRAME,), 1)
+    player.broadcast.send((PCM, OPUS), (SILENT_FRAME, b"packet"), 2)
     assert len(pcm) == 2
     assert opus.messages == [SILENT_PACKET, b"packet"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.hand_time import HandTime
-from tonearm.audio.clock import CATCH_UP_FRAMES, LOG_INTERVAL_S, PHASE_MEMBERS, PHASES, Clock
+from tonearm.audio.clock import BEAT_MEMBERS, CATCH_UP_FRAMES, LOG_INTERVAL_S, PHASE_MEMBERS, PHASES, Clock
 
 FRAME_S = 0.02
 PHASE_S = FRAME_S / PHASES
@@ -317,3 +317,26 @@ def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
     time.forward(1.0)
     assert len(caplog.records) == 2
     assert f"{clock.late_frames} since its start" in caplog.records[1].getMessage()
+
+
+def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once(clock: Clock, time: HandTime) -> None:
+    """Each does it once in ten ticks, also while others come and go."""
+    done_s: Counter[float] = Counter()
+    by_member: Counter[int] = Counter()
+
+    def on_beat(number: int) -> None:
+        if clock.beat % 10 == 0:
+            done_s[time.now_s()] += 1
+            by_member[number] += 1
+
+    members = [Member(time, lambda number=number: on_beat(number)) for number in range(3 * PHASE_MEMBERS)]  # type: ignore[misc]
+    for member in members:
+        clock.join(member)
+    time.forward(10 * FRAME_S)
+    assert max(done_s.values()) <= BEAT_MEMBERS
+    assert by_member == dict.fromkeys(range(3 * PHASE_MEMBERS), 1)
+    for member in members[:60]:
+        clock.leave(member)
+    by_member.clear()
+    time.forward(20 * FRAME_S)
+    assert set(by_member) == set(range(60, 3 * PHASE_MEMBERS))

@@ -43,7 +43,8 @@ def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
 
 
 def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
-    return [sent.payloads[PCM] for sent in frames]
+    assert all(sent.forms == (PCM,) for sent in frames)
+    return [payload for sent in frames for payload in sent.payloads]
 
 
 def test_frames_come_out_in_order_with_source_and_position() -> None:
@@ -51,7 +52,9 @@ def test_frames_come_out_in_order_with_source_and_position() -> None:
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (0, 8, 8)
     sent = pop(buffer, 8)
     assert pcm(sent) == [frame(number) for number in range(8)]
-    assert [part[1:3] for part in sent] == [(1, number * FRAME_SAMPLES) for number in range(8)]
+    assert [(part.source, part.position_samples) for part in sent] == [
+        (1, number * FRAME_SAMPLES) for number in range(8)
+    ]
     assert (buffer.next_frame, buffer.end_frame, buffer.frames_ahead) == (8, 8, 0)
 
 
@@ -235,7 +238,7 @@ def plain(buffer: FrameBuffer, most: int) -> int:
     count = 0
     while (payloads := buffer.pop_plain()) is not None:
         count += 1
-        assert payloads[PCM][-2:] == bytes((buffer.next_frame - 1, 0))
+        assert payloads[0][-2:] == bytes((buffer.next_frame - 1, 0))
     return count
 
 
@@ -254,7 +257,7 @@ def test_plain_frames_go_on_in_those_that_come_later() -> None:
     buffer.allow_plain(100)
     buffer.append(audio(5, 5))
     taken = [buffer.pop_plain() for _ in range(9)]
-    assert [payloads[PCM][-2] for payloads in taken if payloads] == list(range(1, 10))
+    assert [payloads[0][-2] for payloads in taken if payloads] == list(range(1, 10))
     assert buffer.end_position() == (1, 10 * FRAME_SAMPLES)
     assert buffer.pop_plain() is None
 

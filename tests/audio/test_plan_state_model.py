@@ -385,7 +385,9 @@ class PlanStateMachine(RuleBasedStateMachine):
         message = self.buffer.pop_plain()
         if message is not None:
             assert self.last is not None
-            self.check(SentFrame(message, self.last.source, self.last.position_samples + FRAME_SAMPLES))
+            self.check(
+                SentFrame(self.last.forms, message, self.last.source, self.last.position_samples + FRAME_SAMPLES)
+            )
             assert self.plan.take_complete_end() is None, "an end that was not reported in its tick"
             return
         if not self.buffer.frames_ahead:
@@ -480,7 +482,7 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def content_of(self, frame: SentFrame) -> Content:
         if frame.payloads:
-            return self.contents[int.from_bytes(frame.payloads[PCM], "little")]
+            return self.contents[int.from_bytes(frame.payloads[frame.forms.index(PCM)], "little")]
         fitting = [
             content
             for content in self.contents

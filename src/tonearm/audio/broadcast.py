@@ -16,6 +16,7 @@ from tonearm.core.outputs import (
     MP3_DELAY_SAMPLES,
     MP3_FRAME_SAMPLES,
     SILENT_PACKET,
+    Forms,
     Output,
     OutputFormat,
     Outputs,
@@ -42,12 +43,13 @@ class _Listener:
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring", "ring_size", "sink",
-        "stalled_frames",
+        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "offer", "ring",
+        "ring_size", "sink", "stalled_frames",
     )  # fmt: skip
 
     def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
         self.sink = sink
+        self.offer = sink.offer
         self.ring: deque[bytes] = deque()
         self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
@@ -105,6 +107,9 @@ class Broadcast:
         # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
+        # The groups that frames in these forms are for, each with the place of its payload.
+        self._forms: Forms = ()
+        self._routes: tuple[tuple[_Group, int], ...] = ()
         self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
         self._mp3: dict[Output, _Mp3Time] = {}
         self._count_lost = count_lost
@@ -141,12 +146,12 @@ class Broadcast:
                 return True
         return False
 
-    def send(self, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
+    def send(self, forms: Forms, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
         """Gives a frame to every listener whose form it was rendered in. `number` is that of `Stamp`."""
-        for group in self._groups:
-            payload = payloads.get(group.output)
-            if payload is None:
-                continue
+        if forms is not self._forms:
+            self._forms = forms
+            self._find_routes()
+        for group, place in self._routes:
             stamp = _NO_STAMP
             if group.is_special:
                 if group.has_headers:
@@ -154,11 +159,17 @@ class Broadcast:
                     stamp = Stamp(number, self._position_us(), flags | passed)
                 if group.must_prime:
                     self._prime(group, number, stamp)
-            message = group.frame(payload, stamp)
+            message = group.frame(payloads[place], stamp)
             for listener in group.listeners:
-                self._give(listener, message)
+                # As `_give`, written out: this is done for every frame, and with a call takes a tenth more.
+                try:
+                    if not (listener.keeps_up and listener.offer(message)):
+                        self._give_to_slow(listener, message)
+                except Exception:
+                    log.exception(_UNFORESEEN)
+                    self._cut(listener)
         if self._recent:
-            self._remember(payloads)
+            self._remember(forms, payloads)
 
     def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
         """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
@@ -218,7 +229,12 @@ class Broadcast:
         self.outputs = frozenset(group.output for group in self._groups)
         self.wants_silence = any(group.wants_silence for group in self._groups)
         self._mp3 = {output: time for output, time in self._mp3.items() if output in self.outputs}
+        self._find_routes()
         self._keep_recent()
+
+    def _find_routes(self) -> None:
+        forms = self._forms
+        self._routes = tuple((group, forms.index(group.output)) for group in self._groups if group.output in forms)
 
     # The start of a connection
 
@@ -261,11 +277,10 @@ class Broadcast:
         for payload in (*[silence] * (wanted - len(recent)), *recent):
             sink.write(framed(payload, sink.framing, _NO_STAMP))
 
-    def _remember(self, payloads: Payloads) -> None:
-        for output, recent in self._recent.items():
-            payload = payloads.get(output)
-            if payload is not None:
-                recent.append(payload)
+    def _remember(self, forms: Forms, payloads: Payloads) -> None:
+        for output, payload in zip(forms, payloads, strict=True):
+            if output in self._recent:
+                self._recent[output].append(payload)
 
     # Sending
 
@@ -285,17 +300,19 @@ class Broadcast:
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
-            if listener.keeps_up and listener.sink.offer(message):
-                return
-            if listener.has_left:
-                return  # in the course of this very frame
-            if listener.is_closing:
-                self._wait_for_close(listener)
-            else:
-                self._keep(listener, message)
+            if not (listener.keeps_up and listener.offer(message)):
+                self._give_to_slow(listener, message)
         except Exception:
             log.exception(_UNFORESEEN)
             self._cut(listener)
+
+    def _give_to_slow(self, listener: _Listener, message: bytes) -> None:
+        if listener.has_left:
+            return  # in the course of this very frame
+        if listener.is_closing:
+            self._wait_for_close(listener)
+        else:
+            self._keep(listener, message)
 
     def _keep(self, listener: _Listener, message: bytes) -> None:
         """Puts the frame in the ring of a slow listener, then writes as many frames as its connection takes."""

@@ -21,6 +21,7 @@ from tonearm.core.frame import FRAME_MS, FRAME_S
 
 PHASES: Final = 4
 PHASE_MEMBERS: Final = 100
+BEAT_MEMBERS: Final = 25
 CATCH_UP_FRAMES: Final = 10
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
@@ -43,8 +44,9 @@ class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
 
     `late_frames` counts the ticks that were skipped because the node was over 200 ms late. `beat` is the number of the
-    tick under way, the same for all members of a phase. Neighbouring phases are one beat apart, so what is done on
-    every tenth beat is done by each phase at another time.
+    tick under way, and the same for `BEAT_MEMBERS` members of a phase; the next ones are one beat ahead, as the next
+    phase is. So what is done on every tenth beat is done by so many at once, and by the others at other times: a
+    thousand players that fetch frames together would hold up all of their ticks.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Clock:
         phase = self._phase_of.pop(member, None)
         if phase is not None:
             del phase.members[member]
+            phase.has_lost_members = True
             self._left_deadline_s[member] = phase.deadline_s
 
     def now_s(self) -> float:
@@ -132,17 +135,25 @@ class Clock:
                 break
             self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
             phase.deadline_s += FRAME_S
-            for member in tuple(phase.members):
-                if member in phase.members:  # otherwise it left in another member's tick
-                    try:
-                        member.tick()
-                    except Exception:
-                        # One member must not stop the clock for all others.
-                        log.exception("a tick failed; its player is not ticked any more")
-                        self.leave(member)
+            self._tick(phase)
             ticks += 1
         if phase.members:
             self._schedule(phase)
+
+    def _tick(self, phase: "_Phase") -> None:
+        first_beat, members = self.beat, tuple(phase.members)
+        phase.has_lost_members = False
+        for first in range(0, len(members), BEAT_MEMBERS):
+            self.beat = first_beat + first // BEAT_MEMBERS
+            for member in members[first : first + BEAT_MEMBERS]:
+                if phase.has_lost_members and member not in phase.members:
+                    continue  # it left in another member's tick
+                try:
+                    member.tick()
+                except Exception:
+                    # One member must not stop the clock for all others.
+                    log.exception("a tick failed; its player is not ticked any more")
+                    self.leave(member)
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
         self.late_frames += ticks * len(phase.members)
@@ -164,10 +175,11 @@ class Clock:
 class _Phase:
     """`deadline_s` is that of the next tick; it means something only while there are members."""
 
-    __slots__ = ("deadline_s", "is_scheduled", "members")
+    __slots__ = ("deadline_s", "has_lost_members", "is_scheduled", "members")
 
     def __init__(self) -> None:
         self.members: dict[Ticking, None] = {}
+        self.has_lost_members = False  # since the tick under way began
         self.deadline_s = 0.0
         self.is_scheduled = False
 

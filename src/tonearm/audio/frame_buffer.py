@@ -9,13 +9,13 @@ earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tonearm.audio.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM, Payloads
+from tonearm.core.outputs import PCM, Forms, Payloads
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
@@ -25,21 +25,19 @@ MAX_WAITING_TITLES: Final = 200
 # With overlays, the last frames before the buffer is empty are looked at: what is missing must not be waited for.
 LOW_FRAMES: Final = 2
 
-_NOTHING: Final[Payloads] = {}
-
-
 _ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
 _BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is still to be sent
 
 
 class SentFrame(NamedTuple):
-    """A frame that leaves.
+    """A frame that leaves, in these forms.
 
     `source` and `position_samples` (48 kHz) are where its first sample lies. `title` is set where the source's title
     changes in this frame. While it is sent, `position_rate` times its length passes in the source. `is_cut`: it does
     not continue the frame before.
     """
 
+    forms: Forms
     payloads: Payloads
     source: SourceId
     position_samples: int
@@ -186,7 +184,7 @@ class FrameBuffer:
     # Frames are sent
 
     def pop_plain(self) -> Payloads | None:
-        """Takes the next frame when that is a plain one and has arrived."""
+        """Takes the next frame when that is a plain one and has arrived. It has the forms of the one before."""
         if self.next_frame >= self._plain_until or not self._payloads:
             return None
         self.next_frame += 1
@@ -250,7 +248,8 @@ class FrameBuffer:
         is_cut = self._cut_at is not None and self._cut_at < self.next_frame
         if is_cut:
             self._cut_at = None
-        frame = SentFrame(self._payloads.popleft(), source, position_samples, None, run.position_rate, is_cut)
+        payloads = self._payloads.popleft()
+        frame = SentFrame(run.forms, payloads, source, position_samples, None, run.position_rate, is_cut)
         title = self._take_title(source, frame.end_samples) if self._titles else None
         return frame if title is None else frame._replace(title=title)
 
@@ -289,19 +288,21 @@ class FrameBuffer:
             self._runs.pop()
         if not self._runs[-1].continues_with(run, frame):
             self.end_plain_run()
-            self._runs.append(_Run(frame, *run.position(frame), run.position_rate, run.is_passed))
+            self._runs.append(_Run(frame, *run.position(frame), run.position_rate, run.is_passed, run.forms))
 
 
 class _Run(NamedTuple):
     """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
     before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
-    that is heard. `is_passed`: their packets are those of the source, for outputs that pass on."""
+    that is heard. `is_passed`: their packets are those of the source, for outputs that pass on. All are in the same
+    `forms`."""
 
     first_frame: int
     source: SourceId
     position_samples: int
     position_rate: float = 1.0
     is_passed: bool = False
+    forms: Forms = ()
 
     def position(self, frame: int) -> tuple[SourceId, int]:
         samples = (frame - self.first_frame) * FRAME_SAMPLES
@@ -312,38 +313,32 @@ class _Run(NamedTuple):
     def continues_with(self, run: "_Run", frame: int) -> bool:
         """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
         (source, here), (other_source, there) = self.position(frame), run.position(frame)
-        if self.position_rate != run.position_rate or self.is_passed != run.is_passed:
+        if (self.position_rate, self.is_passed, self.forms) != (run.position_rate, run.is_passed, run.forms):
             return False
         return source == other_source and abs(here - there) <= (0 if run.position_rate == 1.0 else 1)
 
 
+def _forms(audio: Audio) -> Forms:
+    forms = tuple([output for output, _ in audio.packets])
+    return (*forms, PCM) if audio.pcm else forms
+
+
 def _payloads(audio: Audio) -> list[Payloads]:
-    """Each frame's payloads, copied out of the message."""
-    if not audio.packets:
-        if not audio.pcm:
-            return [_NOTHING] * audio.frames
-        view = memoryview(audio.pcm)
-        return [{PCM: bytes(view[start : start + FRAME_BYTES])} for start in range(0, len(view), FRAME_BYTES)]
-    if len(audio.packets) == 1 and not audio.pcm:  # nearly always
-        ((only, packets),) = audio.packets
-        return [{only: packet} for packet in packets]
-    payloads: list[Payloads] = [
-        {output: packets[index] for output, packets in audio.packets} for index in range(audio.frames)
-    ]
+    """Those of each frame, in the order of the forms, copied out of the message."""
+    columns: list[Sequence[bytes]] = [packets for _, packets in audio.packets]
     if audio.pcm:
         view = memoryview(audio.pcm)
-        for index, frame in enumerate(payloads):
-            payloads[index] = {**frame, PCM: bytes(view[index * FRAME_BYTES : (index + 1) * FRAME_BYTES])}
-    return payloads
+        columns.append([bytes(view[start : start + FRAME_BYTES]) for start in range(0, len(view), FRAME_BYTES)])
+    return list(zip(*columns, strict=True)) if columns else [()] * audio.frames
 
 
 def _runs(audio: Audio, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
     """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
-    rate, is_passed = audio.position_rate, audio.is_passed
-    yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed)
+    rate, is_passed, forms = audio.position_rate, audio.is_passed, _forms(audio)
+    yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
             source = mark.source
             before_begin = round(mark.offset_samples * rate)
-            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed)
+            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed, forms)

@@ -20,7 +20,7 @@ from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
-from tonearm.core.outputs import PCM_ONLY, Payloads, has_format
+from tonearm.core.outputs import PCM_ONLY, Forms, Payloads, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.player_status import PlayerQuality
@@ -96,6 +96,7 @@ class Sending:
         self._is_buffering = True  # before the first frame, and after an underrun
         self._is_stopped = False
         self._frames_sent = 0
+        self._forms: Forms = ()  # of the frame that was looked at last, and of the plain ones after it
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
         self._begun_source: SourceId | None = None
         self._late_frames = 0
@@ -197,9 +198,14 @@ class Sending:
             payloads = self._buffer.pop_plain()
             if payloads is None:
                 self._tick()
-            else:
-                self._send(payloads)
-                self._playback.position_ms += self._plain_step_ms
+                return
+            # As `_send`, written out: two calls less for every frame.
+            self._frames_sent += 1
+            if payloads:
+                self._broadcast.send(self._forms, payloads, self._frames_sent)
+            self._playback.position_ms += self._plain_step_ms
+            if not self._clock.beat % GRANT_STEP_FRAMES:
+                self._session.grant()
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()
@@ -219,7 +225,8 @@ class Sending:
             if (not self._is_buffering or self._must_send_tail) and self._send_frame():
                 return
         elif self._must_send_tail:
-            self._send(self._buffer.pop().payloads)
+            frame = self._buffer.pop()
+            self._send(frame.forms, frame.payloads)
             return
         if self._broadcast.wants_silence:
             self._broadcast.send_silence(is_mp3_awaited=self._is_mp3_awaited())
@@ -239,7 +246,7 @@ class Sending:
         frame = buffer.pop()
         if frame.is_cut and self._frames_sent:
             flags |= FrameFlag.DISCONTINUITY
-        self._send(frame.payloads, flags)
+        self._send(frame.forms, frame.payloads, flags)
         if frame.source == playback.current_source:
             playback.position_ms = ms_of_samples(frame.end_samples)
         self._take_up_complete_ends()
@@ -263,14 +270,16 @@ class Sending:
         self._overlays.frame_comes()
         if self._must_send_overlays:
             frame = self._buffer.pop()
-            self._send(frame.payloads, FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0)
+            flags = FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0
+            self._send(frame.forms, frame.payloads, flags)
             self._overlays.frame_sent()
         self.update_ticking()
 
-    def _send(self, payloads: Payloads, flags: int = 0) -> None:
+    def _send(self, forms: Forms, payloads: Payloads, flags: int = 0) -> None:
         self._frames_sent += 1
+        self._forms = forms
         if payloads:
-            self._broadcast.send(payloads, self._frames_sent, flags)
+            self._broadcast.send(forms, payloads, self._frames_sent, flags)
         self._grant_on_beat()
 
     def _grant_on_beat(self) -> None:

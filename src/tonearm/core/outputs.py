@@ -1,7 +1,6 @@
 """The forms in which a player's audio leaves the decoder. A frame is rendered once, and encoded once for each form that
 somebody listens to."""
 
-from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
@@ -46,9 +45,10 @@ Outputs: TypeAlias = frozenset[Output]
 NO_OUTPUTS: Final[Outputs] = frozenset()
 PCM_ONLY: Final[Outputs] = frozenset({PCM})
 
-# One frame in each form that it was rendered in: 3840 bytes of PCM, or one packet. Empty: rendered for nobody. There is
-# never any MP3 in it: that is made of frames that were sent.
-Payloads: TypeAlias = Mapping[Output, bytes]
+# The forms that frames were rendered in, none when it was for nobody, and one frame in each of them, in the same order:
+# 3840 bytes of PCM, or one packet. There is never any MP3 among them: that is made of frames that were sent.
+Forms: TypeAlias = tuple[Output, ...]
+Payloads: TypeAlias = tuple[bytes, ...]
 
 
 def has_format(outputs: Outputs, name: OutputFormat) -> bool:
