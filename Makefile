@@ -54,7 +54,7 @@ soundcheck: $(VENV)/.dev
 
 # Two thousand damaged media files instead of the two hundred of `make test`.
 fuzz: $(VENV)/.dev
-	MUTATIONS=$${MUTATIONS:-2000} $(BIN)/python -m pytest -q -s --timeout 3600 tests/decoding/worker/test_mutated_media.py $(ARGS)
+	MUTATIONS=$${MUTATIONS:-2000} $(BIN)/python -m pytest -q -s --timeout 3600 tests/decoding/worker/media/test_mutated_media.py $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output
-from tonearm.decoding.worker.opus import OpusEncoder
+from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 
 Samples: TypeAlias = NDArray[np.float64]
 

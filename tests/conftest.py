@@ -24,7 +24,7 @@ _FIRST: Final = ("node", "e2e", "decoding/pool", "decoding/worker", "sandbox", "
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     folder = Path(__file__).parent
     ranks = {folder / room: rank for rank, room in enumerate(_FIRST)}
-    items.sort(key=lambda item: ranks.get(item.path.parent, len(ranks)))
+    items.sort(key=lambda item: next((ranks[room] for room in item.path.parents if room in ranks), len(ranks)))
 
 
 def pytest_collection_finish() -> None:

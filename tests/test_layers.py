@@ -21,6 +21,11 @@ MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
 METERS: Final = tuple(f"decoding.worker.filters.{name}" for name in ("blocks", "loudness", "true_peak"))
 SUPERVISION: Final = ("sandbox.report", "sandbox.environment", "sandbox.supervision")
 
+
+def _worker(*names: str) -> tuple[str, ...]:
+    return tuple(f"decoding.worker.{name}" for name in names)
+
+
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
 MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "core": ("core",),
@@ -30,6 +35,26 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "decoding": (*MESSAGES, "core", "sandbox.report"),
     "decoding.pool": ("decoding.pool", *MESSAGES, "core", *SUPERVISION),
     "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
+    # The rooms of a decoder process, from the one that imports most to those that import only core and what is said
+    # between the processes. The process itself stands above them.
+    "decoding.worker.rendering": (
+        *_worker("rendering", "packets", "mixing", "sources", "filters"),
+        *("decoding.messages", "core"),
+    ),
+    "decoding.worker.packets": (
+        *_worker(
+            "packets", "mixing.voices", "sources.packet_store", "sources.pcm_store", "media.opus_format", "filters"
+        ),
+        *("decoding.messages", "core"),
+    ),
+    "decoding.worker.mixing": (*_worker("mixing", "sources.pcm_store", "filters"), "decoding.messages", "core"),
+    "decoding.worker.sources": (
+        *_worker("sources", "media", "reading", "filters"),
+        *("decoding.messages", "core"),
+    ),
+    "decoding.worker.media": (*_worker("media", "reading"), "core"),
+    "decoding.worker.reading": (*_worker("reading"), *MESSAGES, "core"),
+    "decoding.worker.filters": (*_worker("filters"), "core"),
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", *MESSAGES, "protocol.close_codes", "core"),
@@ -64,11 +89,11 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "av": ("decoding.worker",),
+    "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "listen"),
     "m3u8": ("sources.hls",),
     "multidict": ("server",),
-    "numpy": ("decoding.worker", "listen"),
+    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "listen"),
     "pydantic": ("protocol", "server.bodies", "config"),
     "pydantic_core": ("protocol.json_text", "server.bodies", "config"),
     "re2": ("config.patterns",),

@@ -29,9 +29,9 @@ from tonearm.core.effects import (
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Grant, OpenSession, Overlay, Plan
-from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.render_session import RenderSession
-from tonearm.decoding.worker.timeline import PcmStore
+from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.rendering.render_session import RenderSession
+from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
 FRAMES: Final = 500
 REPEATS: Final = 5

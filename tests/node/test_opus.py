@@ -20,7 +20,7 @@ from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.opus import OpusEncoder
+from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 from tonearm.node import Node
 from tonearm.wanted_tracks import WantedTrack
 

@@ -17,7 +17,7 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.passing import WAIT_FRAMES
+from tonearm.decoding.worker.packets.passing import WAIT_FRAMES
 from tonearm.node import Node
 from tonearm.wanted_tracks import WantedTrack
 

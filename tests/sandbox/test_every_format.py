@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.decoding.worker.test_media_formats import LOSSLESS, LOSSY, at
+from tests.decoding.worker.media.test_media_formats import LOSSLESS, LOSSY, at
 from tests.support.audio_files import encoded, flac, id3, mp3, music, opus, tone, video_without_sound, vorbis, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order
 from tests.support.hostile import Hostile

@@ -20,7 +20,7 @@ import sys
 
 if "tonearm.decoding.worker" in sys.orig_argv:
     import attack
-    import tonearm.decoding.worker.source_content as content
+    import tonearm.decoding.worker.sources.source_content as content
     from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 
     open_really = content.open_media

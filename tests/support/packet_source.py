@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.media_files import open_bytes
-from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.opus_packets import OpusPackets, SourcePacket
-from tonearm.decoding.worker.packet_store import PacketDecoding, PacketStore
+from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
+from tonearm.decoding.worker.sources.packet_store import PacketDecoding, PacketStore
 
 
 class CountingDecoding(PacketDecoding):

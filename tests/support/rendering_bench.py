@@ -21,9 +21,9 @@ from tonearm.decoding.messages import (
     Plan,
     SeekSource,
 )
-from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.render_session import RenderSession
-from tonearm.decoding.worker.timeline import PcmStore
+from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.rendering.render_session import RenderSession
+from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
 
 class HeldSource:

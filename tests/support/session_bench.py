@@ -19,11 +19,11 @@ from tonearm.decoding.messages import (
     Overlay,
     Plan,
 )
-from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
-from tonearm.decoding.worker.normalization import SourceLoudness
-from tonearm.decoding.worker.render_session import RenderSession
-from tonearm.decoding.worker.session_sources import SessionSource
-from tonearm.decoding.worker.timeline import PcmStore
+from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
+from tonearm.decoding.worker.rendering.render_session import RenderSession
+from tonearm.decoding.worker.rendering.session_sources import SessionSource
+from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
 
 class MemorySource:

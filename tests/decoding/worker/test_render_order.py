@@ -12,8 +12,8 @@ from tonearm.core.filters import Filters
 from tonearm.core.outputs import PCM, Output
 from tonearm.decoding.message_coding import pack
 from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Plan
-from tonearm.decoding.worker.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES
-from tonearm.decoding.worker.render_order import RenderOrder
+from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES
+from tonearm.decoding.worker.worker import RenderOrder
 
 OPUS = Output("opus", complexity=10)
 BOTH = frozenset({PCM, OPUS})

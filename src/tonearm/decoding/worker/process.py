@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from tonearm.decoding.message_coding import pack
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, EXIT_NO_SANDBOX, SUSPECT_SLOTS, Ready
-from tonearm.decoding.worker.formats import limit_allocation_size
+from tonearm.decoding.worker.media.formats import limit_allocation_size
 from tonearm.decoding.worker.warm_up import Exercise
 from tonearm.decoding.worker.worker import Worker
 from tonearm.sandbox.confine import Confinement, try_confinement

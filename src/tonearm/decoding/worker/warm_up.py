@@ -20,10 +20,10 @@ from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
 from tonearm.core.outputs import Output
 from tonearm.decoding.worker.filters.chain import ChainState, process
-from tonearm.decoding.worker.formats import libavutil
-from tonearm.decoding.worker.media import open_media
-from tonearm.decoding.worker.opus import OpusEncoder, OpusMissing
-from tonearm.decoding.worker.reader import DescriptorReader
+from tonearm.decoding.worker.media.formats import libavutil
+from tonearm.decoding.worker.media.media import open_media
+from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder, OpusMissing
+from tonearm.decoding.worker.reading.reader import DescriptorReader
 
 __all__ = ["Exercise"]
 

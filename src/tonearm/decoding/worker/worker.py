@@ -11,6 +11,8 @@ import resource
 import socket
 import threading
 from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
@@ -41,15 +43,14 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
-from tonearm.decoding.worker.block_packets import FIRST_BLOCK_FRAMES
-from tonearm.decoding.worker.freed_memory import freed_memory
-from tonearm.decoding.worker.mp3 import Mp3Thread
-from tonearm.decoding.worker.reader import LOST, DescriptorQueue
-from tonearm.decoding.worker.render_order import RenderOrder
-from tonearm.decoding.worker.render_session import RenderSession
-from tonearm.decoding.worker.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.decoding.worker.session_sources import SessionSource
-from tonearm.decoding.worker.source import DecodingSource
+from tonearm.decoding.worker.packets.mp3 import Mp3Thread
+from tonearm.decoding.worker.reading.reader import LOST, DescriptorQueue
+from tonearm.decoding.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
+from tonearm.decoding.worker.rendering.render_session import RenderSession
+from tonearm.decoding.worker.rendering.session_sources import SessionSource
+from tonearm.decoding.worker.sources.packet_store import freed_memory
+from tonearm.decoding.worker.sources.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.decoding.worker.sources.source import DecodingSource
 from tonearm.decoding.worker.suspects import SuspectNotes
 from tonearm.sandbox.report import SandboxReport
 
@@ -62,6 +63,36 @@ _TOO_MANY_FILES: Final = PlayFailure(
     "A decoder process has as many files open as the system lets it have.",
     "Raise the limit of open files for the node (ulimit -n), or decoder.processes.",
 )
+
+
+class RenderOrder:
+    """The sessions that may have something to render: the one whose frames run out first comes first.
+
+    A session whose plan was changed has no frames ahead, so it need not wait for the blocks of others, which were
+    granted on the same beat and have time.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, int, int]] = []  # frames ahead, number of the entry, session
+        self._numbers = count()
+        self._newest: dict[int, int] = {}  # by session: the number of its entry that counts
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+    def add(self, session: int, frames_ahead: int) -> None:
+        """Has a session rendered, of which so many frames are ahead of what was sent. Only the last call counts."""
+        number = self._newest[session] = next(self._numbers)
+        heappush(self._entries, (frames_ahead, number, session))
+
+    def take(self) -> int:
+        """Takes the most urgent session out; of several the one that was added first. Raises IndexError when there is
+        none."""
+        while True:
+            _, number, session = heappop(self._entries)
+            if self._newest.get(session) == number:
+                del self._newest[session]
+                return session
 
 
 class _PcmDecoded(NamedTuple):

@@ -14,8 +14,8 @@ from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_
 from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State
 from tonearm.decoding.worker.filters.limiter import QUIET, LimiterState
 from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level
 from tonearm.decoding.worker.filters.registry import SLOTS
-from tonearm.decoding.worker.normalization import UNLEVELLED, Level
 
 RAMP_SAMPLES: Final = samples_of_ms(10)
 

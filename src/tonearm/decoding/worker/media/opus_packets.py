@@ -1,0 +1,242 @@
+"""The packets of a source that is Opus, each with its place in the source, read without decoding them.
+
+Places are samples at 48 kHz from the first one that is heard. A packet's sound may begin before that (pre-skip) and end
+behind the last one (end trimming); containers say so in side data of the packet, as libav gives it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.stream import AudioStream
+from av.packet import Packet
+
+from tonearm.core.failure import PlayError
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.decoding.worker.media.demuxing import PacketDecoder, SourcePositions, trimming
+from tonearm.decoding.worker.media.facts import StreamTitles
+from tonearm.decoding.worker.media.ogg_pages import OggPages
+from tonearm.decoding.worker.media.opening import OpenedAudio
+from tonearm.decoding.worker.media.opus_format import OpusHead, can_pass_on, packet_samples
+from tonearm.decoding.worker.reading.reader import MediaReader
+
+# A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
+PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
+_TRIES_PAGES: Final = 3  # packets behind which the rest of a file is looked for, after it was opened or sought
+
+
+class SourcePacket(NamedTuple):
+    """A packet. Its sound begins at `start`, which may be before 0, and lasts `samples`; of that is heard what lies
+    from `audible_from` up to `audible_to`."""
+
+    start: int
+    samples: int
+    audible_from: int
+    audible_to: int
+    data: bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is heard."""
+        return self.audible_to - self.audible_from == self.samples
+
+    def cut_at(self, sample: int) -> "SourcePacket":
+        """Nothing is heard of it from this sample on."""
+        return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The timestamp and place of the first packet, from which those of others follow."""
+
+    timestamp: int
+    start: int
+
+
+class OpusPackets:
+    """Reads the packets of an opened source in order. For the thread that decodes.
+
+    `seek_to(timestamp)` moves the container; False when it cannot.
+    """
+
+    @classmethod
+    def of(
+        cls,
+        opened: OpenedAudio,
+        positions: SourcePositions | None,
+        audible_samples: int | None,
+        titles: StreamTitles | None = None,
+    ) -> "OpusPackets | None":
+        """None for a source whose packets cannot be passed on, so that nothing is gained by keeping them. `titles`
+        collects those of a live source."""
+        codec = opened.stream.codec_context
+        head = OpusHead.read(codec.extradata) if codec.name == "opus" else None
+        if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
+            return None
+        first = opened.first_packets
+        if not first or not all(can_pass_on(bytes(packet)) for packet in first) or first[0].pts is None:
+            return None
+        return cls(opened.decoder, head.channels, first, positions, audible_samples, titles)
+
+    def __init__(
+        self,
+        decoder: PacketDecoder,
+        channels: int,
+        first: "list[Packet[AudioStream]]",
+        positions: SourcePositions,
+        audible_samples: int | None,
+        titles: StreamTitles | None,
+    ) -> None:
+        self.channels = channels
+        self._titles = titles
+        self._decoder = decoder
+        self._pending = deque(first)
+        self._positions = positions
+        self._end = audible_samples
+        self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
+        self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
+        self._interruption: PlayError | None = None
+        self._page_reader: MediaReader | None = None
+        self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
+        self._pages: OggPages | None = None
+        self._tries_pages = _TRIES_PAGES
+        self._tried = b""  # packet: one of many that are all the same, as in silence, is not found on its page
+        timestamp = first[0].pts
+        assert timestamp is not None
+        self._origin = _Origin(timestamp, -trimming(first[0])[0])
+
+    def take_codec(self) -> AudioCodecContext | None:
+        """The decoder of the first packets, to be used for others. Nothing is decoded here any more."""
+        codec, self._decoder.codec = self._decoder.codec, None
+        return codec
+
+    def read_pages(self, reader: MediaReader, seek: Callable[[int], list[SourcePacket]]) -> None:
+        """From now on an Ogg file's pages are read without libav as long as they are ordinary. `reader` is for that
+        alone; `seek` is `seek` with what it needs."""
+        self._page_reader, self._seek_by_libav = reader, seek
+
+    def begin_at(self, sample: int) -> None:
+        """Gives the next packets these places: they continue an earlier part of the source."""
+        self._at, self._begun_at, self._next_start = sample, sample, None
+        if self._end is not None:
+            self._end += sample
+
+    def take(self, at_least_samples: int) -> list[SourcePacket]:
+        """The next packets, so many samples or a few more; none only at the end.
+
+        Raises PlayError when the source was interrupted, after all packets before that were returned.
+        """
+        if self._interruption is not None:
+            raise self._interruption
+        packets: list[SourcePacket] = []
+        wanted_to = self._at + max(at_least_samples, 1)
+        try:
+            while self._at < wanted_to:
+                if self._pages is not None:
+                    packets += self._of_next_page(self._pages)
+                    continue
+                packet = self._next()
+                if packet is None:
+                    break
+                data = bytes(packet)
+                if self._titles is not None:
+                    self._titles.packet_begins(packet, self._at - self._begun_at)
+                start, end = self._at, self._at + FRAME_SAMPLES
+                if (  # nearly always
+                    start == self._next_start
+                    and can_pass_on(data)
+                    and (self._end is None or end <= self._end)
+                    and not any(packet.iter_sidedata())
+                ):
+                    self._at = self._next_start = end
+                    packets.append(SourcePacket(start, FRAME_SAMPLES, start, end, data))
+                elif (placed := self._placed(packet, data)) is not None:
+                    packets.append(placed)
+                if self._tries_pages and data != self._tried and not self._pending and self._page_reader is not None:
+                    self._tries_pages -= 1
+                    self._tried = data
+                    self._pages = OggPages.behind(self._page_reader, packet.pos, data)
+        except PlayError as error:
+            self._interruption = error
+            if not packets:
+                raise
+        return packets
+
+    def seek(self, sample: int, seek_to: Callable[[int], bool], timestamps: list[int]) -> list[SourcePacket]:
+        """Goes to before a sample. Returns the packets up to it, and those that a decoder needs before it; the next
+        ones come with `take`. Tries these timestamps one after the other; raises LookupError when none leads there."""
+        self._pending.clear()
+        self._interruption = None
+        self._pages, self._tries_pages = None, _TRIES_PAGES
+        is_behind_end = False
+        for timestamp in timestamps:
+            if not seek_to(timestamp):
+                continue
+            needed_from = max(sample - PREROLL_SAMPLES, self._origin.start)
+            self._decoder.skip_before(self._positions.timestamp_at(needed_from - FRAME_SAMPLES))
+            first = self._decoder.next_packet()
+            is_behind_end = first is None or not first.size
+            if first is None or is_behind_end or first.pts is None:
+                continue
+            start = self._start_of(first)
+            if start > max(needed_from, self._origin.start) and timestamp != timestamps[-1]:
+                continue
+            self._next_start, self._at = start, max(start, 0)
+            self._pending.append(first)
+            return self.take(sample - self._at + 1) if sample >= self._at else []
+        if is_behind_end:
+            return []
+        raise LookupError(sample)
+
+    def _of_next_page(self, pages: OggPages) -> list[SourcePacket]:
+        """The packets of the next page; where it is not an ordinary one, some that libav reads, who then goes on."""
+        found = pages.next_packets()
+        start = self._at
+        end = start + FRAME_SAMPLES * len(found or ())
+        if found is None or start != self._next_start or (self._end is not None and end > self._end):
+            reader, self._page_reader = self._page_reader, None
+            try:
+                packets = self._seek_by_libav(start)
+            finally:
+                self._page_reader, self._tries_pages = reader, 0
+            return [packet for packet in packets if packet.start >= start]
+        self._at = self._next_start = end
+        starts = range(start, end, FRAME_SAMPLES)
+        return [
+            SourcePacket(at, FRAME_SAMPLES, at, at + FRAME_SAMPLES, data)
+            for at, data in zip(starts, found, strict=True)
+        ]
+
+    def _next(self) -> "Packet[AudioStream] | None":
+        if self._pending:
+            return self._pending.popleft()
+        while (packet := self._decoder.next_packet()) is not None:
+            if packet.size:
+                return packet
+        return None
+
+    def _placed(self, packet: "Packet[AudioStream]", data: bytes) -> SourcePacket | None:
+        samples = packet_samples(data)
+        if not samples:
+            return None
+        at, start = self._at, self._next_start
+        from_start, from_end = trimming(packet)
+        if start is None or (from_start and start == at):
+            start = at - from_start
+        audible_to = start + samples - from_end
+        if self._end is not None:
+            audible_to = min(audible_to, self._end)
+        self._next_start = None if from_end else start + samples  # what follows begins anew
+        self._at = max(audible_to, at)
+        return SourcePacket(start, samples, at, self._at, data)
+
+    def _start_of(self, packet: "Packet[AudioStream]") -> int:
+        """Where the sound of a packet that a seek led to begins, by its timestamp."""
+        assert packet.pts is not None
+        ticks = packet.pts - self._origin.timestamp
+        samples = round(ticks * self._positions.time_base * SAMPLE_RATE_HZ)
+        if self._positions.time_base * SAMPLE_RATE_HZ > 1:  # rounded to milliseconds
+            samples = round(samples / FRAME_SAMPLES) * FRAME_SAMPLES
+        return self._origin.start + samples

@@ -1,0 +1,191 @@
+"""What listeners get of a session: the packets of its blocks, encoded or those of the sources, and MP3 of what was
+sent."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
+from tonearm.decoding.worker.packets.joints import HISTORY_FRAMES as HISTORY_OF_JOINTS
+from tonearm.decoding.worker.packets.joints import NO_RUN, RunPackets, encoded, needs_history, passed_on
+from tonearm.decoding.worker.packets.mp3 import TAIL_PCM, Mp3Job
+from tonearm.decoding.worker.packets.packet_encoding import PacketEncoders
+from tonearm.decoding.worker.packets.passing import Conditions, Run, next_run
+from tonearm.decoding.worker.packets.passing_state import Before, Passing
+from tonearm.decoding.worker.rendering.gathered import Gathered
+from tonearm.decoding.worker.rendering.output import levelled_again
+from tonearm.decoding.worker.rendering.session_sources import SessionSources
+from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, Timeline
+from tonearm.decoding.worker.sources.packet_store import PacketStore
+from tonearm.decoding.worker.sources.pcm_store import Segment
+
+# Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
+BLOCK_FRAMES: Final = 10
+# Passing packets on costs hardly more for each block than for each frame.
+PASSED_BLOCK_FRAMES: Final = 40
+# Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
+FIRST_BLOCK_FRAMES: Final = 4
+
+Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
+
+
+class BlockPackets:
+    """Makes the packets of one block after the other, as long as somebody listens to them."""
+
+    def __init__(self, sources: SessionSources) -> None:
+        self._sources = sources
+        self._encoders = PacketEncoders()
+        self._encoded = self._joined = NO_OUTPUTS  # the outputs that get no packets of sources, and those that do
+        self.outputs = PCM_ONLY
+        self.are_encoded = False  # somebody listens to something else than PCM
+
+    def render_for(self, outputs: Outputs) -> None:
+        """From now on these forms are listened to."""
+        self.outputs = outputs
+        self.are_encoded = any(form.format != "pcm" for form in outputs)
+        self._joined = frozenset(form for form in outputs if form.passes_on)
+        self._encoded = outputs - self._joined
+        self._encoders.forget_all_but(outputs)
+
+    # Before a block is rendered
+
+    def frames_of_block(self, passing: Passing) -> int:
+        """How many frames the next block has at most, when the passing on stands so before it."""
+        only_passes = passing.before is Before.PASSED and self._joined == self.outputs
+        return PASSED_BLOCK_FRAMES if only_passes else BLOCK_FRAMES
+
+    def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run | None:
+        """Which of the next frames are passed on, or encoded, together. None when no output gets packets of sources."""
+        if not frames or not self._joined:
+            return None
+        sources = self._sources
+        if not any(isinstance(sources.store_of(segment.source), PacketStore) for segment in gathered.segments):
+            return next_run(start.passing, min(frames, BLOCK_FRAMES), gathered.segments, None, sources.store_of)
+        conditions = Conditions(
+            start.filters,
+            gathered.voices,
+            start.time,
+            [sources.loudness_of(sources.file_of(segment.source)) for segment in gathered.segments],
+            is_stretched=sources.are_stretched,
+            has_overlays=not start.overlays.change_nothing,
+        )
+        first = conditions.first_allowed()
+        run = next_run(start.passing, frames, gathered.segments, first, sources.store_of)
+        if frames > BLOCK_FRAMES and not run.packets:
+            return next_run(start.passing, BLOCK_FRAMES, gathered.segments, first, sources.store_of)
+        return run
+
+    def run_of_overlays(self, start: Checkpoint, frames: int) -> Run | None:
+        """The run of frames that hold overlays alone: all of them are encoded."""
+        return Run(frames, start.passing.lag) if self._joined else None
+
+    def needs_no_pcm(self, run: Run | None) -> bool:
+        """Whether packets of the source are all that anybody gets of a run."""
+        return run is not None and bool(run.packets) and self._joined == self.outputs
+
+    def rest_stores(self, segments: Sequence[Segment]) -> None:
+        """Nobody reads the PCM of these sources for now, so it need not be decoded."""
+        for segment in segments:
+            store = self._sources.store_of(segment.source)
+            if isinstance(store, PacketStore):
+                store.rest()
+
+    def history_for(self, timeline: Timeline, start: Checkpoint, run: Run | None) -> bytes | None:
+        """The frames before, when a run is encoded that begins anew. Read before what comes after them, as it is
+        decoded."""
+        if run is None or run.packets or not needs_history(start.passing, start.encoders, self._joined):
+            return None
+        return self._last_frames(timeline, HISTORY_OF_JOINTS)
+
+    # Behind it
+
+    def encode(
+        self, timeline: Timeline, block: Block, run: Run | None, pcm: bytes, history: bytes | None
+    ) -> tuple[Block, Packets]:
+        """The packets of a block that comes next in `timeline`, and the block with all that is needed to make those of
+        its frames again."""
+        if not self.are_encoded or not (pcm or run is not None):
+            return block, ()
+        start = block.start
+        plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
+        joined = self._packets_of_run(block, run, pcm, history)
+        block = replace(
+            block,
+            start=replace(start, passing=joined.before),
+            pcm=pcm,
+            encoders_before=plain.before + joined.encoded.before,
+            encoders=plain.after + joined.encoded.after,
+            passing=joined.after,
+        )
+        return block, plain.packets + joined.encoded.packets
+
+    def _packets_of_run(self, block: Block, run: Run | None, pcm: bytes, history: bytes | None) -> RunPackets:
+        if run is None:
+            return NO_RUN
+        passing = block.start.passing
+        if run.packets:
+            return passed_on(self._encoders, passing, self._joined, run)
+        return encoded(
+            self._encoders,
+            passing,
+            block.start.encoders,
+            self._joined,
+            run,
+            pcm,
+            lambda: history,
+            is_silent=not block.segments,
+        )
+
+    def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
+        """Up to so many frames before the next one, as listeners got them, or would have. None for the first."""
+        end = timeline.end
+        if not end.frame:
+            return None
+        state = end.filters
+        history = history_before(timeline, self._sources, frames if state.changes_nothing else HISTORY_FRAMES)
+        size = min(frames, len(history) // FRAME_BYTES) * FRAME_BYTES
+        if not size:
+            return b""
+        pcm = process(ChainState.steady(state.filters, history[:-size]), history[-size:])[0]
+        return levelled_again(pcm, state, end.voices.at(end.time))
+
+
+def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:
+    """The unfiltered PCM just before the next frame, as far as it is kept."""
+    return sources.pcm_of(reversed(timeline.segments_backwards(frames * FRAME_SAMPLES)))
+
+
+class SentFrames:
+    """Which frames of a session were sent, and handed in for each MP3 output.
+
+    `mp3_from`: the first frame that an earlier process rendered, and that was sent but not encoded when it died. It is
+    rendered once more for that (None: there is none).
+    """
+
+    def __init__(self, session: int, mp3_from: int | None) -> None:
+        self._session = session
+        self._begins = mp3_from
+        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
+
+    def hand_in(self, outputs: Outputs, timeline: Timeline, sent: int, *, is_over: bool) -> list[Mp3Job]:
+        """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`, which are kept in
+        `timeline`. `is_over`: nothing is played that would bring the last samples out of the encoder."""
+        wanted = {form for form in outputs if form.format == "mp3"}
+        # What an earlier process rendered and did not encode was sent before it is rendered once more.
+        sent_to = sent if self._begins is None else min(sent, timeline.end.frame)
+        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in wanted}
+        jobs = []
+        for form in sorted(wanted):
+            is_first = form not in self._handed_in
+            first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
+            end_frame = max(first_frame, sent_to)
+            pcm = timeline.pcm_between(first_frame, end_frame)
+            if pcm and is_over and sent >= timeline.end.frame:
+                pcm += TAIL_PCM
+            self._handed_in[form] = end_frame
+            jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
+        if sent <= timeline.end.frame:
+            self._begins = None
+        return jobs

@@ -1,0 +1,239 @@
+"""The sound of a block as listeners get it: the sources' samples through the filters, then the last of what is done to
+them: normalization's gain, the overlays and the limiter. Then it is PCM."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, overload
+
+import numpy as np
+
+from tonearm.core.effects import NO_EFFECTS
+from tonearm.core.filters import Filters
+from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoding.worker.filters.blocks import Planes, scale
+from tonearm.decoding.worker.filters.chain import ChainState, apply, as_pcm, process
+from tonearm.decoding.worker.filters.limiter import (
+    BEGINNING,
+    LOOKAHEAD_SAMPLES,
+    QUIET,
+    LimiterState,
+    RestingStates,
+    has_nothing_to_do,
+    limited,
+)
+from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
+from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS
+from tonearm.decoding.worker.mixing.voices import Fade, Voices, falling, mixed
+from tonearm.decoding.worker.rendering.gathered import Gathered
+from tonearm.decoding.worker.rendering.joined_music import JoinedMusic
+from tonearm.decoding.worker.rendering.session_sources import SessionSources
+from tonearm.decoding.worker.rendering.timeline import Checkpoint
+
+# The filters take whole frames, also of what the limiter only looks at.
+_AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
+_CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
+_PCM: Final = np.dtype("<i2")
+_NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
+
+
+class BlockOutput:
+    """Makes the PCM of blocks, and the state of the filters after each of their frames."""
+
+    def __init__(self, sources: SessionSources, music: JoinedMusic) -> None:
+        self._sources = sources
+        self._music = music
+
+    def limits(self, start: Checkpoint, frames: int) -> tuple[bool, int]:
+        """Whether the limiter is on in the next frames, if only to let go, and for how many of them that holds."""
+        state, music = start.filters, self._music
+        if (
+            state.limiter is QUIET
+            and not music.has_crossfades
+            and state.filters.effects is NO_EFFECTS
+            and not start.voices.fades
+            and start.overlays is NO_OVERLAYS
+        ):
+            return False, frames
+        filters = state.filters
+        voices, with_overlays = start.voices.at(start.time), not start.overlays.change_nothing
+        if not state.limiter.is_at_rest or _wants_limiter(filters, voices, with_overlays=with_overlays):
+            return True, frames
+        crossfade = music.crossfade_ahead(start.position) if music.has_crossfades else None
+        if crossfade is None or not _wants_limiter(filters, _CROSSFADING):
+            return False, frames
+        frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
+        return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
+
+    def music(
+        self, start: Checkpoint, frames: int, gathered: Gathered, *, limits: bool
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
+        it."""
+        filters, overlays = start.filters, start.overlays
+        is_one_voice = gathered.voices.are_one
+        if filters.passes_by_filters_alone and not limits and is_one_voice and overlays.change_nothing:
+            return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
+        begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits else 0))
+        sound = self._levelled(start, frames, gathered, begins, limits=limits)
+        begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades
+        return self._finished(start, frames, gathered.voices, sound, limits=limits, begins_anew=begins_anew)
+
+    def overlays_alone(
+        self, start: Checkpoint, frames: int, *, limits: bool, held: Callable[[], Gathered]
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """Frames in which the music stands. Where that fades out, `held` gives the frame with which it would have gone
+        on, and will."""
+        overlays, filters = start.overlays, start.filters
+        samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+        planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
+        if overlays.gate is not None and overlays.gate.falls:
+            planes[:, :FRAME_SAMPLES] = self._music_before_hold(start, held())
+        unchanged = Levels(None, (filters.level,) * frames)
+        sound = _Sound(planes, (filters,) * frames, unchanged)
+        return self._finished(start, frames, start.voices, sound, limits=limits, begins_anew=False)
+
+    def _music_before_hold(self, start: Checkpoint, gathered: Gathered) -> Planes:
+        """One frame of music. It is not limited: what it is mixed with will be."""
+        if not gathered.samples:
+            return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
+        sound = self._levelled(start, 1, gathered, gathered.begins(start.frame, 1), limits=False)
+        return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
+
+    def _levelled(
+        self, start: Checkpoint, frames: int, gathered: Gathered, begins: Sequence[tuple[int, int]], *, limits: bool
+    ) -> "_Sound":
+        """The music behind its filters, and further than these frames if the limiter looks ahead. `begins`: which
+        sources begin in it, and where."""
+        filters = start.filters
+        pcm = gathered.pieces[0] if len(gathered.pieces) == 1 else b"".join(gathered.pieces)
+        if filters.passes_by_filters_alone:
+            normalized = Levels(None, (UNLEVELLED,) * frames)
+            samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+        else:
+            whole_frames = frames + (_AHEAD_FRAMES if limits else 0)
+            normalized = self._levels(start, frames, gathered, whole_frames, begins)
+            samples = whole_frames * FRAME_SAMPLES
+        if filters.is_volume_alone and gathered.voices.are_one:
+            # Sample by sample, as the bytes are: turning them into two planes and back takes most of the time.
+            planes = np.frombuffer(_filled(pcm, samples), _PCM).astype(np.float32).reshape(-1, CHANNELS).T
+            if filters.filters.volume != 1.0:
+                planes *= np.float32(filters.filters.volume)
+            return _Sound(planes, (filters,) * frames, normalized)
+        whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
+        voices = mixed(whole, start.time, gathered.voices, self._sources.read, normalized.factors)
+        planes, states = apply(filters, voices)
+        return _Sound(planes, states, normalized)
+
+    def _levels(
+        self,
+        start: Checkpoint,
+        frames: int,
+        gathered: Gathered,
+        whole_frames: int,
+        begins: Sequence[tuple[int, int]],
+    ) -> Levels:
+        """What normalization multiplies `whole_frames` frames by, and its level after each one. The first `frames` are
+        measured, since the others come again."""
+        sources, filters, level = self._sources, start.filters.filters, start.filters.level
+        normalization = filters.effects.normalization
+        if normalization is None or normalization.mode == "off":
+            return levels(level, None, whole_frames, 0, (), sources.loudness_of)
+        for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
+            length = min(segment.length, frames * FRAME_SAMPLES - segment.offset)
+            sources.measure(segment, piece[: max(length, 0) * SAMPLE_BLOCK_BYTES])
+        source = sources.file_of(gathered.segments[0].source) if gathered.segments else 0
+        return levels(level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of)
+
+    def _finished(
+        self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", *, limits: bool, begins_anew: bool
+    ) -> tuple[bytes, Sequence[ChainState]]:
+        """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
+        begins with the first sample."""
+        filters, overlays = start.filters, start.overlays
+        planes, states, normalized = sound
+        if normalized.factors is not None:
+            scale(planes, normalized.factors)
+        mixes = not overlays.change_nothing
+        if mixes:
+            overlays.mix_into(planes, start.time, self._sources.read)
+        limiter: Sequence[LimiterState] = (QUIET,) * frames
+        is_below_ceiling, ceiling_db = False, 0.0
+        if limits:
+            setting = filters.filters.effects.limiter
+            is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
+            ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
+            before = BEGINNING if begins_anew and filters.limiter.is_at_rest else filters.limiter
+            is_below_ceiling = has_nothing_to_do(planes, ceiling_db, before)
+            planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
+            if is_below_ceiling:
+                limiter = RestingStates.after(planes)
+            else:
+                planes, limiter = limited(planes, ahead, ceiling_db, before, begins=overlays.begins)
+        pcm = as_pcm(planes, may_clip=not is_below_ceiling or ceiling_db > 0.0)
+        if not limits and filters.limiter is QUIET and filters.passes_by_filters_alone:
+            return pcm, tuple(states[:frames])
+        return pcm, OutputStates(states[:frames], normalized.after[:frames], limiter)
+
+
+class _Sound(NamedTuple):
+    """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
+    behind the frames that are made, for the limiter to look at."""
+
+    planes: Planes
+    states: Sequence[ChainState]
+    levels: Levels
+
+
+def _filled(pcm: bytes, samples: int) -> bytes:
+    """The first `samples` samples; silence where there are fewer."""
+    size = samples * SAMPLE_BLOCK_BYTES
+    return pcm[:size].ljust(size, b"\0")
+
+
+class OutputStates(Sequence[ChainState]):
+    """The states after the frames of a block: those of the filters, with those of normalization and limiter. They are
+    put together when they are asked for, as few are."""
+
+    def __init__(
+        self, states: Sequence[ChainState], levels_after: Sequence[Level], limiter: Sequence[LimiterState]
+    ) -> None:
+        self._states = states
+        self._levels = levels_after
+        self._limiter = limiter
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @overload
+    def __getitem__(self, index: int) -> ChainState: ...
+    @overload
+    def __getitem__(self, index: slice) -> "OutputStates": ...
+    def __getitem__(self, index: int | slice) -> "ChainState | OutputStates":
+        if isinstance(index, slice):
+            return OutputStates(self._states[index], self._levels[index], self._limiter[index])
+        return self._states[index].with_output(self._levels[index], self._limiter[index])
+
+
+def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:
+    """Whether the settings have the limiter on while these voices sound."""
+    effects = filters.effects
+    if effects.limiter is None or effects.limiter.enabled != "auto":
+        return effects.limiter is not None and bool(effects.limiter.enabled)
+    if with_overlays or effects.compressor is not None or effects.normalizes:
+        return True
+    return any(fade.is_announced for fade in voices.fades)
+
+
+def levelled_again(pcm: bytes, state: ChainState, voices: Voices) -> bytes:
+    """Filtered frames just before `state` as listeners got them, as near as that is known: with its gain, and limited
+    by a limiter that begins with them."""
+    gain_db = state.level.gain_db
+    limits = _wants_limiter(state.filters, voices)
+    if not gain_db and not limits:
+        return pcm
+    planes: Planes = np.frombuffer(pcm, "<i2").reshape(-1, CHANNELS).T.astype(np.float32)
+    planes *= np.float32(10.0 ** (gain_db / 20.0))
+    setting = state.filters.effects.limiter
+    if limits and setting is not None:
+        ahead = np.zeros((CHANNELS, LOOKAHEAD_SAMPLES), np.float32)
+        planes, _ = limited(planes, ahead, setting.ceiling_db, BEGINNING)
+    return as_pcm(planes)

@@ -1,0 +1,251 @@
+"""What a session has rendered, and from what: enough to render any kept frame again.
+
+A `Timeline` says which samples of which source lie in which frame, and keeps the state of the filters after each frame.
+The samples themselves are in the sources' stores (`sources.pcm_store`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
+from tonearm.decoding.worker.filters.chain import ChainState
+from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS, Overlays
+from tonearm.decoding.worker.mixing.voices import ONE_VOICE, Voices
+from tonearm.decoding.worker.packets.packet_encoding import NO_POINTS, EncoderPoints
+from tonearm.decoding.worker.packets.passing_state import NOTHING_PASSED, Before, Passing
+from tonearm.decoding.worker.sources.pcm_store import Segment, first_segments
+
+FROM_START: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePosition:
+    """The next sample of a source (0: no source). `has_begun`: its BEGIN mark was emitted.
+
+    `FROM_START` is the first sample of a source that may not be open yet. `is_cut`: the source was cut to, so that one
+    that begins in the middle fades in. `joins`: the source at whose end it begins.
+    """
+
+    source: int
+    sample: int
+    has_begun: bool
+    is_cut: bool = False
+    joins: int = 0
+
+
+NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
+    voices, which may be over, the overlays, and where the encoders and the passing on of packets stand. `is_cold`: the
+    filters did not run in the frames before."""
+
+    frame: int
+    position: SourcePosition
+    filters: ChainState
+    voices: Voices = ONE_VOICE
+    encoders: EncoderPoints = NO_POINTS
+    is_cold: bool = False
+    overlays: Overlays = NO_OVERLAYS
+    passing: Passing = NOTHING_PASSED
+
+    @property
+    def time(self) -> int:
+        """In samples since frame 0."""
+        return self.frame * FRAME_SAMPLES
+
+    def other_sounds(self) -> Sequence[tuple[int, int]]:
+        """What sounds beside the current source: by source, the first sample that is needed to render from here on."""
+        if self.overlays is NO_OVERLAYS and not self.voices.fades:
+            return ()
+        fades = [(fade.source, fade.sample_at(self.time)) for fade in self.voices.fades]
+        return fades + self.overlays.oldest_samples(self.time)
+
+
+def position_after(start: SourcePosition, segments: Sequence[Segment], samples: int) -> SourcePosition:
+    """The position so many samples after `start`, from which these segments go on.
+
+    Just after the last sample of a source, the position is the end of that source, not yet the one that joins.
+    """
+    for segment in reversed(segments):
+        if segment.offset < samples:
+            taken = min(segment.length, samples - segment.offset)
+            return SourcePosition(segment.source, segment.sample + taken, has_begun=True)
+    return start
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Rendered frames: the segments and other voices that they were rendered from, and the state of the filters after
+    each frame.
+
+    `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
+    stand before and after the block, `passing` how the passing on of packets stands after it. `is_cold`: rendered for
+    nobody. `is_frozen`: the music stood still, and only overlays are in it.
+    """
+
+    start: Checkpoint
+    frames: int
+    segments: tuple[Segment, ...]
+    filters: Sequence[ChainState]
+    voices: Voices = ONE_VOICE
+    pcm: bytes = b""
+    encoders_before: EncoderPoints = NO_POINTS
+    encoders: EncoderPoints = NO_POINTS
+    is_cold: bool = False
+    is_frozen: bool = False
+    passing: Passing = NOTHING_PASSED
+
+    @property
+    def end_frame(self) -> int:
+        return self.start.frame + self.frames
+
+    def position_at(self, frame: int) -> SourcePosition:
+        """The position before `frame`, which lies in this block or just after it."""
+        return position_after(self.start.position, self.segments, (frame - self.start.frame) * FRAME_SAMPLES)
+
+    def checkpoint_at(self, frame: int) -> Checkpoint:
+        """The checkpoint before `frame`, which lies in this block or just after it."""
+        frames = frame - self.start.frame
+        if not frames:
+            return self.start
+        time = frame * FRAME_SAMPLES
+        if self.is_frozen:
+            voices = self.voices.later(frames * FRAME_SAMPLES)
+        else:
+            voices = self.voices.begun_before(time).at(time)
+        return replace(
+            self.start,
+            frame=frame,
+            position=self.position_at(frame),
+            filters=self.filters[frames - 1],
+            voices=voices,
+            encoders=self._encoders_at(frames),
+            is_cold=self.is_cold,
+            overlays=self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
+            passing=self._passing_at(frames),
+        )
+
+    def cut_at(self, frame: int) -> "Block":
+        """This block without the frames from `frame` on."""
+        frames = frame - self.start.frame
+        end = frames * FRAME_SAMPLES
+        segments = first_segments(self.segments, end)
+        voices = self.voices if self.is_frozen else self.voices.begun_before(frame * FRAME_SAMPLES)
+        return replace(
+            self,
+            frames=frames,
+            segments=segments,
+            filters=self.filters[:frames],
+            voices=voices,
+            encoders=self._encoders_at(frames),
+            passing=self._passing_at(frames),
+        )
+
+    def _encoders_at(self, frames: int) -> EncoderPoints:
+        if frames == self.frames:
+            return self.encoders
+        pcm = self.pcm[: frames * FRAME_BYTES]
+        delayed = self.start.passing.delayed(pcm)
+        return tuple(
+            (output, point.after(delayed if output.passes_on else pcm)) for output, point in self.encoders_before
+        )
+
+    def _passing_at(self, frames: int) -> Passing:
+        after = self.passing
+        if frames == self.frames or after.before in (Before.NOTHING, Before.PASSED):
+            return after
+        last = self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES]
+        return replace(after, before=Before.ENCODED, last=last, waited=0)
+
+
+class Timeline:
+    """The rendered blocks of one epoch that are kept, oldest first and without gaps. Rendering goes on at `end`."""
+
+    def __init__(self, end: Checkpoint, blocks: list[Block] | None = None) -> None:
+        self.end = end
+        self._blocks = blocks or []
+
+    def append(self, block: Block) -> None:
+        """Adds a block that begins at `end`, and moves `end` behind it."""
+        self._blocks.append(block)
+        self.end = block.checkpoint_at(block.end_frame)
+
+    def cut_at(self, frame: int) -> "Timeline":
+        """The timeline up to `frame`. A frame beyond its end, or before the oldest kept frame, counts as that one."""
+        if frame >= self.end.frame:
+            return Timeline(self.end, list(self._blocks))
+        for index in range(len(self._blocks) - 1, -1, -1):
+            block = self._blocks[index]
+            if block.start.frame < frame:
+                return Timeline(block.checkpoint_at(frame), [*self._blocks[:index], block.cut_at(frame)])
+            if block.start.frame == frame:
+                return Timeline(block.start, self._blocks[:index])
+        return Timeline(self._blocks[0].start if self._blocks else self.end)
+
+    def forget_before(self, frame: int) -> None:
+        """Drops the blocks that lie wholly before `frame`."""
+        while self._blocks and self._blocks[0].end_frame <= frame:
+            del self._blocks[0]
+
+    def forget_pcm_before(self, frame: int) -> None:
+        """Frees what was rendered in the blocks that lie wholly before `frame`."""
+        for index, block in enumerate(self._blocks):
+            if block.end_frame > frame:
+                break
+            if block.pcm:
+                self._blocks[index] = replace(
+                    block, pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passing=NOTHING_PASSED
+                )
+
+    def pcm_between(self, first_frame: int, end_frame: int) -> bytes:
+        """What was rendered in these frames; silence where that is not kept."""
+        pieces: list[bytes] = []
+        frame = first_frame
+        for block in self._blocks:
+            start = max(frame, block.start.frame)
+            end = min(end_frame, block.end_frame)
+            if start < end and block.pcm:
+                pieces.append(SILENT_FRAME * (start - frame))
+                offset = block.start.frame
+                pieces.append(block.pcm[(start - offset) * FRAME_BYTES : (end - offset) * FRAME_BYTES])
+                frame = end
+        pieces.append(SILENT_FRAME * (end_frame - frame))
+        return b"".join(pieces)
+
+    def segments_backwards(self, samples: int) -> list[Segment]:
+        """The segments of the last `samples` samples, newest first. Silence that filled up a frame is left out."""
+        found: list[Segment] = []
+        for block in reversed(self._blocks):
+            for segment in reversed(block.segments):
+                if samples <= 0:
+                    return found
+                taken = min(samples, segment.length)
+                found.append(replace(segment, sample=segment.sample + segment.length - taken, length=taken))
+                samples -= taken
+        return found
+
+    def oldest_samples(self) -> dict[int, int]:
+        """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""
+        oldest = {self.end.position.source: self.end.position.sample}
+        for block in self._blocks:
+            for segment in block.segments:
+                if segment.sample < oldest.get(segment.source, segment.sample + 1):
+                    oldest[segment.source] = segment.sample
+        for checkpoint in (*(block.start for block in self._blocks), self.end):
+            for source, sample in checkpoint.other_sounds():
+                oldest[source] = min(sample, oldest.get(source, sample))
+        return oldest
+
+    def begins_with(self) -> dict[int, int]:
+        """The same, but only of the sources that sound where the kept blocks begin. Others need all that they have."""
+        if not self._blocks:
+            return self.oldest_samples()
+        first = self._blocks[0]
+        oldest = {segment.source: segment.sample for segment in first.segments[:1]}
+        for source, sample in first.start.other_sounds():
+            oldest[source] = min(sample, oldest.get(source, sample))
+        return oldest

@@ -1,0 +1,113 @@
+"""The decoded, unfiltered PCM of one source, and segments of it."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+
+
+def _samples(pcm: bytes) -> int:
+    return len(pcm) // SAMPLE_BLOCK_BYTES
+
+
+class PcmStore:
+    """PCM of one source, from the oldest sample that may be rendered again to the newest. Samples are numbered from
+    the start of the source.
+
+    A decoding thread appends; the rendering thread reads and finishes. Of the public attributes only `end` is set by
+    the thread that appends, after the samples can be read.
+    """
+
+    def __init__(self, start_sample: int) -> None:
+        self._lock = threading.Lock()
+        self._chunks: deque[tuple[int, bytes]] = deque()
+        self.start = start_sample
+        self.oldest = start_sample  # earlier samples were released
+        self.end = start_sample
+        self.is_finished = False  # nothing comes after `end`
+        self.is_interrupted = False  # finished because the source failed after it had given audio
+
+    def append(self, pcm: bytes) -> None:
+        """Adds whole sample blocks, s16le stereo at 48 kHz."""
+        with self._lock:
+            self._chunks.append((self.end, pcm))
+            self.end += _samples(pcm)
+
+    def begin_at(self, sample: int) -> None:
+        """Numbers the samples from `sample` on. Only before the first one is appended."""
+        with self._lock:
+            self.start = self.oldest = self.end = sample
+
+    def fresh(self, start_sample: int) -> "PcmStore":
+        """An empty store of the same kind, for another part of the source."""
+        return PcmStore(start_sample)
+
+    def continued_from(self, sample: int) -> "PcmStore | None":
+        """A store that begins with the samples that this one holds from `sample` on, and has to be appended to instead
+        of this one. None when `sample` is not held."""
+        with self._lock:
+            if not self.oldest <= sample <= self.end:
+                return None
+            continued = PcmStore(sample)
+            continued._chunks.extend(chunk for chunk in self._chunks if chunk[0] + _samples(chunk[1]) > sample)
+            continued.end = self.end
+            return continued
+
+    def finish(self, *, is_interrupted: bool) -> None:
+        """Marks the end. For the rendering thread, once the decoding thread has reported that it is done."""
+        self.is_interrupted = is_interrupted
+        self.is_finished = True
+
+    def read(self, start: int, count: int) -> bytes:
+        """`count` samples from `start`. Raises `LookupError` when the store does not hold them all."""
+        wanted_from, wanted_to = start, start + count
+        pieces = []
+        with self._lock:
+            for chunk_start, chunk in self._chunks:
+                chunk_end = chunk_start + _samples(chunk)
+                if chunk_end <= start:
+                    continue
+                if chunk_start > start or start == wanted_to:
+                    break
+                taken_to = min(wanted_to, chunk_end)
+                first_byte = (start - chunk_start) * SAMPLE_BLOCK_BYTES
+                pieces.append(chunk[first_byte : (taken_to - chunk_start) * SAMPLE_BLOCK_BYTES])
+                start = taken_to
+        if start != wanted_to:
+            raise LookupError(f"samples {wanted_from} to {wanted_to} of a store of {self.oldest} to {self.end}")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def release_before(self, sample: int) -> None:
+        """Frees the chunks that lie wholly before `sample`."""
+        with self._lock:
+            chunks = self._chunks
+            while chunks:
+                chunk_start, chunk = chunks[0]
+                chunk_end = chunk_start + _samples(chunk)
+                if chunk_end > sample:
+                    break
+                self.oldest = chunk_end
+                chunks.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`length` samples of one source, from `sample` on, that lie `offset` samples after the start of a block."""
+
+    offset: int
+    source: int
+    sample: int
+    length: int
+
+
+def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, ...]:
+    """What lies in the first `samples` samples."""
+    return tuple(
+        [
+            segment if segment.offset + segment.length <= samples else replace(segment, length=samples - segment.offset)
+            for segment in segments
+            if segment.offset < samples
+        ]
+    )
