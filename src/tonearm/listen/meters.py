@@ -8,8 +8,7 @@ import numpy as np
 
 from tonearm.core.frame import CHANNELS
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE
-from tonearm.decoding.worker.filters.loudness import Meter
-from tonearm.decoding.worker.filters.true_peak import TruePeakMeter
+from tonearm.decoding.worker.filters.loudness import Meter, TruePeakMeter
 
 SILENCE_DB: Final = -60.0  # where the bars begin
 

@@ -1,7 +1,7 @@
 """The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
 
 It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
-reaches the ceiling. Peaks are looked for between the samples, too: see true_peak.py.
+reaches the ceiling. Peaks are looked for between the samples, too: see `TruePeakMeter`.
 
 The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
 average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, scale
-from tonearm.decoding.worker.filters.true_peak import HALF_TAPS, INTERPOLATION, TAPS
+from tonearm.decoding.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
 STEP_SAMPLES: Final = 16
 LOOKAHEAD_STEPS: Final = 10  # 3.3 ms

@@ -1,4 +1,5 @@
-"""How loud a sound is, by EBU R128 (ITU-R BS.1770-4), and the gain that brings it to a target as it plays.
+"""How loud a sound is and how high its true peak, by EBU R128 (ITU-R BS.1770-4), and the gain that brings it to a
+target as it plays.
 
 Loudness is measured every STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
 blocks but the silent ones (below -70 LUFS) and the quiet ones (10 LU below the mean of the others). Blocks are counted
@@ -11,6 +12,7 @@ from functools import cache
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES
 from tonearm.decoding.worker.filters.biquads import Biquads
@@ -26,6 +28,10 @@ _SILENT_LUFS: Final = -70.0
 _RELATIVE_GATE_LU: Final = -10.0
 _CLASSES_PER_LU: Final = 10
 _CLASSES: Final = 100 * _CLASSES_PER_LU  # -70 to +30 LUFS
+
+OVERSAMPLING: Final = 8
+TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
+HALF_TAPS: Final = TAPS // 2
 
 # How the gain of a track without loudness tags moves.
 KNOWN_AFTER_MS: Final = 3_000  # before so much was measured it does not go up
@@ -142,3 +148,35 @@ def _class_energies() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
     """The mean square in the middle of each class."""
     lufs = _SILENT_LUFS + (np.arange(_CLASSES) + 0.5) / _CLASSES_PER_LU
     return np.asarray(np.power(10.0, (lufs - _OFFSET_LUFS) / 10.0))
+
+
+def _interpolation() -> NDArray[np.float32]:
+    """TAPS by OVERSAMPLING - 1: a windowed sinc for each point between two samples (Kaiser, beta 9)."""
+    points = np.arange(1, OVERSAMPLING) / OVERSAMPLING
+    distance = np.arange(-HALF_TAPS + 1, HALF_TAPS + 1)[:, np.newaxis] - points
+    window = np.i0(9.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / HALF_TAPS) ** 2))) / np.i0(9.0)
+    taps = np.sinc(distance) * window
+    return np.asarray(taps / taps.sum(axis=0), dtype=np.float32)
+
+
+INTERPOLATION: Final = _interpolation()
+
+
+class TruePeakMeter:
+    """The highest point of a sound, which may lie between its samples (ITU-R BS.1770-4, annex 2). Silence precedes it.
+
+    It is looked for at eight times the rate. Annex 2 asks for four; eight errs by 0.04 dB at a quarter of the sample
+    rate instead of 0.17.
+    """
+
+    def __init__(self) -> None:
+        self._before: Planes = np.zeros((CHANNELS, TAPS - 1), dtype=np.float32)
+
+    def highest(self, planes: Planes) -> float:
+        """The highest true peak of the next samples, 2 by n, in their units. What lies between the last HALF_TAPS of
+        them counts with the next."""
+        joined = np.concatenate((self._before, planes), axis=1, dtype=np.float32)
+        self._before = joined[:, -(TAPS - 1) :]
+        windows = np.lib.stride_tricks.sliding_window_view(joined, TAPS, axis=1)
+        between = np.ascontiguousarray(windows) @ INTERPOLATION
+        return float(max(np.abs(planes).max(initial=0.0), np.abs(between).max(initial=0.0)))

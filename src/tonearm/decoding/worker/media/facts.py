@@ -1,4 +1,4 @@
-"""What a source says about itself: its length, its tags, and the titles of a live stream."""
+"""What a source says about itself: its tags and its picture, and the titles of a live stream."""
 
 import re
 import threading
@@ -9,15 +9,23 @@ from fractions import Fraction
 from typing import Final
 
 from av.audio.stream import AudioStream
+from av.container import InputContainer
 from av.packet import Packet
+from av.stream import Disposition
+from av.video.stream import VideoStream
 
+from tonearm.core.picture import MAX_PICTURE_BYTES
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.worker.media import formats
 from tonearm.decoding.worker.media.formats import probe_name
-from tonearm.decoding.worker.media.opening import OpenedAudio
-from tonearm.decoding.worker.media.picture import has_picture
+from tonearm.decoding.worker.media.lengths import counted_length_s, length_s_by_bit_rate
+from tonearm.decoding.worker.media.opening import OpenedAudio, open_container
+from tonearm.decoding.worker.reading import play_errors
+from tonearm.decoding.worker.reading.guarded_reader import GuardedReader
+from tonearm.decoding.worker.reading.reader import MediaReader
 
 MAX_TAG_CHARACTERS: Final = 1000
+
+_TOO_LARGE_PICTURE: Final = f"the picture in it has more than {MAX_PICTURE_BYTES // (1024 * 1024)} MiB"
 
 _TITLE_KEYS: Final = ("title", "tit2", "icy-name")
 _AUTHOR_KEYS: Final = ("artist", "album_artist", "albumartist", "author", "performer", "composer")
@@ -30,10 +38,6 @@ _ARTWORK_KEYS: Final = ("artwork_url", "artworkurl", "cover_url", "coverart_url"
 # PyAV's names for the side data that libav's Ogg demuxer adds to the first packet after new comments, by version.
 _COMMENT_TYPES: Final = frozenset({"strings_metadata", "metadata_update"})
 
-_PADDED_CODECS: Final = frozenset({"aac", "opus"})
-_CONTAINER_CLOCK_HZ: Final = 1_000_000
-_OPUS_RATE_HZ: Final = 48_000
-
 
 def source_facts(
     opened: OpenedAudio, *, sound_bytes: int | None, is_seekable: bool, is_live: bool, is_exact: bool
@@ -44,10 +48,10 @@ def source_facts(
     reader, `is_exact` of the container's length. A live source has no length and is not seekable, and its tags are
     those of the present title.
     """
-    counted_s = Fraction(0) if is_live or not opened.has_true_length else _length_s(opened)
+    counted_s = Fraction(0) if is_live or not opened.has_true_length else counted_length_s(opened)
     length_s = counted_s
     if not counted_s and not is_live and opened.has_true_length:
-        length_s = _length_s_by_bit_rate(opened, sound_bytes)
+        length_s = length_s_by_bit_rate(opened, sound_bytes)
     length_ms = round(length_s * 1000)
     tags = read_tags(opened.container.metadata, opened.stream.metadata)
     return SourceFacts(
@@ -65,70 +69,6 @@ def source_facts(
         is_length_exact=counted_s > 0 and is_exact,
         has_picture=has_picture(opened.container),
     )
-
-
-def audible_source_samples(opened: OpenedAudio) -> int | None:
-    """The number of audible samples of the source if its container cuts the last packet short; else None.
-
-    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
-    libav cuts the beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count
-    milliseconds only.
-    """
-    is_cut_short = (
-        probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
-    )
-    if not is_cut_short or not opened.has_true_length:
-        return None
-    duration_s = _stream_duration_s(opened)
-    return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)
-
-
-def _length_s(opened: OpenedAudio) -> Fraction:
-    container_name = opened.container.format.name
-    duration_s = _stream_duration_s(opened)
-    if duration_s is None:
-        container_duration = opened.container.duration
-        if container_duration is None or container_duration <= 0:
-            return Fraction(0)
-        duration_s = Fraction(container_duration, _CONTAINER_CLOCK_HZ)
-        if "matroska" in container_name:
-            # Matroska's duration includes the samples that are dropped at the beginning.
-            duration_s -= Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
-    elif container_name == "ogg":
-        # libav counts from timestamp 0 to that of the last page, with Opus's pre-skip. Audio may begin before 0.
-        first_timestamp = opened.first_frames[0].pts or 0
-        duration_s -= first_timestamp * _time_base(opened) + Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
-    elif container_name == "mpegts":
-        # libav's duration lacks the last frame.
-        first = opened.first_frames[0]
-        duration_s += Fraction(first.samples, first.sample_rate)
-    return max(duration_s, Fraction(0))
-
-
-def _length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
-    """An estimate for MP3 and the like from servers without range requests, where libav gives no duration."""
-    bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
-    if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
-        return Fraction(0)
-    return Fraction(sound_bytes * 8, bit_rate)
-
-
-def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
-    duration = opened.stream.duration
-    return duration * _time_base(opened) if duration is not None and duration > 0 else None
-
-
-def _time_base(opened: OpenedAudio) -> Fraction:
-    # PyAV 19 has its own rational type.
-    time_base = opened.stream.time_base
-    return Fraction(time_base.numerator, time_base.denominator) if time_base else Fraction(0)
-
-
-def _opus_pre_skip(opened: OpenedAudio) -> int:
-    """Samples at 48 kHz, from the identification header (RFC 7845, 5.1)."""
-    codec_context = opened.stream.codec_context
-    header = codec_context.extradata if codec_context.name == "opus" else None
-    return int.from_bytes(header[10:12], "little") if header else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,3 +227,34 @@ def _strings(raw: bytes) -> Mapping[str, str]:
     """Parses names and values, each of which ends with a zero byte."""
     texts = [part.decode("utf-8", "surrogateescape") for part in raw.split(b"\0")]
     return dict(zip(texts[0::2], texts[1::2], strict=False))
+
+
+def has_picture(container: InputContainer) -> bool:
+    """Whether there is a picture in the file. libav makes a video stream of it that has a single packet."""
+    return _picture_stream(container) is not None
+
+
+def read_picture(reader: MediaReader, *, name: str, content_type: str | None, size_bytes: int | None) -> bytes:
+    """The first picture, which nobody decodes; `b""` when there is none. Reads as much as opening the audio may. Raises
+    PlayError."""
+    guard = GuardedReader(reader, name=name, size_bytes=size_bytes)
+    container = open_container(guard, name, content_type)
+    try:
+        stream = _picture_stream(container)
+        if stream is None:
+            return b""
+        # Pictures come before all other packets.
+        packet = next(iter(container.demux(stream)), None)
+        guard.raise_cause()
+        if packet is None or not packet.size:
+            return b""
+        if packet.size > MAX_PICTURE_BYTES:
+            raise play_errors.limit_exceeded(name, _TOO_LARGE_PICTURE)
+        return bytes(packet)
+    finally:
+        container.close()
+
+
+def _picture_stream(container: InputContainer) -> VideoStream | None:
+    streams = (stream for stream in container.streams.video if stream.disposition & Disposition.attached_pic)
+    return next(streams, None)

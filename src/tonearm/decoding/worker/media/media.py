@@ -13,8 +13,8 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.id3 import id3_tag_bytes
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
-from tonearm.decoding.worker.media.exact_length import FirstSound, is_length_exact
-from tonearm.decoding.worker.media.facts import StreamTitles, audible_source_samples, source_facts
+from tonearm.decoding.worker.media.facts import StreamTitles, source_facts
+from tonearm.decoding.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
 from tonearm.decoding.worker.media.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.decoding.worker.media.resampling import Resampler, SourceFormat, settle_samples

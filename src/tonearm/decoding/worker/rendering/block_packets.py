@@ -8,13 +8,21 @@ from typing import Final, TypeAlias
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
-from tonearm.decoding.worker.packets.joints import HISTORY_FRAMES as HISTORY_OF_JOINTS
-from tonearm.decoding.worker.packets.joints import NO_RUN, RunPackets, encoded, needs_history, passed_on
 from tonearm.decoding.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.packets.packet_encoding import PacketEncoders
-from tonearm.decoding.worker.packets.passing import Conditions, Run, next_run
+from tonearm.decoding.worker.packets.passing import (
+    NO_RUN,
+    RUN_HISTORY_FRAMES,
+    Conditions,
+    Run,
+    RunPackets,
+    encoded,
+    needs_history,
+    next_run,
+    passed_on,
+)
 from tonearm.decoding.worker.packets.passing_state import Before, Passing
-from tonearm.decoding.worker.rendering.gathered import Gathered
+from tonearm.decoding.worker.rendering.joined_music import Gathered
 from tonearm.decoding.worker.rendering.output import levelled_again
 from tonearm.decoding.worker.rendering.session_sources import SessionSources
 from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, Timeline
@@ -97,7 +105,7 @@ class BlockPackets:
         decoded."""
         if run is None or run.packets or not needs_history(start.passing, start.encoders, self._joined):
             return None
-        return self._last_frames(timeline, HISTORY_OF_JOINTS)
+        return self._last_frames(timeline, RUN_HISTORY_FRAMES)
 
     # Behind it
 

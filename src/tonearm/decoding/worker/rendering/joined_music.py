@@ -10,17 +10,86 @@ from dataclasses import replace
 from typing import Final
 
 from tonearm.core.crossfade import SHORTEST_REST_MS
-from tonearm.core.frame import FRAME_SAMPLES, samples_of_ms
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
 from tonearm.decoding.messages import GRANT_FRAMES, Crossfade, Mark, MarkKind, Plan
 from tonearm.decoding.worker.mixing.overlays import ENOUGH_SAMPLES
 from tonearm.decoding.worker.mixing.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, rising
-from tonearm.decoding.worker.rendering.gathered import Gathered
 from tonearm.decoding.worker.rendering.session_sources import SessionSources
 from tonearm.decoding.worker.rendering.timeline import FROM_START, NO_SOURCE, Block, Checkpoint, SourcePosition
-from tonearm.decoding.worker.sources.pcm_store import PcmStore
+from tonearm.decoding.worker.sources.pcm_store import PcmStore, Segment, first_segments
 
 _MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once while something fades
 _UNLIMITED: Final = sys.maxsize
+
+
+class Gathered:
+    """What a session takes from its sources for a block: which samples, what happens in them, and the voices with them.
+    Their PCM is read when somebody asks for it."""
+
+    def __init__(self, voices: Voices) -> None:
+        self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
+        self._pieces: list[bytes] | None = None
+        self.segments: list[Segment] = []
+        self.marks: list[Mark] = []
+        self.samples = 0
+        self.voices = voices
+
+    @property
+    def pieces(self) -> list[bytes]:
+        """The PCM: that of each segment, and silence after them."""
+        if self._pieces is None:
+            self._pieces = [
+                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.read(sample, length)
+                for store, sample, length in self._taken
+            ]
+        return self._pieces
+
+    def take(self, store: PcmStore, source: int, sample: int, length: int) -> None:
+        self._taken.append((store, sample, length))
+        self.segments.append(Segment(self.samples, source, sample, length))
+        self.samples += length
+
+    def begins(self, first_frame: int, frames: int) -> list[tuple[int, int]]:
+        """With which sample after `first_frame` sources begin in these frames, and which."""
+        if not self.marks:
+            return []
+        return [
+            ((mark.frame - first_frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
+            for mark in self.marks
+            if mark.kind is MarkKind.BEGIN and mark.frame < first_frame + frames
+        ]
+
+    def fill_frame(self) -> None:
+        """Fills the last frame up with silence."""
+        self.add_silence(-self.samples % FRAME_SAMPLES)
+
+    def add_silence(self, samples: int) -> None:
+        if samples:
+            self._taken.append((None, 0, samples))
+            self.samples += samples
+
+    def forget_behind(self, samples: int) -> None:
+        """Nothing is read of what lies behind the first `samples` samples."""
+        if self.samples <= samples:
+            return
+        taken, offset = [], 0
+        for store, sample, length in self._taken:
+            kept = min(length, samples - offset)
+            if kept <= 0:
+                break
+            taken.append((store, sample, kept))
+            offset += kept
+        self._taken = taken
+        self.segments = list(first_segments(self.segments, samples))
+        self.samples = offset
+
+    def begin_crossfade(self, fade: Fade, rise: Ramp) -> None:
+        """The next source begins with `rise`, and the one before goes on as `fade`."""
+        self.voices = self.voices.giving_way(fade, rise)
+
+    def begin_rise(self, rise: Ramp) -> None:
+        """A source begins in the middle of its sound."""
+        self.voices = Voices(self.voices.fades, (rise,))
 
 
 class JoinedMusic:

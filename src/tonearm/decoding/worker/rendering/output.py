@@ -23,8 +23,7 @@ from tonearm.decoding.worker.filters.limiter import (
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
 from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.decoding.worker.mixing.voices import Fade, Voices, falling, mixed
-from tonearm.decoding.worker.rendering.gathered import Gathered
-from tonearm.decoding.worker.rendering.joined_music import JoinedMusic
+from tonearm.decoding.worker.rendering.joined_music import Gathered, JoinedMusic
 from tonearm.decoding.worker.rendering.session_sources import SessionSources
 from tonearm.decoding.worker.rendering.timeline import Checkpoint
 

@@ -32,8 +32,7 @@ from tonearm.decoding.worker.rendering.block_packets import (
     SentFrames,
     history_before,
 )
-from tonearm.decoding.worker.rendering.gathered import Gathered
-from tonearm.decoding.worker.rendering.joined_music import JoinedMusic, begins_with_tail
+from tonearm.decoding.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
 from tonearm.decoding.worker.rendering.output import BlockOutput
 from tonearm.decoding.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.decoding.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after

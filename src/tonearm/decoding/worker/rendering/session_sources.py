@@ -14,7 +14,7 @@ from tonearm.core.filters import Filters
 from tonearm.decoding.messages import Measured
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
 from tonearm.decoding.worker.mixing.overlays import Supply
-from tonearm.decoding.worker.mixing.stretched_source import MARGIN_SAMPLES, StretchedSource
+from tonearm.decoding.worker.mixing.timescale import MARGIN_SAMPLES, StretchedSource
 from tonearm.decoding.worker.rendering.timeline import SourcePosition, Timeline
 from tonearm.decoding.worker.sources.pcm_store import PcmStore, Segment
 

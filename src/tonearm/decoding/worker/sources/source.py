@@ -33,9 +33,8 @@ from tonearm.decoding.messages import (
     Titled,
 )
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.media.facts import StreamTitles
+from tonearm.decoding.worker.media.facts import StreamTitles, read_picture
 from tonearm.decoding.worker.media.opus_packets import SourcePacket
-from tonearm.decoding.worker.media.picture import read_picture
 from tonearm.decoding.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.reading.play_errors import NotSeekable
 from tonearm.decoding.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
