@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.support import decoder_forks
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
+from tonearm.decoding.pool import template
 from tonearm.node import Node, NodeSettings
 
 
@@ -18,6 +20,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def quick_templates() -> Iterator[None]:
+    """Each module has a node, and each node a template, which another interpreter would take a quarter of a second to
+    become."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(template, "start_interpreter", decoder_forks.start_interpreter)
+        decoder_forks.load()
+        yield
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

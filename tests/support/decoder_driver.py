@@ -2,16 +2,19 @@
 
 import mmap
 import os
+import select
 import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
+from tests.support.decoder_forks import start_decoder
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
@@ -33,19 +36,24 @@ from tonearm.decoding.messages import (
     ReadRequest,
     Ready,
 )
+from tonearm.decoding.pool.starting import ChildProcess
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
 _M = TypeVar("_M", bound=FromDecoder)
+_STDERR_BYTES: Final = 64 * 1024
 
 
 class DecoderDriver:
-    """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer."""
+    """Sends orders and collects the answers. `feeds` answer read requests; one that returns None does not answer.
+
+    With an `interpreter` of its own, or more `variables` in its environment, the process is no fork (`decoder_forks`).
+    """
 
     def __init__(
         self,
         memory_limit_mb: int = 1024,
-        interpreter: str = sys.executable,
+        interpreter: str | None = None,
         sandbox: SandboxMode = SANDBOX,
         variables: Mapping[str, str] | None = None,
     ) -> None:
@@ -53,27 +61,21 @@ class DecoderDriver:
         self.received: list[FromDecoder] = []
         self._splitter = MessageSplitter()
         self._stderr = ""
+        self._status: int | None = None
         self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         suspects = os.memfd_create("suspects", os.MFD_CLOEXEC)
         os.ftruncate(suspects, SUSPECT_SLOTS * 8)
         self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
-        self.process = subprocess.Popen(
-            [
-                interpreter,
-                "-m",
-                "tonearm.decoding.worker",
-                str(decoder_end.fileno()),
-                str(suspects),
-                str(memory_limit_mb),
-                sandbox,
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=(decoder_end.fileno(), suspects),
-            start_new_session=True,
-            env={**os.environ, **(variables or {}), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+        reading, writing = os.pipe()
+        self._stderr_pipe = os.fdopen(reading, "rb")
+        descriptors = (decoder_end.fileno(), suspects)
+        arguments = (*descriptors, memory_limit_mb, sandbox)
+        self._process: ChildProcess = (
+            start_decoder(arguments, descriptors, writing)
+            if interpreter is None and variables is None
+            else _start_interpreter(interpreter or sys.executable, arguments, descriptors, writing, variables or {})
         )
+        os.close(writing)
         decoder_end.close()
         os.close(suspects)
 
@@ -165,16 +167,20 @@ class DecoderDriver:
 
     # The process
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def suspects(self) -> list[tuple[int, int]]:
         values = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
         return [(value >> 32, value & 0xFFFFFFFF) for value in values if value]
 
     def threads(self) -> int:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("Threads:")[1].split()[0])
 
     def descriptors(self) -> int:
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def end(self) -> tuple[int, str]:
         """Closes the socket; returns the status and the stderr of the process."""
@@ -182,16 +188,46 @@ class DecoderDriver:
         return self.wait_for_end()
 
     def wait_for_end(self) -> tuple[int, str]:
-        if self.process.stderr is not None and not self.process.stderr.closed:
-            self._stderr = self.process.communicate(timeout=PATIENCE_S)[1].decode()
-        return self.process.returncode, self._stderr
+        if self._status is None:
+            self._stderr = self._rest_of_stderr()
+            self._status = self._process.wait()
+        return self._status, self._stderr
 
     def close(self) -> None:
         self._socket.close()
-        if self.process.poll() is None:
-            self.process.kill()
+        if self._status is None:
+            self._process.kill()
         self.wait_for_end()
         self._suspects.close()
+
+    def _rest_of_stderr(self) -> str:
+        """To its end, which is that of the process."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        parts = []
+        with self._stderr_pipe as pipe:
+            while select.select([pipe], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+                parts.append(os.read(pipe.fileno(), _STDERR_BYTES))
+                if not parts[-1]:
+                    return b"".join(parts).decode()
+        raise AssertionError(f"the decoder process does not end: {b''.join(parts).decode()}")
+
+
+def _start_interpreter(
+    interpreter: str,
+    arguments: tuple[object, ...],
+    descriptors: tuple[int, ...],
+    stderr: int,
+    variables: Mapping[str, str],
+) -> ChildProcess:
+    return subprocess.Popen(
+        [interpreter, "-m", "tonearm.decoding.worker", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=descriptors,
+        start_new_session=True,
+        env={**os.environ, **variables, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+    )
 
 
 class SentAudio:
@@ -247,7 +283,7 @@ def feed_of(data: bytes) -> Feed:
 
 @contextmanager
 def running_decoder(
-    memory_limit_mb: int = 1024, interpreter: str = sys.executable, sandbox: SandboxMode = SANDBOX
+    memory_limit_mb: int = 1024, interpreter: str | None = None, sandbox: SandboxMode = SANDBOX
 ) -> Iterator[DecoderDriver]:
     driver = DecoderDriver(memory_limit_mb, interpreter, sandbox)
     try:

@@ -4,6 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from tests.support.decoder_forks import decoder_template_process_id
 from tests.support.node_process import template_process_id
 
 
@@ -24,8 +25,8 @@ def descriptors_of(process_id: int) -> dict[int, str]:
 
 
 def has_children() -> bool:
-    """Whether this process has started others that are still there, but for the one that nodes are forked from."""
-    return bool(children() - {template_process_id()})
+    """Whether this process has started others that are still there, but for those that others are forked from."""
+    return bool(children() - {template_process_id(), decoder_template_process_id()})
 
 
 def children() -> set[int]:

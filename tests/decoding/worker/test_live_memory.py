@@ -9,7 +9,7 @@ from tonearm.decoding.messages import GRANT_FRAMES, Audio, Data, Grant, ReadRequ
 
 
 def resident_mb(driver: DecoderDriver) -> float:
-    status = Path(f"/proc/{driver.process.pid}/status").read_text()
+    status = Path(f"/proc/{driver.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
 

@@ -1,0 +1,83 @@
+"""Decoder processes, and templates of them, that are forked from one which has loaded them (`decoder_template`).
+
+What comes of it is a child of this process, with the arguments, descriptors and stderr that it is given. A test of how
+an interpreter is started starts one.
+"""
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tonearm.decoding.pool import starting
+from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess
+from tonearm.sandbox.environment import minimal_environment
+
+_PROGRAM: Final = Path(__file__).with_name("decoder_template.py")
+_INTERPRETER: Final = sys.executable
+_ANSWER_BYTES: Final = 32
+_STDERR: Final = 2
+
+
+class _Template:
+    """The process that they are forked from. It ends when this one does."""
+
+    def __init__(self) -> None:
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self._process = subprocess.Popen(
+                # The last word is what `ps` is to show of a template: it finds it there.
+                [sys.executable, "-P", str(_PROGRAM), str(other.fileno()), "template"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+                env={**minimal_environment(os.environ), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        atexit.register(self._end)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess:
+        words = [f"2 {' '.join(map(str, descriptors))}", *map(str, arguments)]
+        socket.send_fds(self._socket, ["\0".join(words).encode()], [stderr, *descriptors])
+        answer = self._socket.recv(_ANSWER_BYTES)
+        assert answer, "the process that decoders are forked from has ended"
+        return ForkedProcess(int(answer))
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+@cache
+def _template() -> _Template:
+    return _Template()
+
+
+def load() -> None:
+    """Starts the process that the others are forked from, if that was not done yet."""
+    _template()
+
+
+def decoder_template_process_id() -> int | None:
+    """The process that decoders are forked from, when there is one."""
+    return _template().pid if _template.cache_info().currsize else None
+
+
+def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess:
+    """As `python -m tonearm.decoding.worker` with these arguments and descriptors, in a session of its own."""
+    return _template().start(arguments, descriptors, stderr)
+
+
+def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+    """In the place of `tonearm.decoding.pool.starting.start_interpreter`, unless the test has another interpreter."""
+    if sys.executable != _INTERPRETER:
+        return starting.start_interpreter(arguments, descriptors)
+    return start_decoder(arguments, descriptors, _STDERR)
