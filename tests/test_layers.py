@@ -19,7 +19,7 @@ SOURCE: Final = Path(tonearm.__file__).parent
 MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
 # Mathematics of sound, and nothing of a decoder process: the listener measures with it, too.
 METERS: Final = tuple(f"decoding.worker.filters.{name}" for name in ("blocks", "loudness"))
-SUPERVISION: Final = ("sandbox.report", "sandbox.environment", "sandbox.supervision")
+SUPERVISION: Final = ("sandbox.report", "sandbox.supervision")
 
 
 def _worker(*names: str) -> tuple[str, ...]:

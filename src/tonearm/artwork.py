@@ -8,7 +8,7 @@ from typing import Final
 from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import NoArtwork
 from tonearm.core.failure import PlayError
-from tonearm.core.picture import MAX_PICTURE_BYTES, Picture, picture_type
+from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.track import Track
 from tonearm.lookup import raise_refusal
 

@@ -9,8 +9,8 @@ from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
-from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import is_encoded_track
 from tonearm.sources.opener import SourceOpener

@@ -31,15 +31,15 @@ from tonearm.core.errors import (
 )
 from tonearm.core.events import DeleteReason
 from tonearm.core.failure import PlayError
+from tonearm.core.file_formats import Picture
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.overlays import OverlaySettings
-from tonearm.core.picture import Picture
 from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.core.playback import MAX_WAITING_BYTES
-from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.printable import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool

@@ -30,7 +30,7 @@ from tonearm.server.app import BindError, EdgeSettings, Server, build_app
 from tonearm.server.app import serve as listen_on
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.client import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError

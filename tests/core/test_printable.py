@@ -1,6 +1,8 @@
 """What strangers wrote steers neither terminal nor log."""
 
-from tonearm.core.printable import one_line, printable
+import pytest
+
+from tonearm.core.printable import one_line, printable, text_for_logs
 
 
 def test_titles_cannot_steer_the_terminal() -> None:
@@ -9,3 +11,25 @@ def test_titles_cannot_steer_the_terminal() -> None:
 
 def test_one_line_has_no_blanks_but_single_ones() -> None:
     assert one_line("  a\t\tb \r\n c\x00") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://host/song.mp3", "http://host/song.mp3"),
+        ("https://host:8080/a/b?token=secret", "https://host:8080/a/b"),
+        ("https://host/a#secret", "https://host/a"),
+        ("https://host?secret", "https://host"),
+        ("https://user:secret@host/a?x=secret#secret", "https://host/a"),
+        ("https://secret@host", "https://host"),
+        ("HTTP://u:secret@[::1]:80/a?secret", "HTTP://[::1]:80/a"),
+        ("http://host/mail@example.org/x?secret", "http://host/mail@example.org/x"),
+        ("http://a/x?secret is blocked, see https://b/y?secret.", "http://a/x is blocked, see https://b/y"),
+        ("/music/what? now.mp3", "/music/what? now.mp3"),
+        ("file:///music/a.mp3", "file:///music/a.mp3"),
+        ("one\nline\r\n\tonly", "one line only"),
+        ("", ""),
+    ],
+)
+def test_nothing_secret_and_one_line(text: str, expected: str) -> None:
+    assert text_for_logs(text) == expected

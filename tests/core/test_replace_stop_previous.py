@@ -17,8 +17,7 @@ from tests.support.playback_log import (
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.errors import NoPrevious
 from tonearm.core.events import PlayerState
-from tonearm.core.history import MAX_PLAYED
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.play_queue import MAX_PLAYED, LoopMode
 from tonearm.core.playback import Outcome, Playback
 
 NONE, TRACK, QUEUE = LoopMode

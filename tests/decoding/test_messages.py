@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tonearm.core.effects import Echo, Effects, Limiter
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.file_formats import MAX_PICTURE_BYTES
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, Output, mp3_output
-from tonearm.core.picture import MAX_PICTURE_BYTES
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
 from tonearm.decoding.messages import (

@@ -16,9 +16,8 @@ from tonearm.core.effects import EFFECT_KINDS, NO_EFFECTS, Effects, LowPass, Tre
 from tonearm.core.events import Event, PlayerState
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
-from tonearm.core.history import PlayedTrack
 from tonearm.core.overlays import OverlaySettings, OverlayState, OverlayStatus
-from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, QueuedTrack
+from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, PlayedTrack, QueuedTrack
 from tonearm.core.player_status import Snapshot
 from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.interop.track_codec import decode_track

@@ -25,7 +25,7 @@ PROGRAM = """
 import json, os, signal, sys, threading, time
 from dataclasses import asdict, replace
 from tonearm.sandbox import confine as confining
-from tonearm.sandbox.bpf import CallRules
+from tonearm.sandbox.seccomp import CallRules
 from tonearm.sandbox.confine import confine
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.rules import decoder_rules

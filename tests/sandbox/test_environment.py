@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tonearm.sandbox.environment import minimal_environment
+from tonearm.sandbox.supervision import minimal_environment
 from tonearm.sources.resolver.confinement import readable_paths
 
 

@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 
 from tests.support.bpf_simulator import action_for, check
-from tonearm.sandbox.bpf import (
+from tonearm.sandbox.rules import decoder_rules, resolver_rules
+from tonearm.sandbox.seccomp import (
     ALLOW,
     ALWAYS,
     NOT_IMPLEMENTED,
@@ -18,7 +19,6 @@ from tonearm.sandbox.bpf import (
     assembled,
     filter_program,
 )
-from tonearm.sandbox.rules import decoder_rules, resolver_rules
 from tonearm.sandbox.syscalls import AARCH64, CLONE3, X86_64, Architecture
 
 PROCESS: Final = 4711

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from tonearm.sandbox.bpf import AND, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction
+from tonearm.sandbox.seccomp import AND, JUMP_IF_AT_LEAST, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction
 
 _MOST_INSTRUCTIONS: Final = 4096
 

@@ -10,9 +10,8 @@ from tests.support.tracks import FILE_MISSING, make_status
 from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.failure import PlayFailure
-from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
-from tonearm.core.play_queue import LeftOut
+from tonearm.core.play_queue import LeftOut, PlayedTrack
 from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track import Track

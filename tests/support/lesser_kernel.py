@@ -12,10 +12,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tonearm.sandbox.bpf import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction
 from tonearm.sandbox.forking import SIBLING_FLAGS
 from tonearm.sandbox.kernel import PR_SET_SECCOMP, give_up_privileges
-from tonearm.sandbox.seccomp import set_filter
+from tonearm.sandbox.seccomp import ALLOW, JUMP_IF_EQUAL, LOAD_WORD, RETURN, Instruction, set_filter
 from tonearm.sandbox.syscalls import LANDLOCK_CREATE_RULESET, this_architecture
 
 _FIRST_ARGUMENT_AT: Final = 16

@@ -20,7 +20,7 @@ from tonearm.core.events import (
     TrackStart,
 )
 from tonearm.core.player_status import PlayerStatus, Snapshot
-from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.printable import text_for_logs
 from tonearm.core.track import Track
 from tonearm.protocol import close_codes
 

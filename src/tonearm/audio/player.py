@@ -21,11 +21,10 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
-from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, require_metadata_bytes
 from tonearm.core.overlays import OverlaySettings, OverlayStatus
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.play_queue import LoopMode, PlayedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.track import Track

@@ -15,8 +15,8 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.text_for_logs import text_for_logs
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (

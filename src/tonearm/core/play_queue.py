@@ -1,4 +1,4 @@
-"""A player's tracks: the current one, the queue behind it, and the sources that are open for them.
+"""A player's tracks: the current one, the queue behind it, the played ones, and the sources that are open for them.
 
 `select_next` is the one place where loop mode and the reason of an end are weighed. Nothing in this module knows of
 events, of pause or of time.
@@ -354,3 +354,54 @@ class PlayQueue:
     def _drop(self, load: Load | None) -> None:
         if load is not None and load.failure is None:
             self._actions.append(Drop(load.source))
+
+
+MAX_PLAYED: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedTrack:
+    """A track that ended. `ended_at_ms` is the time of day since 1970; `sounded`: it gave audio before it ended."""
+
+    queued_track: QueuedTrack
+    ended_at_ms: int
+    reason: EndReason
+    sounded: bool
+
+    @property
+    def track(self) -> Track:
+        return self.queued_track.track
+
+
+class History:
+    """At most `MAX_PLAYED` played tracks: the newest first, each once for all its repeats in a row."""
+
+    def __init__(self) -> None:
+        self._played: list[PlayedTrack] = []  # newest last
+
+    @property
+    def played(self) -> tuple[PlayedTrack, ...]:
+        """Newest first."""
+        return tuple(reversed(self._played))
+
+    def add(self, played: PlayedTrack) -> None:
+        """A repeat of the newest one takes its place."""
+        if self._played and self._played[-1].queued_track is played.queued_track:
+            before = self._played.pop()
+            sounded = before.sounded or played.sounded
+            played = PlayedTrack(played.queued_track, played.ended_at_ms, played.reason, sounded)
+        self._played.append(played)
+        del self._played[:-MAX_PLAYED]
+
+    def take_previous(self, current: QueuedTrack | None) -> QueuedTrack | None:
+        """Takes out the newest track that sounded, and returns it; None, with nothing changed, when there is none.
+
+        Earlier rounds of `current` are not what came before it: those on the way are taken out, too.
+        """
+        for index in range(len(self._played) - 1, -1, -1):
+            candidate = self._played[index]
+            if candidate.sounded and candidate.queued_track is not current:
+                later = [played for played in self._played[index + 1 :] if played.queued_track is not current]
+                self._played[index:] = later
+                return candidate.queued_track
+        return None

@@ -35,10 +35,19 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, PlayFailure
 from tonearm.core.filters import FilterChange, Filters
-from tonearm.core.history import History, PlayedTrack
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, is_same_json
-from tonearm.core.play_queue import Action, EndReason, LoopMode, PlayQueue, QueuedTrack, Selection, SourceId
+from tonearm.core.play_queue import (
+    Action,
+    EndReason,
+    History,
+    LoopMode,
+    PlayedTrack,
+    PlayQueue,
+    QueuedTrack,
+    Selection,
+    SourceId,
+)
 from tonearm.core.queue_edits import QueueLimits, in_order, index_of, with_inserted, with_moved, without
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.core.ogg_checksum import CHECKSUM_AT, ogg_checksum
 
 _FIRST: Final = 0x02  # the page begins a logical stream
 _LAST: Final = 0x04  # the page ends one
@@ -59,7 +59,7 @@ class OggOpusStream:
         header = _PAGE.pack(b"OggS", 0, flags, granule, self._serial, self._sequence, 0, len(lacing))
         self._sequence += 1
         page = bytearray(b"".join((header, lacing, *packets)))
-        page[CHECKSUM_AT : CHECKSUM_AT + 4] = ogg_checksum(page)
+        page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
         return bytes(page)
 
 

@@ -39,10 +39,9 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
-from tonearm.core.history import PlayedTrack
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
-from tonearm.core.play_queue import LeftOut
+from tonearm.core.play_queue import LeftOut, PlayedTrack
 from tonearm.core.player_status import PlayerStatus, Snapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo

@@ -15,11 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tonearm.sandbox.bpf import CallRules, filter_program
 from tonearm.sandbox.kernel import give_up_privileges, libc
 from tonearm.sandbox.landlock import restrict_to
 from tonearm.sandbox.report import SandboxMode, SandboxReport, SandboxUnavailable
-from tonearm.sandbox.seccomp import set_filter
+from tonearm.sandbox.seccomp import CallRules, filter_program, set_filter
 from tonearm.sandbox.syscalls import CLONE3, FACCESSAT2, Architecture, this_architecture
 
 _TRIAL_LIMIT_S: Final = 5.0

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tonearm.sandbox.bpf import ALWAYS, ArgumentTest, CallRules, Conditions
+from tonearm.sandbox.seccomp import ALWAYS, ArgumentTest, CallRules, Conditions
 
 _WORD: Final = 0xFFFFFFFF
 _POINTER: Final = 0xFFFFFFFFFFFFFFFF

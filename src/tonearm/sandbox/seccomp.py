@@ -1,18 +1,164 @@
-"""The filter for system calls, put over this thread and those that it will start. It cannot be taken away again."""
+"""Filters for system calls: programs of the classic Berkeley packet filter, which the kernel runs for each call.
+
+A program sees `struct seccomp_data` (linux/seccomp.h): the call's number, the architecture, and six arguments as they
+are in the registers. So it can compare numbers, flags and whether a pointer is null, but read no path and no address.
+"""
 
 import ctypes
-from collections.abc import Sequence
-from typing import Final
+import errno
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
 
-from tonearm.sandbox.bpf import Instruction, assembled
 from tonearm.sandbox.kernel import PR_SET_SECCOMP, libc
 from tonearm.sandbox.report import SandboxUnavailable
-from tonearm.sandbox.syscalls import Architecture
+from tonearm.sandbox.syscalls import FIRST_NEW_CALL, Architecture
+
+# linux/bpf_common.h
+LOAD_WORD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
+AND: Final = 0x54  # BPF_ALU | BPF_AND | BPF_K
+JUMP_IF_EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
+JUMP_IF_AT_LEAST: Final = 0x35  # BPF_JMP | BPF_JGE | BPF_K, unsigned
+RETURN: Final = 0x06  # BPF_RET | BPF_K
+
+# linux/seccomp.h
+ALLOW: Final = 0x7FFF0000
+TRAP: Final = 0x00030000
+_ERRNO: Final = 0x00050000
+NOT_PERMITTED: Final = _ERRNO | errno.EPERM
+NOT_IMPLEMENTED: Final = _ERRNO | errno.ENOSYS
 
 _SECCOMP_SET_MODE_FILTER: Final = 1
 _SECCOMP_MODE_FILTER: Final = 2
 # x86 kernels before 5.16 slow filtered processes down against Spectre v4, which is about secrets of the same process.
 _SPEC_ALLOW: Final = 1 << 2
+
+# Offsets in struct seccomp_data.
+_NUMBER_AT: Final = 0
+_ARCHITECTURE_AT: Final = 4
+_ARGUMENTS_AT: Final = 16
+
+_WORD: Final = 0xFFFFFFFF
+_LONGEST_JUMP: Final = 255
+_INSTRUCTION: Final = struct.Struct("<HBBI")  # struct sock_filter
+
+
+class Instruction(NamedTuple):
+    """`struct sock_filter`. Jumps count the instructions to leave out."""
+
+    code: int
+    jump_true: int
+    jump_false: int
+    operand: int
+
+
+class ArgumentTest(NamedTuple):
+    """Holds when `argument & mask == value`; `argument` is its index. Masks are 64 bits wide.
+
+    The kernel takes most arguments as 32 bits and looks at no more; so does a mask of 32 bits.
+    """
+
+    argument: int
+    mask: int
+    value: int
+
+
+# A call is let through when all tests of one of the alternatives hold. No alternatives: always.
+Conditions: TypeAlias = tuple[tuple[ArgumentTest, ...], ...]
+
+ALWAYS: Final[Conditions] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """What a process may ask of the kernel: names of `syscalls`, most frequent first.
+
+    `refused` are calls that libraries are known to try and to do without.
+    """
+
+    allowed: Mapping[str, Conditions]
+    refused: frozenset[str] = frozenset()
+
+    def also(self, allowed: Mapping[str, Conditions]) -> "CallRules":
+        """These and more; where both speak of a call, the new conditions count, and it is not refused any more."""
+        merged = MappingProxyType({**self.allowed, **allowed})
+        return CallRules(merged, self.refused - allowed.keys())
+
+
+def filter_program(
+    architecture: Architecture, rules: CallRules, *, traps: bool = False, known_missing: Sequence[int] = ()
+) -> tuple[Instruction, ...]:
+    """The program for `rules`: what is not listed fails with EPERM, and with ENOSYS when it is newer than the list.
+
+    Calls that an architecture does not have are left out. With `traps`, what is neither listed nor in `rules.refused`
+    nor one of the numbers `known_missing` raises SIGSYS.
+    """
+    program = [
+        Instruction(LOAD_WORD, 0, 0, _ARCHITECTURE_AT),
+        Instruction(JUMP_IF_EQUAL, 1, 0, architecture.audit),
+        # On x86-64 the 32-bit calls can be made, too, and have other numbers.
+        Instruction(RETURN, 0, 0, NOT_PERMITTED),
+        Instruction(LOAD_WORD, 0, 0, _NUMBER_AT),
+    ]
+    otherwise = TRAP if traps else NOT_PERMITTED
+    for name, conditions in rules.allowed.items():
+        number = architecture.calls.get(name)
+        if number is not None:
+            program += _when_number(number, _alternatives(conditions, otherwise))
+    if traps:
+        for name in sorted(rules.refused & architecture.calls.keys()):
+            program += _when_number(architecture.calls[name], [_returning(NOT_PERMITTED)])
+        for number in known_missing:
+            program += _when_number(number, [_returning(NOT_IMPLEMENTED)])
+    else:
+        # x32, x86-64's other set of numbers, has bit 30 set and so is here as well.
+        program += [Instruction(JUMP_IF_AT_LEAST, 0, 1, FIRST_NEW_CALL), _returning(NOT_IMPLEMENTED)]
+    return (*program, _returning(otherwise))
+
+
+def assembled(program: Sequence[Instruction]) -> bytes:
+    """The program as an array of `struct sock_filter`."""
+    return b"".join(_INSTRUCTION.pack(*instruction) for instruction in program)
+
+
+def _when_number(number: int, block: list[Instruction]) -> list[Instruction]:
+    """`block`, which must return, for the call of this number; others go on after it with the number still loaded."""
+    assert len(block) <= _LONGEST_JUMP, "a jump over so many conditions does not fit into a byte"
+    return [Instruction(JUMP_IF_EQUAL, 0, len(block), number), *block]
+
+
+def _alternatives(conditions: Conditions, otherwise: int) -> list[Instruction]:
+    if not conditions:
+        return [_returning(ALLOW)]
+    block: list[Instruction] = []
+    for tests in conditions:
+        block += _all_of(tests)
+    return [*block, _returning(otherwise)]
+
+
+def _all_of(tests: Sequence[ArgumentTest]) -> list[Instruction]:
+    """Allows when all tests hold, and else goes on behind these instructions."""
+    backwards = [_returning(ALLOW)]
+    for test in reversed(tests):
+        for is_high_word in (True, False):
+            shift = 32 if is_high_word else 0
+            mask, value = test.mask >> shift & _WORD, test.value >> shift & _WORD
+            if not mask:
+                continue
+            backwards.append(Instruction(JUMP_IF_EQUAL, 0, len(backwards), value))
+            if mask != _WORD:
+                backwards.append(Instruction(AND, 0, 0, mask))
+            # Both architectures are little-endian.
+            backwards.append(
+                Instruction(LOAD_WORD, 0, 0, _ARGUMENTS_AT + 8 * test.argument + (4 if is_high_word else 0))
+            )
+    return backwards[::-1]
+
+
+def _returning(action: int) -> Instruction:
+    return Instruction(RETURN, 0, 0, action)
 
 
 class _Program(ctypes.Structure):
@@ -22,7 +168,11 @@ class _Program(ctypes.Structure):
 
 
 def set_filter(architecture: Architecture, program: Sequence[Instruction], *, by_prctl: bool = False) -> None:
-    """Needs `give_up_privileges` before. `by_prctl` takes the older way at once. Raises `SandboxUnavailable`."""
+    """Puts a filter over this thread and those that it will start; it cannot be taken away again.
+
+    Needs `give_up_privileges` before. `by_prctl` takes the older way at once. Raises
+    `SandboxUnavailable`.
+    """
     instructions = ctypes.create_string_buffer(assembled(program))
     given = _Program(len(program), ctypes.cast(instructions, ctypes.c_void_p))
     number = architecture.calls["seccomp"]

@@ -13,8 +13,7 @@ from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
-from tonearm.server.routes_overlays import OverlayRoutes
-from tonearm.server.routes_players import InfoRoutes, PlayerRoutes, QueueRoutes
+from tonearm.server.routes_players import InfoRoutes, OverlayRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes

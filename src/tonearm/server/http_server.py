@@ -7,6 +7,7 @@ never send a whole request keep no other out.
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,7 +18,6 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 
 from tonearm.server.errors import error_reply, internal_error_reply
-from tonearm.server.refusal_log import RefusalLog
 
 T = TypeVar("T")
 
@@ -25,6 +25,9 @@ _LOG: Final = logging.getLogger(__name__)
 
 # A source's URI has up to 4096 characters, and each may take nine bytes when it is percent-encoded in a query.
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
+
+_LINES_AT_ONCE: Final = 5  # in the log
+_LINE_INTERVAL_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,30 @@ class ConnectionLimits:
     max_strangers: int = 2_500
     request_timeout_s: float = 15.0
     keepalive_timeout_s: float = 75.0
+
+
+class RefusalLog:
+    """Log lines that strangers can cause, in a measure that no stranger can raise.
+
+    At most five lines at once, and one more for each ten seconds; the next one says how many were left out.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._allowance = float(_LINES_AT_ONCE)
+        self._last_s = now_s()
+        self._left_out = 0
+
+    def warn(self, text: str) -> None:
+        now_s = self._now_s()
+        self._allowance = min(_LINES_AT_ONCE, self._allowance + (now_s - self._last_s) / _LINE_INTERVAL_S)
+        self._last_s = now_s
+        if self._allowance < 1:
+            self._left_out += 1
+            return
+        self._allowance -= 1
+        left_out, self._left_out = self._left_out, 0
+        _LOG.warning("%s%s", text, f" ({left_out} more before it were not logged)" if left_out else "")
 
 
 class EdgeRequest(web.BaseRequest):

@@ -8,8 +8,8 @@ from typing import Final
 
 from aiohttp import web
 
+from tonearm.core.file_formats import Picture
 from tonearm.core.json_value import JsonObject
-from tonearm.core.picture import Picture
 from tonearm.protocol.json_text import json_text
 
 # Making one player's state takes about 20 µs and 10 µs more for each KiB of metadata, so a slice holds the event loop

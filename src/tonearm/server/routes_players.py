@@ -1,4 +1,4 @@
-"""The endpoints of players (their life, their queue, their settings) and of the node itself."""
+"""The endpoints of players (their life, their queue, their settings, their overlays) and of the node itself."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -13,6 +13,8 @@ from tonearm.node import AddedTracks, Node, WantedSettings
 from tonearm.protocol.rendering import (
     filters_out,
     node_info_out,
+    overlay_created_out,
+    overlay_out,
     played_track_out,
     player_created_out,
     player_out,
@@ -40,7 +42,7 @@ from tonearm.server.bodies import as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import while_connected
 from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply, prefers_json
-from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
+from tonearm.server.routing import OVERLAY_ARGUMENT, TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
 from tonearm.wanted_tracks import WantedTrack
 
@@ -293,3 +295,37 @@ class InfoRoutes:
         if prefers_json(call.request.headers.getall("Accept", [])):
             return json_reply(version_out(VERSION))
         return web.Response(text=VERSION)
+
+
+class OverlayRoutes:
+    """The endpoints of overlays: sounds over whatever a player plays."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        overlays = "/v0/players/{player_id}/overlays"
+        return (
+            Route("POST", overlays, self._add),
+            Route("GET", overlays, self._list),
+            Route("GET", f"{overlays}/{OVERLAY_ARGUMENT}", self._show),
+            Route("DELETE", f"{overlays}/{OVERLAY_ARGUMENT}", self._remove),
+        )
+
+    async def _add(self, call: Call) -> web.Response:
+        body = await read_body(call.request, NewOverlay)
+        overlay_id = self._node.add_overlay(
+            call.player_id, wanted_track(body), body.as_settings(), came_through_proxy=call.came_through_proxy
+        )
+        return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
+
+    async def _list(self, call: Call) -> web.StreamResponse:
+        overlays = self._node.player(call.player_id).status().overlays
+        return await json_list_reply(call.request, map(overlay_out, overlays))
+
+    async def _show(self, call: Call) -> web.Response:
+        return json_reply(overlay_out(self._node.player(call.player_id).overlay(call.overlay_id)))
+
+    async def _remove(self, call: Call) -> web.Response:
+        self._node.player(call.player_id).remove_overlay(call.overlay_id)
+        return no_content()

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote
 from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
-from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.printable import text_for_logs
 from tonearm.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
 from tonearm.server.errors import (
@@ -28,8 +28,7 @@ from tonearm.server.errors import (
     status_of,
     stopping_reply,
 )
-from tonearm.server.http_server import EdgeRequest, let_in
-from tonearm.server.refusal_log import RefusalLog
+from tonearm.server.http_server import EdgeRequest, RefusalLog, let_in
 
 
 @dataclass(frozen=True, slots=True)

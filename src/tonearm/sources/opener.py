@@ -12,13 +12,12 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri, title_from_uri
-from tonearm.core.text_for_logs import text_for_logs
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
 from tonearm.sources.hls.source import open_hls
-from tonearm.sources.http.client import HttpClient, LinkHeaders
+from tonearm.sources.http.client import FetchSettings, HttpClient, LinkHeaders
 from tonearm.sources.http.errors import admission_error
 from tonearm.sources.http.opening import open_http
 from tonearm.sources.local_file import FileOpener, FileRefusedError

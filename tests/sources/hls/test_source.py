@@ -28,7 +28,7 @@ from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
 from tonearm.decoding.worker.media.media import open_media
-from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.client import FetchSettings
 
 SOUND = tone(440, 3.0)
 PIECES = [bytes([number]) * 5000 for number in range(1, 13)]

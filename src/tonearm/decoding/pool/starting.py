@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from tonearm.sandbox.environment import minimal_environment
 from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import minimal_environment
 
 _MODULE: Final = "tonearm.decoding.worker"
 

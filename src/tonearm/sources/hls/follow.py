@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.text_for_logs import text_for_logs
+from tonearm.core.printable import text_for_logs
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
 from tonearm.sources.hls.playlist import MasterPlaylist, MediaPlaylist, Segment, parse_hls
 from tonearm.sources.playlist import damaged, decode, is_hls, playlist_error

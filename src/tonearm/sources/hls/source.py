@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
-from tonearm.core.id3 import ID3_HEADER_BYTES, id3_tag_bytes
+from tonearm.core.file_formats import ID3_HEADER_BYTES, id3_tag_bytes
 from tonearm.core.opened_source import OpenedSource, SourceReader
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
 from tonearm.sources.hls.follow import SegmentFollower, parse_in_thread, read_media_playlist
 from tonearm.sources.hls.playlist import ByteRange, MasterPlaylist, MediaPlaylist, Piece, Segment, best_audio

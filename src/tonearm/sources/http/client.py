@@ -19,9 +19,12 @@ from aiohttp.client_proto import ResponseHandler
 from tonearm.core.errors import RequestError
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.source_uri import SourceUri, parse_source_uri
-from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.guard import AddressGuard, AddressRefusedError, GuardedResolver
 from tonearm.sources.http.errors import admission_error, connect_error, read_error, refused
+
+READ_AHEAD_S: Final = 10
+LEAST_READ_AHEAD_BYTES: Final = 64 * 1024
+MOST_READ_AHEAD_BYTES: Final = 2 * 1024 * 1024
 
 _NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}", re.ASCII)
 _MAX_VALUE_CHARACTERS: Final = 4096
@@ -33,6 +36,38 @@ _WITHHELD: Final = frozenset(
         "keep-alive", "range", "te", "trailer", "transfer-encoding", "upgrade", "via", "x-forwarded-for",
     }
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """The timeouts, retries and amounts of fetching over HTTP.
+
+    `connect_timeout_s` covers name lookup, connecting and TLS; `headers_timeout_s` begins after that.
+
+    `stall_timeout_s` is the longest silence in a body while there is room for its bytes.
+    """
+
+    user_agent: str = "tonearm"
+    connect_timeout_s: float = 5.0
+    headers_timeout_s: float = 10.0
+    stall_timeout_s: float = 10.0
+    # Until the length is known; then `read_ahead_bytes_at` decides.
+    read_ahead_bytes: int = 512 * 1024
+    open_retry_delays_s: tuple[float, ...] = (0.5, 2.0)
+    # As many retries has a lost transfer, until enough bytes came (`read_ahead.EARNED_BACK_BYTES`).
+    resume_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0)
+    # The same for a live stream. After the last one the track fails.
+    live_resume_delays_s: tuple[float, ...] = (0.0, 1.0, 3.0, 6.0, 12.0)
+    # The shortest time between two reads of a live playlist, whatever it says.
+    live_refresh_at_least_s: float = 0.5
+    # How long a client's request waits for a playlist that it names.
+    playlist_limit_s: float = 5.0
+
+
+def read_ahead_bytes_at(size_bytes: int, length_ms: int) -> int:
+    """How far to read ahead in a file of this size and length: ten seconds, within bounds."""
+    ten_seconds = size_bytes * READ_AHEAD_S * 1000 // max(length_ms, 1)
+    return min(max(ten_seconds, LEAST_READ_AHEAD_BYTES), MOST_READ_AHEAD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)

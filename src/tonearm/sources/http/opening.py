@@ -5,8 +5,7 @@ from typing import Final
 
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.fetch_settings import FetchSettings
-from tonearm.sources.http.client import Answer, HttpClient, LinkHeaders
+from tonearm.sources.http.client import Answer, FetchSettings, HttpClient, LinkHeaders
 from tonearm.sources.http.errors import PassingError
 from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader

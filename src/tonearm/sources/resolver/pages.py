@@ -16,8 +16,8 @@ from tonearm.core.errors import LimitReached
 from tonearm.core.json_value import JsonObject
 from tonearm.core.opened_source import OPENING, PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
+from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
-from tonearm.core.text_for_logs import text_for_logs
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import resolver_supervision
 from tonearm.sources.guard import AddressGuard

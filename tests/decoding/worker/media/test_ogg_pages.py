@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.audio_files import music, opus
 from tests.support.media_files import open_bytes
 from tonearm.core.failure import PlayError
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.ogg_checksum import CHECKSUM_AT, ogg_checksum
 from tonearm.decoding.worker.media.media import Media, open_media
 from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.decoding.worker.reading.reader import DescriptorReader
@@ -91,7 +91,7 @@ def pages_of(file: bytes) -> list[bytes]:
 def page(flags: int, granule: int, serial: int, sequence: int, lacing: bytes, body: bytes) -> bytes:
     head = struct.pack("<4sBBqIIIB", b"OggS", 0, flags, granule, serial, sequence, 0, len(lacing)) + lacing
     whole = head + body
-    return whole[:CHECKSUM_AT] + ogg_checksum(whole) + whole[CHECKSUM_AT + 4 :]
+    return whole[:OGG_CHECKSUM_AT] + ogg_checksum(whole) + whole[OGG_CHECKSUM_AT + 4 :]
 
 
 def paged_anew(file: bytes, segments_a_page: int) -> bytes:

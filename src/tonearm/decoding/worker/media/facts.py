@@ -14,7 +14,7 @@ from av.packet import Packet
 from av.stream import Disposition
 from av.video.stream import VideoStream
 
-from tonearm.core.picture import MAX_PICTURE_BYTES
+from tonearm.core.file_formats import MAX_PICTURE_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.formats import probe_name
 from tonearm.decoding.worker.media.lengths import counted_length_s, length_s_by_bit_rate

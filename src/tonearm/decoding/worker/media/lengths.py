@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Final
 
-from tonearm.core.id3 import id3_tag_bytes
+from tonearm.core.file_formats import id3_tag_bytes
 from tonearm.decoding.worker.media import formats
 from tonearm.decoding.worker.media.formats import probe_name
 from tonearm.decoding.worker.media.opening import OpenedAudio

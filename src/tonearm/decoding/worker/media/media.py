@@ -9,8 +9,8 @@ import av
 from av.audio.frame import AudioFrame
 
 from tonearm.core.failure import PlayError
+from tonearm.core.file_formats import id3_tag_bytes
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
-from tonearm.core.id3 import id3_tag_bytes
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.decoding.worker.media.facts import StreamTitles, source_facts

@@ -8,7 +8,7 @@ import io
 import struct
 from typing import Final
 
-from tonearm.core.ogg_checksum import CHECKSUM_AT, ogg_checksum
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.decoding.worker.reading.reader import MediaReader
 
 _HEADER_BYTES: Final = 27
@@ -70,7 +70,7 @@ class OggRepairer:
 
     def _repair_checksum(self, page_bytes: int) -> None:
         (serial,) = struct.unpack_from("<I", self._raw, _SERIAL_AT)
-        place = slice(CHECKSUM_AT, CHECKSUM_AT + 4)
+        place = slice(OGG_CHECKSUM_AT, OGG_CHECKSUM_AT + 4)
         stored_checksum = self._raw[place]
         self._raw[place] = bytes(4)
         true_checksum = ogg_checksum(self._raw[:page_bytes])

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.support.pictures import GIF, JPEG, SVG, WEBP, png
-from tonearm.core.picture import picture_type
+from tonearm.core.file_formats import picture_type
 
 
 @pytest.mark.parametrize(
