@@ -3,7 +3,7 @@
 import itertools
 
 from tests.support.hand_time import HandTime
-from tonearm.audio.listener_changes import ListenerChanges
+from tonearm.audio.player import ListenerChanges
 
 
 def reported() -> tuple[HandTime, ListenerChanges, list[tuple[float, int]]]:

@@ -11,11 +11,10 @@ from typing import Final
 
 from tonearm.audio.broadcast import Broadcast
 from tonearm.audio.event_log import EventLog
-from tonearm.audio.listener_changes import ListenerChanges
 from tonearm.audio.playback_shell import PlaybackShell
 from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.sinks import EventSink, FrameSink
-from tonearm.audio.timers import Cancellable
+from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate
@@ -34,6 +33,7 @@ from tonearm.protocol import close_codes
 log = logging.getLogger(__name__)
 
 MAX_ENCODERS: Final = 3  # of one format for one player
+_LISTENERS_INTERVAL_S: Final = 1.0
 
 
 class Player:
@@ -343,3 +343,36 @@ class Player:
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames
+
+
+class ListenerChanges:
+    """Reports how many listeners a player has when that changes.
+
+    Calls `report` with the number of listeners: at once after a quiet second, else when the second is over.
+    """
+
+    def __init__(self, call_later: CallLater, report: Callable[[int], None]) -> None:
+        self._call_later = call_later
+        self._report = report
+        self._listeners = 0
+        self._reported = 0
+        self._timer: Cancellable | None = None
+
+    def changed(self, listeners: int) -> None:
+        """To be called whenever a listener has come or gone."""
+        self._listeners = listeners
+        if self._timer is None:
+            self._report_change()
+
+    def close(self) -> None:
+        """Ends all reports."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reported = self._listeners
+
+    def _report_change(self) -> None:
+        self._timer = None
+        if self._listeners != self._reported:
+            self._reported = self._listeners
+            self._timer = self._call_later(_LISTENERS_INTERVAL_S, self._report_change)
+            self._report(self._listeners)

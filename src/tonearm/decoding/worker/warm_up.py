@@ -1,4 +1,4 @@
-"""What a decoder process opens late, opened early: a confined one opens nothing any more.
+"""Opens early what a decoder process would open late: once it is confined, it can open nothing.
 
 Python imports modules at their first use, PyAV some at the first source, libc loads a library when a thread ends.
 So the process does once what it is for, on the bundled clip.

@@ -1,4 +1,4 @@
-"""Speed, pitch and rate of a source: fewer or more samples than it has, made before the filters.
+"""Speed, pitch and rate: sources with fewer or more samples than their files have, made before the filters.
 
 A tempo other than 1 joins pieces of about 60 ms that are further apart or nearer together in the source than in the
 result, each moved by a few milliseconds to where it fits the one before best (waveform similarity overlap-add, WSOLA:

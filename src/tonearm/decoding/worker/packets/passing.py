@@ -225,7 +225,7 @@ class _Finder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunPackets:
-    """The packets of a run, and how the passing on stands before it, all told, and after it."""
+    """The packets of a run, and the states of passing on before and after it."""
 
     encoded: EncodedBlock
     before: Passing

@@ -1,4 +1,4 @@
-"""How the Opus packets of a session stand between two frames: what the last one was, and how late they are.
+"""The state of passing packets on, between two frames: what the last packet was, and how late the packets are.
 
 All Opus listeners may hear everything a little later than PCM listeners do, by the *lag* of 0 to 959 samples, so that
 the packets of a source fit into the frames (`passing`). What is encoded is delayed by it.

@@ -1,5 +1,4 @@
-"""What listeners get of a session: the packets of its blocks, encoded or those of the sources, and MP3 of what was
-sent."""
+"""The packets of a session's blocks, encoded or passed on from its sources, and which sent frames become MP3."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +59,7 @@ class BlockPackets:
     # Before a block is rendered
 
     def frames_of_block(self, passing: Passing) -> int:
-        """How many frames the next block has at most, when the passing on stands so before it."""
+        """How many frames the next block has at most, with this state of passing on before it."""
         only_passes = passing.before is Before.PASSED and self._joined == self.outputs
         return PASSED_BLOCK_FRAMES if only_passes else BLOCK_FRAMES
 

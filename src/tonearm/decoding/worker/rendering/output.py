@@ -1,5 +1,5 @@
-"""The sound of a block as listeners get it: the sources' samples through the filters, then the last of what is done to
-them: normalization's gain, the overlays and the limiter. Then it is PCM."""
+"""Makes the PCM of a block: the sources' samples go through the filters, get normalization's gain and the overlays, and
+go through the limiter at last."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, overload

@@ -1,4 +1,4 @@
-"""The sources of a session as it reads them: in samples heard.
+"""The sources of a session as it reads them: by samples as they are heard.
 
 Without a timescale these are the samples of the files, and sources have the node's numbers. With one, what is joined,
 mixed and kept are `StretchedSource`s, with numbers and samples of their own. Only at the borders (plans, messages, the
