@@ -16,7 +16,7 @@ from typing import Final
 
 from tonearm.decoding.pool import starting
 from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess
-from tonearm.sandbox.environment import minimal_environment
+from tonearm.sandbox.supervision import minimal_environment
 
 _PROGRAM: Final = Path(__file__).with_name("decoder_template.py")
 _INTERPRETER: Final = sys.executable
