@@ -212,7 +212,7 @@ class Edge:
             if self._is_stopping:
                 _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
                 return stopping_reply(target.path)
-            if request.transport is None:
+            if request.transport is None or request.transport.is_closing():
                 _LOG.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
                 _LOG.exception("%s %s failed.", request.method, target.path)
