@@ -237,6 +237,25 @@ def test_a_lag_ends_at_a_cut() -> None:
     assert steps <= 1.2 * np.abs(np.diff(heard(bench), axis=0)).max()
 
 
+@pytest.mark.parametrize("outputs", [(PASSING,), (PASSING, NAMED)])
+def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[Output, ...]) -> None:
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    bench = SessionBench({number: PacketSource(file) for number, file in enumerate(files, 1)})
+    bench.listen(*outputs)
+    bench.plan(0, switch_to=1, following=2)
+    for frame in range(187, 217):
+        bench.run(frame)
+        assert (bench.audios[-1].lag_samples, bench.audios[-1].is_passed) == (500, True)
+        bench.plan(frame, after=2)
+    bench.plan(216, after=2, filters=HALF)
+    bench.run()
+    assert all(passed(bench)[160:216])
+    assert not any(passed(bench)[216:])
+    after_change = heard(bench)[218 * FRAME_SAMPLES + 500 :][:48_000]
+    sample = 218 * FRAME_SAMPLES - (3 * 48_000 - 500)
+    assert segmental_snr_db(0.5 * pcm_in(files[1])[sample : sample + 48_000], after_change) > 20
+
+
 @pytest.mark.parametrize(("start", "passes"), [(48_000, True), (48_000 - 960, True), (48_100, False)])
 def test_a_beginning_in_the_middle_passes_only_on_the_grid(start: int, passes: bool) -> None:
     file = song(3.0)

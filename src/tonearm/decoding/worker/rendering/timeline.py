@@ -149,7 +149,9 @@ class Block:
         if frames == self.frames:
             return self.encoders
         pcm = self.pcm[: frames * FRAME_BYTES]
-        delayed = self.start.passing.delayed(pcm)
+        # Of packets that were passed on nothing is known to delay, and they have no encoders.
+        is_joined = any(output.passes_on for output, _ in self.encoders_before)
+        delayed = self.start.passing.delayed(pcm) if is_joined else b""
         return tuple(
             (output, point.after(delayed if output.passes_on else pcm)) for output, point in self.encoders_before
         )
