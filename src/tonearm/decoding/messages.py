@@ -24,7 +24,7 @@ DATA_CHUNK_BYTES: Final = 64 * 1024
 GRANT_FRAMES: Final = 20
 # The same while packets of a source are only passed on: they take no work, so that nothing is lost when other frames
 # are made for them, and each grant and each message has a price of its own.
-PASSED_GRANT_FRAMES: Final = 60
+PASSED_GRANT_FRAMES: Final = 100
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 # Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31

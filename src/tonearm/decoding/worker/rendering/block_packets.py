@@ -31,7 +31,7 @@ from tonearm.decoding.worker.sources.pcm_store import Segment
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
 # Passing packets on costs hardly more for each block than for each frame.
-PASSED_BLOCK_FRAMES: Final = 40
+PASSED_BLOCK_FRAMES: Final = 80
 # Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
 FIRST_BLOCK_FRAMES: Final = 4
 
