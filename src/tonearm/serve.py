@@ -23,7 +23,7 @@ from tonearm.config.patterns import compile_pattern
 from tonearm.config.schema import Config, ServerConfig
 from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError
 from tonearm.server.app import BindError, EdgeSettings, Server, build_app

@@ -8,7 +8,7 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.node_in_process import running_node
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.node import NodeSettings
+from tonearm.node.node import NodeSettings
 
 
 @pytest.mark.parametrize("first_leaves", [False, True])

@@ -12,7 +12,7 @@ from tests.support.node_in_process import forget_players, running_node
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.decoding.pool import template
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,7 +12,7 @@ from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 def faded(first: bytes, second: bytes, at: int, count: int, curve: CrossfadeCurve) -> np.ndarray:

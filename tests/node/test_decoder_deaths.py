@@ -9,7 +9,7 @@ from tests.support.media_server import MediaServer, in_turn, media, redirect, st
 from tests.support.node_in_process import heard_whole, listening, padded, running_node, spare_ready
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 async def test_after_a_kill_the_sound_goes_on_with_the_right_sample(

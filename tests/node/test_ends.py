@@ -10,7 +10,7 @@ from tests.support.media_server import MediaServer, media, stall
 from tests.support.node_in_process import Listening, listening, padded, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.filters import FilterChange
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 async def _at_once(player: Listening) -> None: ...

@@ -6,7 +6,7 @@ from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.node import NodeSettings
+from tonearm.node.node import NodeSettings
 
 EXPIRE_S = 1.2
 

@@ -9,7 +9,7 @@ from tests.support.media_server import MediaServer, in_turn, media, status
 from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 async def test_a_bad_source_is_reported_and_the_next_one_plays(

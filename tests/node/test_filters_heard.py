@@ -9,7 +9,7 @@ from tests.support.shelf import Shelf, samples
 from tonearm.core.errors import BadRequest
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 def original(seconds: float) -> tuple[Signal, bytes]:

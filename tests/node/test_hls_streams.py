@@ -13,7 +13,7 @@ from tests.support.node_in_process import listening
 from tests.support.opus_listening import decoded
 from tests.support.sinks import PacketListener
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 def heard_seconds(samples: Samples) -> float:

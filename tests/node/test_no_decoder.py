@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fetching import opener
 from tests.support.processes import open_descriptors
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 async def test_a_node_that_cannot_start_a_decoder_leaves_nothing(

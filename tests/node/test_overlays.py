@@ -16,8 +16,8 @@ from tonearm.core.errors import LimitReached, OverlayNotFound
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.overlays import OverlaySettings
-from tonearm.node import Node
-from tonearm.wanted_tracks import WantedTrack
+from tonearm.node.node import Node
+from tonearm.node.wanted_tracks import WantedTrack
 
 PLAIN = OverlaySettings(duck_db=0.0, fade_ms=0)
 # Without it a sum of two loud sounds is not their sum.

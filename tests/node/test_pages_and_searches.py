@@ -15,7 +15,7 @@ from tests.support.node_in_process import Listening, forget_players, padded, run
 from tests.support.node_over_http import NodeOverHttp, node_over_http
 from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
-from tonearm.node import NodeSettings
+from tonearm.node.node import NodeSettings
 
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 

@@ -18,8 +18,8 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.overlays import OverlaySettings
 from tonearm.decoding.worker.packets.passing import WAIT_FRAMES
-from tonearm.node import Node
-from tonearm.wanted_tracks import WantedTrack
+from tonearm.node.node import Node
+from tonearm.node.wanted_tracks import WantedTrack
 
 PASSING = Output("opus", passes_on=True)
 NAMED = Output("opus", 96_000)

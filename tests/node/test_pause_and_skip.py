@@ -5,7 +5,7 @@ from tests.support.node_in_process import Listening, listening, padded
 from tests.support.pcm import without_cuts
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 async def test_pausing_loses_no_sample(node: Node, shelf: Shelf) -> None:

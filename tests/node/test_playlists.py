@@ -11,7 +11,7 @@ from tests.support.node_in_process import Listening, listening, padded, queue_of
 from tests.support.shelf import Shelf
 from tonearm.core.errors import LimitReached, PlayerExists, PlayerNotFound
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 def serve_songs(server: MediaServer, *names: str, seconds: float = 0.2) -> bytes:

@@ -6,7 +6,7 @@ from tests.support.node_in_process import heard_whole, listening, padded, queue_
 from tests.support.shelf import Shelf
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 
 async def test_tracks_join_sample_for_sample(node: Node, shelf: Shelf) -> None:

@@ -16,7 +16,7 @@ from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.radio_server import fall_silent, radio
 from tonearm.audio import timers
 from tonearm.core.frame import FRAMES_PER_SECOND
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 BYTES_PER_S: Final = 16_000
 

@@ -14,7 +14,7 @@ from tests.support.node_in_process import Listening, listening, padded
 from tests.support.shelf import Shelf, samples
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.node import Node
+from tonearm.node.node import Node
 
 GLIDE = 240
 

@@ -18,7 +18,7 @@ from tests.support.sinks import MemoryListener
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import NodeSettings
+from tonearm.node.node import NodeSettings
 
 
 class Chaos:

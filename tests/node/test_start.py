@@ -6,7 +6,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.audio.framing import Framing, Stamp, framed
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 
 
 async def test_a_client_that_comes_a_little_later_hears_the_first_sample(node: Node, shelf: Shelf) -> None:

@@ -13,7 +13,7 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import Node, NodeSettings, is_player_id
+from tonearm.node.node import Node, NodeSettings, is_player_id
 
 
 async def test_positions_follow_what_is_sent(node: Node, shelf: Shelf) -> None:

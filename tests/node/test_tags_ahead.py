@@ -10,7 +10,7 @@ from tests.support.node_in_process import listening, running_node
 from tests.support.radio_server import radio
 from tests.support.resolving import fake_sites, told
 from tests.support.shelf import Shelf
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import queued_track_details_out
 
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)

@@ -9,8 +9,8 @@ from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode
-from tonearm.node import WantedSettings
-from tonearm.wanted_tracks import WantedTrack
+from tonearm.node.node import WantedSettings
+from tonearm.node.wanted_tracks import WantedTrack
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
 IDS = [EVERY_CHARACTER, "a.", ".a", "...", "a..b", "~", ":", "@", "+", "-", "a+b", "1:2", "x" * 128, "2B"]

@@ -16,8 +16,8 @@ from tonearm.core.player_status import PlayerStatus, WaitingTracks
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
-from tonearm.node import AddedTracks, Node, WantedSettings
-from tonearm.wanted_tracks import WantedTrack
+from tonearm.node.node import AddedTracks, Node, WantedSettings
+from tonearm.node.wanted_tracks import WantedTrack
 
 
 class FakePlayer:

@@ -16,7 +16,7 @@ from tests.support.sandboxing import SANDBOX
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.wire_check import check_player
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sources.http.client import FetchSettings

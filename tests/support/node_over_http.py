@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from tests.support.http_client import Answer, Headers, request
 from tests.support.node_in_process import running_node
-from tonearm.node import Node, NodeSettings
+from tonearm.node.node import Node, NodeSettings
 from tonearm.server.app import EdgeSettings, build_app, serve
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.node import Node
+from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes

@@ -11,7 +11,7 @@ from tonearm.audio.framing import Framing
 from tonearm.audio.player import Player
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.outputs import Output, OutputFormat
-from tonearm.node import Node
+from tonearm.node.node import Node
 from tonearm.server.audio_parameters import (
     HIGHEST_BURST_MS,
     AudioSettings,

@@ -9,7 +9,8 @@ from aiohttp import web
 from tonearm.audio.player import Player
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json
-from tonearm.node import AddedTracks, Node, WantedSettings
+from tonearm.node.node import AddedTracks, Node, WantedSettings
+from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.protocol.rendering import (
     filters_out,
     node_info_out,
@@ -44,7 +45,6 @@ from tonearm.server.http_server import while_connected
 from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply, prefers_json
 from tonearm.server.routing import OVERLAY_ARGUMENT, TRACK_ARGUMENT, Call, Handler, Route
 from tonearm.version import BUILD_TIME_MS, VERSION
-from tonearm.wanted_tracks import WantedTrack
 
 # A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not
 # keep the skipped track playing for long.

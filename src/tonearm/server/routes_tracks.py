@@ -13,8 +13,8 @@ from tonearm.core.errors import BadRequest, InvalidIdentifier
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import decode_track, encode_track
-from tonearm.lookup import FoundTracks
-from tonearm.node import Node
+from tonearm.node.lookup import FoundTracks
+from tonearm.node.node import Node
 from tonearm.protocol.json_text import json_text
 from tonearm.protocol.rendering import found_tracks_out, load_result_out, resolved_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
-from tonearm.node import Node
+from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
 from tonearm.server.errors import (
     MethodNotAllowed,

@@ -16,7 +16,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import decode_track
-from tonearm.lookup import client_uri
+from tonearm.node.lookup import client_uri
 from tonearm.protocol.json_text import json_bytes
 from tonearm.sources.opener import SourceOpener
 

@@ -10,7 +10,7 @@ from tonearm.core.errors import NoArtwork
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.track import Track
-from tonearm.lookup import raise_refusal
+from tonearm.node.lookup import raise_refusal
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 _KEPT: Final = 64

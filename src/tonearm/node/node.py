@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from tonearm.artwork import Artworks
 from tonearm.audio.clock import Clock
 from tonearm.audio.event_feed import EventFeed
 from tonearm.audio.event_log import MAX_KEPT_BYTES
@@ -44,15 +43,16 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.decoding.pool.template import DecoderTemplate
-from tonearm.lookup import Lookup, client_uri, raise_refusal
+from tonearm.node.artwork import Artworks
+from tonearm.node.lookup import Lookup, client_uri, raise_refusal
+from tonearm.node.quarantined_opener import QuarantinedOpener
+from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
-from tonearm.quarantined_opener import QuarantinedOpener
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
-from tonearm.wanted_tracks import TrackMaker, WantedTrack
 
 _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
 
