@@ -7,8 +7,7 @@ import numpy as np
 
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, BAND_Q
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.biquads import Biquads
-from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.modes import Biquads, ModalFilter
 
 # Players often share settings (a preset). About 170 KB each at most.
 _CACHED_SETTINGS: Final = 64

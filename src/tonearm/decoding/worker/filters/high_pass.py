@@ -4,8 +4,7 @@ from functools import lru_cache
 from typing import Final
 
 from tonearm.core.effects import HighPass
-from tonearm.decoding.worker.filters.biquads import butterworth
-from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.modes import ModalFilter, butterworth
 
 _CACHED_SETTINGS: Final = 16
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES
-from tonearm.decoding.worker.filters.biquads import Biquads
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, State
-from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.modes import Biquads, ModalFilter
 
 STEP_MS: Final = 100
 _STEP_FRAMES: Final = STEP_MS // FRAME_MS

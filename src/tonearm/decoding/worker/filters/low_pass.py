@@ -6,8 +6,7 @@ from typing import Final
 import numpy as np
 
 from tonearm.core.effects import LowPass
-from tonearm.decoding.worker.filters.biquads import butterworth
-from tonearm.decoding.worker.filters.modes import ModalFilter
+from tonearm.decoding.worker.filters.modes import ModalFilter, butterworth
 
 _CACHED_SETTINGS: Final = 16
 
