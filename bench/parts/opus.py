@@ -45,7 +45,9 @@ async def _encoding(run: Run, complexity: int) -> None:
         await add_window(run, node, f"{name}/node")
     async with streaming(relay(uri, complexity=complexity), uri, audio="opus") as plain:
         await plain.grow_to(PLAYERS)
-        await add_window(run, plain, f"{name}/relay")
+        encoded = await add_window(run, plain, f"{name}/relay")
+    if encoded.us_a_frame < alone_us:
+        run.figures.problem(f"{name}/relay: less than its encoder alone takes, so it stood still in this window")
 
 
 async def _alone(run: Run, complexity: int) -> float:

@@ -1,9 +1,13 @@
-"""The relay that encodes: packets out of the pages of an Ogg stream."""
+"""The relay that encodes: packets out of the pages of an Ogg stream, and an encoder at the pace of its listener."""
 
 import asyncio
 import contextlib
+from pathlib import Path
 
-from bench.relay import opus_packets
+import aiohttp
+from bench import media, processes
+from bench.relay import PAGE_HEAD_BYTES, opus_packets
+from bench.subjects import relay
 
 from tonearm.interop.ogg_opus import OggOpusStream
 
@@ -24,3 +28,16 @@ async def test_packets_come_out_as_they_went_in() -> None:
     packets = [bytes([number]) * length for number, length in enumerate((3, 254, 255, 256, 510, 1275), start=1)]
     data = stream.head("test") + stream.page(packets[:2]) + stream.page(packets[2:])
     assert await packets_of(data) == packets
+
+
+async def test_its_encoder_is_not_seconds_ahead_of_what_is_sent(tmp_path: Path) -> None:
+    uri = str(media.make_tone(tmp_path))
+    packets: list[bytes] = []
+    async with relay(uri) as subject, aiohttp.ClientSession() as session:
+        socket = await session.ws_connect(subject.url + subject.path("p", "opus"))
+        while len(packets) < 25:
+            packets.append(await socket.receive_bytes())
+        (encoder,) = processes.tree(subject.pid)[1:]
+        written = processes.written_bytes(encoder)
+    page_bytes = sum(map(len, packets)) / len(packets) + PAGE_HEAD_BYTES + 1
+    assert len(packets) < written / page_bytes < len(packets) + 100
