@@ -1,7 +1,6 @@
 """The packets of a session's blocks, encoded or passed on from its sources, and which sent frames become MP3."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
@@ -118,9 +117,8 @@ class BlockPackets:
         start = block.start
         plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
         joined = self._packets_of_run(block, run, pcm, history)
-        block = replace(
-            block,
-            start=replace(start, passing=joined.before),
+        block = block._replace(
+            start=start._replace(passing=joined.before),
             pcm=pcm,
             encoders_before=plain.before + joined.encoded.before,
             encoders=plain.after + joined.encoded.after,

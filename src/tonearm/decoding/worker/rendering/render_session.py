@@ -149,7 +149,7 @@ class RenderSession:
         base = self._timelines.get(order.base_epoch, self._timeline)
         self._timeline = base.cut_at(order.at_frame)
         if order.switch_to is not None and self._timeline.end.frame < order.at_frame:
-            self._timeline = Timeline(replace(self._timeline.end, frame=order.at_frame))
+            self._timeline = Timeline(self._timeline.end._replace(frame=order.at_frame))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
         self._is_changed = order.switch_to is None and bool(self._packets.outputs)
@@ -172,8 +172,7 @@ class RenderSession:
             filters = before.filters
         else:  # audio that continues glides to the new settings
             filters = before.filters.changed(order.filters, history_before(self._timeline, self._sources))
-        self._timeline.end = replace(
-            before,
+        self._timeline.end = before._replace(
             position=self._music.position,
             filters=filters,
             voices=voices,
@@ -192,7 +191,7 @@ class RenderSession:
         overlays = self._timeline.end.overlays
         if overlays.over:
             overlays = overlays.without_those_over(self._sent * FRAME_SAMPLES)
-            self._timeline.end = replace(self._timeline.end, overlays=overlays)
+            self._timeline.end = self._timeline.end._replace(overlays=overlays)
         if order.outputs is not self._packets.outputs:
             self._packets.render_for(order.outputs)
             self._warm_filters_up()
@@ -232,7 +231,7 @@ class RenderSession:
     def _render_block(self, frames: int) -> Audio | None:
         start = self._timeline.end
         if start.position != self._music.position:
-            start = replace(start, position=self._music.position)
+            start = start._replace(position=self._music.position)
         if start.overlays is not NO_OVERLAYS:
             return self._render_with_overlays(start, frames)
         return self._render_music(start, frames)
@@ -244,7 +243,7 @@ class RenderSession:
         if not frames:
             return None
         if overlays is not start.overlays:
-            start = replace(start, overlays=overlays)
+            start = start._replace(overlays=overlays)
         if not overlays.is_held:
             if not (overlays.sound and self._is_starved) or self._music.has_enough():
                 audio = self._render_music(start, frames)
@@ -367,7 +366,7 @@ class RenderSession:
         end = self._timeline.end
         if end.is_cold and self._packets.outputs:
             warm = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
-            self._timeline.end = replace(end, filters=warm, is_cold=False)
+            self._timeline.end = end._replace(filters=warm, is_cold=False)
 
     def _rendered_sources(self) -> set[int]:
         """All that may be rendered again, by their own numbers."""

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 
@@ -92,8 +92,7 @@ class PcmStore:
                 chunks.popleft()
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """`length` samples of one source, from `sample` on, that lie `offset` samples after the start of a block."""
 
     offset: int
@@ -106,7 +105,7 @@ def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, 
     """What lies in the first `samples` samples."""
     return tuple(
         [
-            segment if segment.offset + segment.length <= samples else replace(segment, length=samples - segment.offset)
+            segment if segment.offset + segment.length <= samples else segment._replace(length=samples - segment.offset)
             for segment in segments
             if segment.offset < samples
         ]
