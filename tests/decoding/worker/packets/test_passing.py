@@ -13,6 +13,7 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import PacketSource, packets_in, pcm_in
 from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Timescale
+from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
@@ -391,16 +392,40 @@ def test_normalization_by_tags_of_no_gain_passes_and_measures_nothing() -> None:
     assert source.decoding.decoded_packets <= 40
 
 
-SONGS = (song(1.0, 11), song(0.7, 12, silent_ends=True), song(0.913, 13, silent_ends=True))
+def begun_later(file: bytes, samples: int) -> bytes:
+    """The same file, of which so many more samples at the start are not heard: its packets fit with a lag only."""
+    size = 27 + 1 + 19  # of the first page, which holds the head alone (RFC 7845, 5.1)
+    page = bytearray(file[:size])
+    assert page[28:36] == b"OpusHead"
+    page[38:40] = (int.from_bytes(page[38:40], "little") + samples).to_bytes(2, "little")
+    page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = bytes(4)
+    page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
+    return bytes(page) + file[size:]
 
 
-@settings(max_examples=25, deadline=None)
+def test_a_source_that_fits_with_a_lag_only_passes_from_its_start_on() -> None:
+    file = begun_later(song(2.0), 500)
+    bench = playing(PacketSource(file))
+    bench.run()
+    assert bench.audios[-1].lag_samples == 500
+    assert passed(bench)[:-1] == [True] * (len(passed(bench)) - 1)
+
+
+SONGS = (
+    song(1.0, 11),
+    song(0.7, 12, silent_ends=True),
+    song(0.913, 13, silent_ends=True),
+    begun_later(song(1.2, 14), 500),
+)
+
+
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.tuples(
             st.sampled_from(("cut", "seek", "half", "flat", "pcm", "opus", "both", "plain", "again")),
             st.integers(1, 35),
-            st.integers(0, 2),
+            st.integers(0, len(SONGS) - 1),
         ),
         min_size=1,
         max_size=8,
