@@ -10,7 +10,7 @@ import pytest
 from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
 from tests.support.sinks import MemoryListener
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.audio.framing import Framing
+from tonearm.audio.clients.framing import Framing
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
@@ -600,7 +600,7 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
     bench.start(10)
     bench.tick(2)
     with monkeypatch.context() as patch:
-        patch.setattr("tonearm.audio.broadcast.Broadcast.send", _fail)
+        patch.setattr("tonearm.audio.clients.broadcast.Broadcast.send", _fail)
         bench.tick(1)
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
     assert bench.events.named("TrackException")[0]["error"]["code"] == "corrupt"
@@ -626,7 +626,7 @@ async def test_an_error_with_a_message_ends_the_track(
     bench = PlayerBench("a")
     bench.start(10)
     with monkeypatch.context() as patch:
-        patch.setattr("tonearm.audio.frame_buffer.FrameBuffer.append", _fail)
+        patch.setattr("tonearm.audio.session.frame_buffer.FrameBuffer.append", _fail)
         bench.audio(10, 5)
     assert ends(bench) == [("a", "loadFailed")]
     assert state(bench) == "failed"

@@ -4,7 +4,7 @@ from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.audio.framing import Framing, Stamp, framed
+from tonearm.audio.clients.framing import Framing, Stamp, framed
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node.node import Node, NodeSettings
 

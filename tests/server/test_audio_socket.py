@@ -19,8 +19,8 @@ from tests.support.http_client import (
     request,
     websocket,
 )
-from tonearm.audio.framing import Framing
-from tonearm.audio.sinks import FrameSink
+from tonearm.audio.clients.framing import Framing
+from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.server.app import EdgeSettings

@@ -8,8 +8,8 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request
-from tonearm.audio.framing import Framing
-from tonearm.audio.sinks import FrameSink
+from tonearm.audio.clients.framing import Framing
+from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 

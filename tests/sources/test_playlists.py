@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opener
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
-from tonearm.audio.source_input import playlist_tracks
+from tonearm.audio.opening.source_input import playlist_tracks
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure

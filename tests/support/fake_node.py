@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 from tests.support.tracks import FILE_MISSING, make_status
-from tonearm.audio.sinks import EventSink, FrameSink
+from tonearm.audio.clients.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.failure import PlayFailure
 from tonearm.core.json_value import Json

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.audio.framing import HEADER_BYTES, FrameFlag, Framing
+from tonearm.audio.clients.framing import HEADER_BYTES, FrameFlag, Framing
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import PCM, Output
 

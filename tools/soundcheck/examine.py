@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.support.opus_listening import decoded as decoded_opus
 
-from tonearm.audio.framing import FrameFlag
+from tonearm.audio.clients.framing import FrameFlag
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE

@@ -5,15 +5,15 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from tonearm.audio.broadcast import Broadcast
-from tonearm.audio.decoder_session import DecoderSession
+from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.fades import Fades, SkippedSound
-from tonearm.audio.familiar_files import Look, Turn
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.plan_orders import Mix, Program, SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.opening.familiar_files import Look, Turn
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sending import Sending
+from tonearm.audio.session.decoder_session import DecoderSession
+from tonearm.audio.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
 from tonearm.audio.track_sources import TrackSources
 from tonearm.core.events import Event

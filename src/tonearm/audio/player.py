@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tonearm.audio.broadcast import Broadcast
-from tonearm.audio.event_log import EventLog
+from tonearm.audio.clients.broadcast import Broadcast
+from tonearm.audio.clients.event_log import EventLog
+from tonearm.audio.clients.sinks import EventSink, FrameSink
 from tonearm.audio.playback_shell import PlaybackShell
 from tonearm.audio.player_services import FirstSettings, PlayerServices
-from tonearm.audio.sinks import EventSink, FrameSink
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import LimitReached

@@ -6,8 +6,8 @@ It opens their sources in the player's session, times those that give nothing, a
 from collections.abc import Callable
 from typing import Final
 
-from tonearm.audio.decoder_session import DecoderSession
-from tonearm.audio.source_input import SourcePart
+from tonearm.audio.opening.source_input import SourcePart
+from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.audio.timers import CallLater, Patience, StallWatch, patience_in_mid_track
 from tonearm.core.events import Event
 from tonearm.core.failure import NOT_ONE_SOUND, SILENT_FOR_TOO_LONG, PlayFailure, Stage, never_started

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tonearm.audio.clients.event_feed import EventFeed
+from tonearm.audio.clients.event_log import MAX_KEPT_BYTES, EventText
 from tonearm.audio.clock import Clock
-from tonearm.audio.event_feed import EventFeed
-from tonearm.audio.event_log import MAX_KEPT_BYTES, EventText
-from tonearm.audio.source_input import PlayersOpener, Suspects
-from tonearm.audio.tags_ahead import QueueOwner
+from tonearm.audio.opening.source_input import PlayersOpener, Suspects
+from tonearm.audio.opening.tags_ahead import QueueOwner
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json

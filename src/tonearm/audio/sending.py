@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from tonearm.audio.broadcast import Broadcast
+from tonearm.audio.clients.broadcast import Broadcast
+from tonearm.audio.clients.framing import FrameFlag
 from tonearm.audio.clock import Clock
-from tonearm.audio.decoder_session import GRANT_STEP_FRAMES, DecoderSession
-from tonearm.audio.familiar_files import Turn
-from tonearm.audio.framing import FrameFlag
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.plan_orders import SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.opening.familiar_files import Turn
 from tonearm.audio.player_overlays import PlayerOverlays
+from tonearm.audio.session.decoder_session import GRANT_STEP_FRAMES, DecoderSession
+from tonearm.audio.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.events import Event, PlayerState

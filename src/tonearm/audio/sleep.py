@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from tonearm.audio.clock import TIMER_EARLY_S, Ticking
-from tonearm.audio.familiar_files import Turn
+from tonearm.audio.opening.familiar_files import Turn
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from tonearm.audio.decoder_session import DecoderSession
-from tonearm.audio.familiar_files import FamiliarFiles, Turn
-from tonearm.audio.loudness_memory import LoudnessHints, LoudnessMemory
-from tonearm.audio.source_input import SourcePart
+from tonearm.audio.opening.familiar_files import FamiliarFiles, Turn
+from tonearm.audio.opening.loudness_memory import LoudnessHints, LoudnessMemory
+from tonearm.audio.opening.source_input import SourcePart
+from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.core.frame import ms_of_samples, samples_of_ms
 from tonearm.core.play_queue import Action, Drop, Open, SourceId
 from tonearm.core.playback import Playback

@@ -5,7 +5,7 @@ import hashlib
 from collections import OrderedDict
 from typing import Final
 
-from tonearm.audio.track_loader import TrackLoader
+from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.core.errors import NoArtwork
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type

@@ -4,8 +4,8 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 
-from tonearm.audio.source_input import playlist_tracks
-from tonearm.audio.track_loader import TrackLoader
+from tonearm.audio.opening.source_input import playlist_tracks
+from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist

@@ -10,16 +10,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from tonearm.audio.clients.event_feed import EventFeed
+from tonearm.audio.clients.event_log import MAX_KEPT_BYTES
+from tonearm.audio.clients.sinks import EventSink
 from tonearm.audio.clock import Clock
-from tonearm.audio.event_feed import EventFeed
-from tonearm.audio.event_log import MAX_KEPT_BYTES
 from tonearm.audio.load import LoadWatch
+from tonearm.audio.opening.tags_ahead import TagsAhead
+from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.audio.player import Player
 from tonearm.audio.player_services import FirstSettings, PlayerServices
-from tonearm.audio.sinks import EventSink
-from tonearm.audio.tags_ahead import TagsAhead
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
-from tonearm.audio.track_loader import TrackLoader
 from tonearm.core.errors import (
     BadRequest,
     LimitReached,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tonearm.audio.source_input import playlist_tracks
+from tonearm.audio.opening.source_input import playlist_tracks
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import require_metadata_bytes

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import HttpVersion11, web
 
-from tonearm.audio.framing import Framing
+from tonearm.audio.clients.framing import Framing
 from tonearm.audio.player import Player
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.outputs import Output, OutputFormat

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.framing import Framing
+from tonearm.audio.clients.framing import Framing
 from tonearm.core.errors import BadRequest
 from tonearm.core.outputs import Output
 from tonearm.node.node import Node

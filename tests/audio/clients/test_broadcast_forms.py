@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from tests.support.sinks import MemoryListener
-from tonearm.audio.broadcast import Broadcast
-from tonearm.audio.framing import FrameFlag, Framing
+from tonearm.audio.clients.broadcast import Broadcast
+from tonearm.audio.clients.framing import FrameFlag, Framing
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 from tonearm.core.outputs import PCM, SILENT_PACKET, Output, Payloads, mp3_output, silent_mp3_frame
 

@@ -5,18 +5,21 @@ from itertools import product
 
 import pytest
 
-from tonearm.audio.plan_moves import MOVES, Move, RefusedMove, State
-from tonearm.audio.plan_orders import (
+from tonearm.audio.session.plan_moves import (
+    MOVES,
     Mix,
+    Move,
     OpenSourceAt,
     Order,
     Program,
+    RefusedMove,
     RenewSession,
     SourceBegan,
     SourceEnded,
     SourceFaded,
+    State,
 )
-from tonearm.audio.plan_state import PlanState
+from tonearm.audio.session.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output

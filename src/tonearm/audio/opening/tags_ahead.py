@@ -11,8 +11,8 @@ import time
 from typing import Final, Protocol
 
 from tonearm.audio.load import LATE_S
-from tonearm.audio.source_input import Opener
-from tonearm.audio.track_loader import TrackLoader
+from tonearm.audio.opening.source_input import Opener
+from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.core.failure import PlayError
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from tonearm.audio.framing import FrameFlag, Framing, Stamp, framed, with_discontinuity
+from tonearm.audio.clients.framing import FrameFlag, Framing, Stamp, framed, with_discontinuity
 
 SMALL = b"\xfc\xff\xfe"
 

@@ -6,7 +6,7 @@ So a source that ends its process interrupts no player.
 import asyncio
 from typing import Final, TypeAlias
 
-from tonearm.audio.source_input import Opener, SourceOpening, SourcePart, Suspects
+from tonearm.audio.opening.source_input import Opener, SourceOpening, SourcePart, Suspects
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId

@@ -13,7 +13,7 @@ from tests.support.audio_files import id3, mp3, music, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.processes import exists
-from tonearm.audio.track_loader import LOADS_AT_ONCE, TrackLoader
+from tonearm.audio.opening.track_loader import LOADS_AT_ONCE, TrackLoader
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri

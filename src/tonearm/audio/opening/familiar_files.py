@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tonearm.audio.source_input import Opener
+from tonearm.audio.opening.source_input import Opener
 from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
 from tonearm.core.source_uri import SourceUri

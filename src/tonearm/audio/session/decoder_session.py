@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
-from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
-from tonearm.audio.plan_moves import State
-from tonearm.audio.plan_orders import (
+from tonearm.audio.opening.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.audio.opening.source_input import PlayersOpener, SourceOpenings, SourcePart
+from tonearm.audio.session.plan_moves import (
     OpenSourceAt,
     Order,
     Program,
@@ -20,9 +20,9 @@ from tonearm.audio.plan_orders import (
     SourceBegan,
     SourceEnded,
     SourceFaded,
+    State,
 )
-from tonearm.audio.plan_state import PlanState
-from tonearm.audio.source_input import PlayersOpener, SourceOpenings, SourcePart
+from tonearm.audio.session.plan_state import PlanState
 from tonearm.core.failure import PlayFailure
 from tonearm.core.opened_source import FileVersion, Wait
 from tonearm.core.outputs import Outputs, has_format

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from tonearm.audio.overlay_positions import OverlayPositions
+from tonearm.audio.session.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, Forms, Payloads
 from tonearm.core.play_queue import SourceId

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, TypeAlias
 
-from tonearm.audio.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.audio.opening.loudness_memory import NO_HINTS, LoudnessHints
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait

@@ -5,12 +5,12 @@ import logging
 import pytest
 
 from tests.support.sinks import MemoryListener
-from tonearm.audio.broadcast import (
+from tonearm.audio.clients.broadcast import (
     CLOSE_AFTER_FRAMES,
     CUT_AFTER_FRAMES,
     Broadcast,
 )
-from tonearm.audio.framing import Framing, Stamp, framed
+from tonearm.audio.clients.framing import Framing, Stamp, framed
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 from tonearm.core.outputs import PCM
 

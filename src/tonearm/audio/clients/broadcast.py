@@ -9,8 +9,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tonearm.audio.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, with_discontinuity
-from tonearm.audio.sinks import FrameSink
+from tonearm.audio.clients.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, with_discontinuity
+from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import (
     MP3_DELAY_SAMPLES,

@@ -1,7 +1,7 @@
 """Which overlays are in the buffered frames: beginnings, ends, and where they are."""
 
-from tonearm.audio.frame_buffer import FrameBuffer
-from tonearm.audio.overlay_positions import OverlayPositions
+from tonearm.audio.session.frame_buffer import FrameBuffer
+from tonearm.audio.session.overlay_positions import OverlayPositions
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import Audio, OverlayPosition
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from tonearm.audio.event_feed import EventFeed
-from tonearm.audio.sinks import EventSink
+from tonearm.audio.clients.event_feed import EventFeed
+from tonearm.audio.clients.sinks import EventSink
 from tonearm.audio.timers import CallLater
 from tonearm.core.events import (
     Event,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tonearm.audio.frame_buffer import FrameBuffer, SentFrame
+from tonearm.audio.session.frame_buffer import FrameBuffer, SentFrame
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM
 from tonearm.decoding.messages import Audio, Mark, MarkKind

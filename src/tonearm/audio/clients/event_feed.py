@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from tonearm.audio.sinks import EventSink
+from tonearm.audio.clients.sinks import EventSink
 from tonearm.audio.timers import CallLater
 
 MAX_BEHIND_EVENTS: Final = 4096

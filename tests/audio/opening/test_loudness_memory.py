@@ -1,8 +1,8 @@
 """What is known of a track's loudness when it is opened again."""
 
 from tests.support.tracks import make_track
-from tonearm.audio import loudness_memory
-from tonearm.audio.loudness_memory import NO_HINTS, LoudnessMemory
+from tonearm.audio.opening import loudness_memory
+from tonearm.audio.opening.loudness_memory import NO_HINTS, LoudnessMemory
 from tonearm.core.track_info import MeasuredLoudness
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient
 from tests.support.tracks import make_status, make_track
-from tonearm.audio.event_log import KEPT_EVENTS, SLICE_EVENTS, EventLog
+from tonearm.audio.clients.event_log import KEPT_EVENTS, SLICE_EVENTS, EventLog
 from tonearm.core.events import MetadataChange, PlayerPause, QueueUpdate, StreamTitle, TrackStart
 from tonearm.core.player_status import PlayerStatus
 from tonearm.protocol.rendering import event_text

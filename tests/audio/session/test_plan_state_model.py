@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
-from tonearm.audio.frame_buffer import SentFrame
-from tonearm.audio.plan_moves import State
-from tonearm.audio.plan_orders import (
+from tonearm.audio.session.frame_buffer import SentFrame
+from tonearm.audio.session.plan_moves import (
     Mix,
     OpenSourceAt,
     Order,
@@ -24,8 +23,9 @@ from tonearm.audio.plan_orders import (
     SourceBegan,
     SourceEnded,
     SourceFaded,
+    State,
 )
-from tonearm.audio.plan_state import PlanState
+from tonearm.audio.session.plan_state import PlanState
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output, Outputs

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from tonearm.audio.framing import Framing
+from tonearm.audio.clients.framing import Framing
 from tonearm.core.outputs import Output
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient
-from tonearm.audio.event_feed import CAUGHT_UP_BYTES, CAUGHT_UP_EVENTS, MAX_BEHIND_BYTES, MAX_BEHIND_EVENTS, EventFeed
+from tonearm.audio.clients.event_feed import (
+    CAUGHT_UP_BYTES,
+    CAUGHT_UP_EVENTS,
+    MAX_BEHIND_BYTES,
+    MAX_BEHIND_EVENTS,
+    EventFeed,
+)
 from tonearm.core.events import QueueUpdate
 from tonearm.protocol.rendering import event_text, events_lost_text
 

@@ -13,18 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.audio.frame_buffer import FrameBuffer
-from tonearm.audio.plan_moves import MOVES, Move, RefusedMove, State
-from tonearm.audio.plan_orders import (
+from tonearm.audio.session.frame_buffer import FrameBuffer
+from tonearm.audio.session.plan_moves import (
+    MOVES,
     Epoch,
     Mix,
+    Move,
     OpenSourceAt,
     Order,
     Program,
+    RefusedMove,
     RenewSession,
     SourceBegan,
     SourceEnded,
     SourceFaded,
+    State,
 )
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
