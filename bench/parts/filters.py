@@ -62,12 +62,14 @@ SETTINGS: Final[Mapping[str, Filters]] = {
     "limiter, nothing to do": Filters(volume=0.1, effects=Effects(limiter=Limiter(enabled=True))),
     "limiter, limiting": Filters(volume=3.0, effects=Effects(limiter=Limiter(enabled=True))),
 }
-# By name: the filters, and how many overlays sound.
-OVERLAYS: Final[Mapping[str, tuple[Filters, int]]] = {
-    "overlay": (Filters(), 1),
-    "overlay, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 1),
-    "overlay, limiter has nothing to do": (Filters(volume=0.1), 1),
-    "overlays, eight, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), 8),
+# By name: the filters, and the volumes of the overlays that sound. The limiter has nothing to do; to know that of the
+# louder one it has to look at the samples.
+OVERLAYS: Final[Mapping[str, tuple[Filters, tuple[float, ...]]]] = {
+    "overlay": (Filters(), (0.1,)),
+    "overlay, louder": (Filters(), (0.4,)),
+    "overlay, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), (0.1,)),
+    "overlay, limiter has nothing to do": (Filters(volume=0.1), (0.1,)),
+    "overlays, eight, without limiter": (Filters(effects=Effects(limiter=_NO_LIMITER)), (0.1,) * 8),
 }
 
 
@@ -91,16 +93,17 @@ async def filters(run: Run) -> None:
             measure = partial(asyncio.to_thread, us_a_frame, source, setting)
             cost, ticker_p99_ms = await run.ticker.quiet(measure)
             run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
-        for name, (setting, overlays) in OVERLAYS.items():
-            measure = partial(asyncio.to_thread, us_a_frame, source, setting, overlays)
+        for name, (setting, volumes) in OVERLAYS.items():
+            measure = partial(asyncio.to_thread, us_a_frame, source, setting, volumes)
             cost, ticker_p99_ms = await run.ticker.quiet(measure)
             run.figures.add(f"filters/{name}/us_a_frame", cost, ticker_p99_ms)
 
 
-def us_a_frame(source: _Noise, setting: Filters, overlays: int = 0) -> float:
-    """CPU of the calling thread for each of FRAMES frames. Ten are rendered at once, as a session does that plays."""
+def us_a_frame(source: _Noise, setting: Filters, volumes: tuple[float, ...] = ()) -> float:
+    """CPU of the calling thread for each of FRAMES frames, with overlays of these volumes. Ten are rendered at once, as
+    a session does that plays."""
     source.loudness = SourceLoudness()
-    order = tuple(Overlay(FIRST_OVERLAY_SOURCE + number, 0.1, -12.0, 7_200) for number in range(overlays))
+    order = tuple(Overlay(FIRST_OVERLAY_SOURCE + number, volume, -12.0, 7_200) for number, volume in enumerate(volumes))
     sources = {1: source} | {overlay.source: _Noise() for overlay in order}
     session = RenderSession(OpenSession(1, 1, 0, setting), sources)
     session.plan(Plan(1, 2, 1, 0, 1, 1, None, setting, overlays=order))

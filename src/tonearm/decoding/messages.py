@@ -10,7 +10,7 @@ older epochs from that frame on are void.
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
@@ -369,8 +369,7 @@ class Mark:
     offset_samples: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OverlayPosition:
+class OverlayPosition(NamedTuple):
     """Where an overlay is at the first sample of an `Audio`. `moves`: it sounds; otherwise it waits for samples.
     `ends`: its last sample is in the last frame."""
 

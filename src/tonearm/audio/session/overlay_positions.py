@@ -1,7 +1,6 @@
 """Which overlays are in the buffered frames of a player, and where in their sources."""
 
 from collections import deque
-from dataclasses import replace
 from typing import NamedTuple
 
 from tonearm.core.frame import FRAME_SAMPLES
@@ -58,7 +57,7 @@ class OverlayPositions:
             self._parts.pop()
         if self._parts and self._parts[-1].end_frame > frame:
             part = self._parts.pop()
-            goes_on = tuple(replace(at, ends=False) for at in part.positions)
+            goes_on = tuple(at._replace(ends=False) for at in part.positions)
             self._parts.append(_Part(part.first_frame, frame, goes_on))
 
     # Frames are sent

@@ -10,8 +10,7 @@ from tonearm.decoding.worker.filters.limiter import (
     LOOKAHEAD_SAMPLES,
     QUIET,
     LimiterState,
-    RestingStates,
-    has_nothing_to_do,
+    at_rest,
     limited,
 )
 
@@ -97,13 +96,13 @@ def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
 def test_nothing_is_limited_of_what_is_seen_at_a_glance_to_need_nothing(level_db: float) -> None:
     sound = sine(12_000.0, level_db)  # as far between its samples as a sound can be
     planes, ahead = sound[:, : 10 * FRAME_SAMPLES], sound[:, 10 * FRAME_SAMPLES :][:, :LOOKAHEAD_SAMPLES]
-    has_nothing = has_nothing_to_do(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], CEILING_DB, QUIET)
-    assert has_nothing == (level_db < -5.4)
+    resting = at_rest(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
+    assert (resting is not None) == (level_db < -5.4)
     result, states = limited(planes, ahead, CEILING_DB, QUIET)
-    if has_nothing:
-        assert result is planes
-    resting = RestingStates.after(planes)
-    for number, state in enumerate(states if has_nothing else ()):
+    if resting is None:
+        return
+    assert result is planes
+    for number, state in enumerate(states):
         assert resting[number].is_at_rest
         np.testing.assert_array_equal(resting[number].before, state.before)
         np.testing.assert_array_equal(resting[:5][number % 5].before, resting[number % 5].before)

@@ -378,6 +378,22 @@ def test_without_the_limiter_they_clip_and_do_not_wrap() -> None:
     assert np.array_equal(heard, np.clip(8 * one, -32_768, 32_767))
 
 
+def test_loud_music_that_glides_down_clips_as_long_as_the_sum_is_above_full_scale() -> None:
+    loud = noise(frames=100, peak=32_767, seed=3)
+    clip = tone(20 * FRAME_SAMPLES, peak=32_000.0)
+    bench = SessionBench({1: StoredSource(loud), 2: StoredSource(OTHER), FIRST: StoredSource(clip)}, PLAIN)
+    bench.plan(0, switch_to=1, following=2)
+    bench.run(12)
+    begin(bench, overlay(volume=0.5, duck_db=-60.0, fade=4_800))
+    bench.run(20)
+    expected = under(loud, (12, clip, 0.5))[: 16 * FRAME_SAMPLES]
+    at = 12 * FRAME_SAMPLES
+    music = sound(loud)[at : len(expected)]
+    expected[at:] -= music * (1.0 - 10 ** (-3 * np.arange(len(music)) / 4_800))[:, np.newaxis]
+    assert np.abs(expected).max() > 40_000
+    heard_as(bench, expected.clip(-32_768, 32_767))
+
+
 def test_what_is_rendered_again_is_the_same() -> None:
     plain, replanned = (bench_with(CLIP, filters=Filters()) for _ in range(2))
     for bench in (plain, replanned):

@@ -38,14 +38,16 @@ def test_any_part_is_read_as_it_was_written(lengths: list[int], data: st.DataObj
     count = data.draw(st.integers(0, store.end - start))
     store.release_before(data.draw(st.integers(0, start)))
     assert store.read(start, count) == numbered(start, count)
+    assert bytes(store.view(start, count)) == numbered(start, count)
 
 
 @pytest.mark.parametrize(("start", "count"), [(0, 1), (9, 1), (9, 2), (25, 16), (40, 1), (100, 1)])
 def test_reading_samples_that_the_store_does_not_hold_is_an_error(start: int, count: int) -> None:
     store = filled(0, 10, 30)
     store.release_before(10)
-    with pytest.raises(LookupError, match="of a store of 10 to 40"):
-        store.read(start, count)
+    for read in (store.read, store.view):
+        with pytest.raises(LookupError, match="of a store of 10 to 40"):
+            read(start, count)
 
 
 def test_only_chunks_wholly_before_are_released() -> None:

@@ -39,7 +39,7 @@ def interleaved(planes: Planes) -> NDArray[np.float32] | None:
 
     NumPy takes ten times as long for planes that lie so, where it has to go along them.
     """
-    return planes.T.reshape(-1) if planes.T.flags.c_contiguous else None
+    return planes.T.reshape(-1) if planes.flags.f_contiguous else None
 
 
 def scale(planes: Planes, gains: NDArray[np.float32] | float) -> None:

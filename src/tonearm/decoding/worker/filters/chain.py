@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State
+from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State, interleaved
 from tonearm.decoding.worker.filters.limiter import QUIET, LimiterState
 from tonearm.decoding.worker.filters.modes import ModalFilter
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level
@@ -191,16 +191,17 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
     """2 by n samples as s16le stereo, rounded and clipped in place. Without `may_clip` none is above full scale."""
+    row = interleaved(planes)
+    sound = planes if row is None else row
     if may_clip:
-        planes.clip(_LOWEST, _HIGHEST, out=planes)
-    np.rint(planes, out=planes)
+        sound.clip(_LOWEST, _HIGHEST, out=sound)
+    np.rint(sound, out=sound)
+    if row is not None:
+        return row.astype(_PCM).tobytes()
     samples = np.empty((planes.shape[1], CHANNELS), dtype=_PCM)
-    if planes.T.flags.c_contiguous:
-        samples[...] = planes.T
-    else:
-        # One plane at a time takes a third of NumPy's time for the whole transposed array.
-        for channel in range(CHANNELS):
-            samples[:, channel] = planes[channel]
+    # One plane at a time takes a third of NumPy's time for the whole transposed array.
+    for channel in range(CHANNELS):
+        samples[:, channel] = planes[channel]
     return samples.tobytes()
 
 

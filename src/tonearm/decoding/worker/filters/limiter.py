@@ -8,6 +8,7 @@ average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS
 low enough where a peak is, and comes down to it in a curve without corners.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, overload
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, scale
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
 from tonearm.decoding.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
 STEP_SAMPLES: Final = 16
@@ -38,10 +39,11 @@ _STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
 @dataclass(frozen=True, slots=True, eq=False)
 class LimiterState:
     """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
-    it does nothing. `before`: the last samples, HALF_TAPS of each channel."""
+    it does nothing. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
 
     held: tuple[float, ...]
     before: Planes
+    loudest: float = math.inf
 
     @property
     def is_at_rest(self) -> bool:
@@ -50,21 +52,22 @@ class LimiterState:
 
 _AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
 # Before a sound that begins after silence; and where nothing is known of the sound before.
-BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
-QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32))
+BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32), 0.0)
+QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32), 0.0)
 
 
 class RestingStates(Sequence[LimiterState]):
     """The states after the frames of a block in which nothing was limited: made when they are asked for, as few are."""
 
-    def __init__(self, befores: NDArray[np.float32]) -> None:
+    def __init__(self, befores: NDArray[np.float32], loudest: float) -> None:
         self._befores = befores  # by frame, sample and channel
+        self._loudest = loudest
 
     @classmethod
-    def after(cls, planes: Planes) -> "RestingStates":
-        """The states after each frame of `planes`."""
-        frames = planes.T.reshape(-1, FRAME_SAMPLES, CHANNELS)
-        return cls(frames[:, -HALF_TAPS:].astype(np.float32))
+    def after(cls, planes: Planes, frames: int, loudest: float) -> "RestingStates":
+        """The states after each of the first frames of `planes`, in which no sample is above `loudest`."""
+        by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES, CHANNELS)
+        return cls(by_frame[:, -HALF_TAPS:].astype(np.float32), loudest)
 
     def __len__(self) -> int:
         return len(self._befores)
@@ -75,14 +78,27 @@ class RestingStates(Sequence[LimiterState]):
     def __getitem__(self, index: slice) -> "RestingStates": ...
     def __getitem__(self, index: int | slice) -> "LimiterState | RestingStates":
         befores = self._befores[index]
-        return RestingStates(befores) if isinstance(index, slice) else LimiterState(_AT_REST, befores.T)
+        if isinstance(index, slice):
+            return RestingStates(befores, self._loudest)
+        return LimiterState(_AT_REST, befores.T, self._loudest)
 
 
-def has_nothing_to_do(planes: Planes, ceiling_db: float, state: LimiterState) -> bool:
-    """Whether `limited` would return all frames in `planes` as they are, what comes next included: seen at a glance,
-    because nothing is anywhere near the ceiling."""
+def at_rest(
+    planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
+) -> RestingStates | None:
+    """The states after each of the first frames of `planes`, when `limited` would return these as they are: seen at a
+    glance, because nothing is anywhere near the ceiling, what comes next included. None when it is not that clear.
+
+    No sample is above `loudest`, as far as is known.
+    """
+    if not state.is_at_rest:
+        return None
     most = _MAY_PEAK * FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
-    return state.is_at_rest and _stays_below(planes, most) and _stays_below(state.before, most)
+    if state.loudest > most and _loudest(state.before) > most:
+        return None
+    if loudest > most and (loudest := _loudest(planes)) > most:
+        return None
+    return RestingStates.after(planes, frames, loudest)
 
 
 def limited(
@@ -104,7 +120,7 @@ def limited(
 
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
     if needed is None and state.is_at_rest:
-        return planes, RestingStates.after(planes)
+        return planes, RestingStates.after(planes, frames, math.inf)
     befores = [
         sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
     ]
@@ -135,8 +151,10 @@ def limited(
     return limited_planes, states
 
 
-def _stays_below(planes: Planes, most: float) -> bool:
-    return bool(np.maximum.reduce(planes, axis=None) <= most and np.minimum.reduce(planes, axis=None) >= -most)
+def _loudest(planes: Planes) -> float:
+    row = interleaved(planes)
+    sound = planes if row is None else row
+    return max(float(np.maximum.reduce(sound, axis=None)), -float(np.minimum.reduce(sound, axis=None)))
 
 
 def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:

@@ -37,7 +37,7 @@ class SourceLoudness:
         self._reported_ms = self._measured_ms
         self._measured_to = -1  # the first sample of the source that was not measured yet
 
-    def measure(self, pcm: bytes, sample: int, rate: float) -> None:
+    def measure(self, pcm: bytes | memoryview, sample: int, rate: float) -> None:
         """Takes PCM of the source's own sound that begins with `sample` of it, at `rate` of its samples to those here.
         What was measured before is left out, and what does not fill a frame."""
         if self.tagged_lufs is not None:

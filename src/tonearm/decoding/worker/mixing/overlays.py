@@ -7,8 +7,9 @@ An overlay that has no samples in time stands still and goes on later: the music
 GLIDE_SAMPLES are not taken before it is known what follows them, so that it can always fade out.
 """
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
 from tonearm.decoding.messages import Overlay, OverlayPosition, Plan
-from tonearm.decoding.worker.filters.blocks import Planes, interleaved, scale
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
 from tonearm.decoding.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
 # What an overlay has to have again after it had nothing, before it goes on.
@@ -100,6 +101,11 @@ class OverlayVoice:
     def frames_left(self, time: int) -> int | None:
         return None if self.ends_at is None else -(-(self.ends_at - self.sample_at(time)) // FRAME_SAMPLES)
 
+    @property
+    def end(self) -> int | None:
+        """The time at which it is over, when it sounds and that is known."""
+        return self.since + self.ends_at - self.sample if self.moves and self.ends_at is not None else None
+
     def at(self, time: int) -> "OverlayVoice":
         """Without a rise that is over at `time`."""
         return self if self.rise is None or self.rise.end > time else replace(self, rise=None)
@@ -122,6 +128,7 @@ class Overlays:
 
     `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
     out. `gate` is how the music fades when it is held, and when it goes on. `begins`: one begins right here.
+    `same_before`: blocks that end before this time leave them as they are.
     """
 
     voices: tuple[OverlayVoice, ...] = ()
@@ -131,6 +138,12 @@ class Overlays:
     is_held: bool = False
     gate: Ramp | None = None
     begins: bool = False
+    same_before: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ends = [-1 if voice.rise is not None or voice.end is None else voice.end for voice in self.voices]
+        changes = self.begins or self.tails or self.gate is not None or (self.duck is not LEVEL and not self.duck.to_db)
+        object.__setattr__(self, "same_before", -1 if changes else min(ends, default=-1))
 
     @property
     def sound(self) -> bool:
@@ -193,6 +206,8 @@ class Overlays:
 
         With 0 frames some are waited for. `due_frames` are so urgent that they are made without them.
         """
+        if time + frames * FRAME_SAMPLES < self.same_before:  # nearly always
+            return self, frames
         voices: list[OverlayVoice] = []
         over, tails, begins, has_changed = self.over, self.tails, False, self.begins
         fade_samples = 0  # of those that begin or end here
@@ -220,7 +235,7 @@ class Overlays:
                 frames = min(frames, max(due_frames, 0))
                 has_changed = True
             voices.append(fitted)
-        if not has_changed:  # nearly always
+        if not has_changed:
             return self, frames
         duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
         if self.duck is LEVEL and not begins and len(over) == len(self.over):
@@ -231,16 +246,15 @@ class Overlays:
     def after(self, time: int, frames: int, *, is_frozen: bool) -> "Overlays":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
         music stood still in them."""
-        if self is NO_OVERLAYS:
-            return self
         samples = frames * FRAME_SAMPLES
         end = time + samples
+        if self is NO_OVERLAYS or end < self.same_before:  # nearly always
+            return self
         voices: list[OverlayVoice] = []
         over, fade_samples = self.over, 0
         has_changed = self.begins
         for voice in self.voices:
-            left = None if voice.ends_at is None else voice.frames_left(time)
-            if voice.moves and left is not None and left <= frames:
+            if voice.end is not None and voice.end <= end:
                 over += ((voice.order.source, end),)
                 fade_samples = max(fade_samples, voice.order.fade_samples)
                 continue
@@ -258,7 +272,7 @@ class Overlays:
             gate = None
         tails = tuple(tail for tail in self.tails if tail.ramp.end > end) if self.tails else ()
         is_same = over is self.over and duck is self.duck and gate is self.gate and len(tails) == len(self.tails)
-        if is_same and not has_changed:  # nearly always
+        if is_same and not has_changed:
             return self
         return _simplified(
             replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
@@ -269,13 +283,14 @@ class Overlays:
         to."""
         if not self.voices:
             return ()
+        end = time + frames * FRAME_SAMPLES
         return tuple(
             [
                 OverlayPosition(
                     voice.order.source,
                     voice.sample_at(time),
                     voice.moves,
-                    voice.moves and voice.ends_at is not None and (voice.frames_left(time) or 0) <= frames,
+                    (over_at := voice.end) is not None and over_at <= end,
                 )
                 for voice in self.voices
                 if voice.sample != _NOT_BEGUN
@@ -289,6 +304,15 @@ class Overlays:
             oldest += [(tail.source, tail.sample_at(time)) for tail in self.tails]
         return oldest
 
+    def loudest(self, time: int, music: float) -> float:
+        """No sample is above it behind `mix_into`, when none of the music from `time` on is above `music`: both in
+        16-bit units."""
+        if self.tails:
+            return math.inf
+        highest_db = max(self.duck.db_at(time), self.duck.to_db)
+        overlays = FULL_SCALE * sum([voice.order.volume for voice in self.voices])
+        return music * math.pow(10.0, highest_db / 20.0) + overlays
+
     def mix_into(self, planes: Planes, time: int, read: ReadPcm) -> None:
         """Turns the music in `planes`, which begin at `time`, down, and adds the overlays to it. 16-bit units."""
         count = planes.shape[1]
@@ -297,9 +321,10 @@ class Overlays:
             gains = gains * self.gate.gains(time, count)
         if not isinstance(gains, float) or gains != 1.0:
             scale(planes, gains)
+        row = interleaved(planes)
         for voice in self.voices:
             if voice.moves:
-                _add(planes, time, voice, read)
+                _add(planes, row, time, voice, read)
         for tail in self.tails:
             add_fade(planes, time, tail, read)
 
@@ -337,21 +362,20 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
     return replace(voice, sample=sample, since=time, moves=True, rise=rise, fall=fall, ends_at=ends_at)
 
 
-def _add(planes: Planes, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
+def _add(planes: Planes, row: NDArray[np.float32] | None, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
+    """Adds an overlay to `planes`; `row` is the same samples, when they lie one after the other."""
     sample = voice.sample_at(time)
     count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)
-    sound = np.frombuffer(read(voice.order.source, sample, count), dtype=_PCM)
-    length = len(sound) // CHANNELS
+    part = np.frombuffer(read(voice.order.source, sample, count), _PCM).astype(np.float32)
+    length = len(part) // CHANNELS
     gains: NDArray[np.float32] | float = voice.order.volume
     for ramp in (voice.rise, voice.fall):
         if ramp is not None and ramp.start < time + length and ramp.end > time:
             gains = gains * ramp.gains(time, length)
-    part = sound.astype(np.float32)
     if not isinstance(gains, float):
         part *= np.repeat(gains, CHANNELS)
     elif gains != 1.0:
         part *= gains
-    row = interleaved(planes)
     if row is None:
         planes[:, :length] += part.reshape(-1, CHANNELS).T
     else:

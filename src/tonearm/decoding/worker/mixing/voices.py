@@ -22,7 +22,7 @@ GLIDE_SAMPLES: Final = samples_of_ms(5)
 _PCM: Final = np.dtype("<i2")
 
 # Reads up to so many samples of a source from one on, as s16le stereo: fewer at its end.
-ReadPcm: TypeAlias = Callable[[int, int, int], bytes]
+ReadPcm: TypeAlias = Callable[[int, int, int], bytes | memoryview]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,9 @@ def rising(time: int) -> Ramp:
     return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
 
 
-def mixed(pcm: bytes, time: int, voices: Voices, read: ReadPcm, levels: NDArray[np.float32] | None = None) -> Planes:
+def mixed(
+    pcm: bytes | memoryview, time: int, voices: Voices, read: ReadPcm, levels: NDArray[np.float32] | None = None
+) -> Planes:
     """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped.
 
     `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness: what

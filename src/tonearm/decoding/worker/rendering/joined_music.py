@@ -28,18 +28,18 @@ class Gathered:
 
     def __init__(self, voices: Voices) -> None:
         self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
-        self._pieces: list[bytes] | None = None
+        self._pieces: list[bytes | memoryview] | None = None
         self.segments: list[Segment] = []
         self.marks: list[Mark] = []
         self.samples = 0
         self.voices = voices
 
     @property
-    def pieces(self) -> list[bytes]:
-        """The PCM: that of each segment, and silence after them."""
+    def pieces(self) -> list[bytes | memoryview]:
+        """The PCM: that of each segment, where it lies, and silence after them."""
         if self._pieces is None:
             self._pieces = [
-                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.read(sample, length)
+                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.view(sample, length)
                 for store, sample, length in self._taken
             ]
         return self._pieces

@@ -1,6 +1,7 @@
 """Makes the PCM of a block: the sources' samples go through the filters, get normalization's gain and the overlays, and
 go through the limiter at last."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, overload
 
@@ -9,15 +10,14 @@ import numpy as np
 from tonearm.core.effects import NO_EFFECTS
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.worker.filters.blocks import Planes, scale
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, scale
 from tonearm.decoding.worker.filters.chain import ChainState, apply, as_pcm, process
 from tonearm.decoding.worker.filters.limiter import (
     BEGINNING,
     LOOKAHEAD_SAMPLES,
     QUIET,
     LimiterState,
-    RestingStates,
-    has_nothing_to_do,
+    at_rest,
     limited,
 )
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
@@ -31,6 +31,7 @@ from tonearm.decoding.worker.rendering.timeline import Checkpoint
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
 _CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
 _PCM: Final = np.dtype("<i2")
+_FULL_PCM: Final = FULL_SCALE - 1.0
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
 
 
@@ -116,9 +117,9 @@ class BlockOutput:
             planes = np.frombuffer(_filled(pcm, samples), _PCM).astype(np.float32).reshape(-1, CHANNELS).T
             if filters.filters.volume != 1.0:
                 planes *= np.float32(filters.filters.volume)
-            return _Sound(planes, (filters,) * frames, normalized)
+            return _Sound(planes, (filters,) * frames, normalized, FULL_SCALE * filters.filters.volume)
         whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
-        voices = mixed(whole, start.time, gathered.voices, self._sources.read, normalized.factors)
+        voices = mixed(whole, start.time, gathered.voices, self._sources.view, normalized.factors)
         planes, states = apply(filters, voices)
         return _Sound(planes, states, normalized)
 
@@ -148,44 +149,48 @@ class BlockOutput:
         """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
         begins with the first sample."""
         filters, overlays = start.filters, start.overlays
-        planes, states, normalized = sound
+        planes, states, normalized, loudest = sound
         if normalized.factors is not None:
             scale(planes, normalized.factors)
+            loudest = math.inf
         mixes = not overlays.change_nothing
         if mixes:
-            overlays.mix_into(planes, start.time, self._sources.read)
-        limiter: Sequence[LimiterState] = (QUIET,) * frames
-        is_below_ceiling, ceiling_db = False, 0.0
+            overlays.mix_into(planes, start.time, self._sources.view)
+            loudest = overlays.loudest(start.time, loudest)
+        limiter: Sequence[LimiterState] | None = None
+        may_clip = loudest > _FULL_PCM
         if limits:
             setting = filters.filters.effects.limiter
             is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
             before = BEGINNING if begins_anew and filters.limiter.is_at_rest else filters.limiter
-            is_below_ceiling = has_nothing_to_do(planes, ceiling_db, before)
+            limiter = at_rest(planes, frames, ceiling_db, before, loudest)
+            may_clip &= limiter is None or ceiling_db > 0.0
             planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
-            if is_below_ceiling:
-                limiter = RestingStates.after(planes)
-            else:
+            if limiter is None:
                 planes, limiter = limited(planes, ahead, ceiling_db, before, begins=overlays.begins)
-        pcm = as_pcm(planes, may_clip=not is_below_ceiling or ceiling_db > 0.0)
-        if not limits and filters.limiter is QUIET and filters.passes_by_filters_alone:
-            return pcm, tuple(states[:frames])
+        pcm = as_pcm(planes, may_clip=may_clip)
+        if limiter is None:
+            if filters.limiter is QUIET and filters.passes_by_filters_alone:
+                return pcm, tuple(states[:frames])
+            limiter = (QUIET,) * frames
         return pcm, OutputStates(states[:frames], normalized.after[:frames], limiter)
 
 
 class _Sound(NamedTuple):
     """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
-    behind the frames that are made, for the limiter to look at."""
+    behind the frames that are made, for the limiter to look at. No sample is above `loudest`, before normalization."""
 
     planes: Planes
     states: Sequence[ChainState]
     levels: Levels
+    loudest: float = math.inf
 
 
-def _filled(pcm: bytes, samples: int) -> bytes:
+def _filled(pcm: bytes | memoryview, samples: int) -> bytes | memoryview:
     """The first `samples` samples; silence where there are fewer."""
     size = samples * SAMPLE_BLOCK_BYTES
-    return pcm[:size].ljust(size, b"\0")
+    return pcm[:size] if len(pcm) >= size else bytes(pcm).ljust(size, b"\0")
 
 
 class OutputStates(Sequence[ChainState]):

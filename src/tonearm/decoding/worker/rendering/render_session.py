@@ -245,7 +245,7 @@ class RenderSession:
         if overlays is not start.overlays:
             start = start._replace(overlays=overlays)
         if not overlays.is_held:
-            if not (overlays.sound and self._is_starved) or self._music.has_enough():
+            if not (self._is_starved and overlays.sound) or self._music.has_enough():
                 audio = self._render_music(start, frames)
                 if audio is not None:
                     return audio

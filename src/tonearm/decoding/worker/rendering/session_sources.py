@@ -126,13 +126,13 @@ class SessionSources:
             stretched.make(up_to)
         return self.store_of(source)
 
-    def read(self, source: int, sample: int, count: int) -> bytes:
+    def view(self, source: int, sample: int, count: int) -> bytes | memoryview:
         """Up to so many samples from one on, s16le stereo: fewer at the end, none of what was released."""
         store = self.made(source, sample + count)
         if store is None:
             return b""
         count = min(count, store.end - sample)
-        return store.read(sample, count) if count > 0 and sample >= store.oldest else b""
+        return store.view(sample, count) if count > 0 and sample >= store.oldest else b""
 
     def pcm_of(self, segments: Iterable[Segment]) -> bytes:
         """The PCM of these segments, one after the other, without those of sources that are gone."""
@@ -202,7 +202,7 @@ class SessionSources:
         known = self._opened.get(source)
         return SourceLoudness() if known is None else known.loudness
 
-    def measure(self, segment: Segment, pcm: bytes) -> None:
+    def measure(self, segment: Segment, pcm: bytes | memoryview) -> None:
         """Takes the beginning of a segment into account for the loudness of its source."""
         loudness = self.loudness_of(self.file_of(segment.source))
         if pcm and loudness.tagged_lufs is None:

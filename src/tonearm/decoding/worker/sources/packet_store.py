@@ -241,6 +241,9 @@ class PacketStore(PcmStore):
                     self._decode(start, end)
             return super().read(start, count)
 
+    def view(self, start: int, count: int) -> bytes | memoryview:
+        return self.read(start, count)  # which decodes them
+
     def release_before(self, sample: int) -> None:
         with self._lock:
             chunks = self._chunks

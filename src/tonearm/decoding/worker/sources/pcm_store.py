@@ -79,6 +79,16 @@ class PcmStore:
             raise LookupError(f"samples {wanted_from} to {wanted_to} of a store of {self.oldest} to {self.end}")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def view(self, start: int, count: int) -> bytes | memoryview:
+        """As `read`, but where the samples lie, when one chunk holds them all."""
+        with self._lock:
+            for chunk_start, chunk in self._chunks:
+                first_byte = (start - chunk_start) * SAMPLE_BLOCK_BYTES
+                end_byte = first_byte + count * SAMPLE_BLOCK_BYTES
+                if first_byte >= 0 and end_byte <= len(chunk):
+                    return memoryview(chunk)[first_byte:end_byte]
+        return self.read(start, count)
+
     def release_before(self, sample: int) -> None:
         """Frees the chunks that lie wholly before `sample`."""
         with self._lock:
@@ -105,7 +115,9 @@ def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, 
     """What lies in the first `samples` samples."""
     return tuple(
         [
-            segment if segment.offset + segment.length <= samples else segment._replace(length=samples - segment.offset)
+            segment
+            if segment.offset + segment.length <= samples
+            else Segment(segment.offset, segment.source, segment.sample, samples - segment.offset)
             for segment in segments
             if segment.offset < samples
         ]
