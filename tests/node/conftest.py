@@ -11,7 +11,6 @@ from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
-from tonearm.decoding.pool import template
 from tonearm.node.node import Node, NodeSettings
 
 
@@ -26,9 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def quick_templates() -> Iterator[None]:
     """Each module has a node, and each node a template, which another interpreter would take a quarter of a second to
     become."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(template, "start_interpreter", decoder_forks.start_interpreter)
-        decoder_forks.load()
+    with decoder_forks.quick_starts():
         yield
 
 

@@ -9,13 +9,16 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tonearm.decoding.pool import starting
-from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess
+import pytest
+
+from tonearm.decoding.pool import starting, template
+from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.supervision import minimal_environment
 
 _PROGRAM: Final = Path(__file__).with_name("decoder_template.py")
@@ -28,6 +31,7 @@ class _Template:
     """The process that they are forked from. It ends when this one does."""
 
     def __init__(self) -> None:
+        self.environment = minimal_environment(os.environ)
         self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             self._process = subprocess.Popen(
@@ -36,7 +40,7 @@ class _Template:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
-                env={**minimal_environment(os.environ), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+                env={**self.environment, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
             )
         atexit.register(self._end)
 
@@ -76,8 +80,18 @@ def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stder
     return _template().start(arguments, descriptors, stderr)
 
 
-def start_interpreter(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-    """In the place of `tonearm.decoding.pool.starting.start_interpreter`, unless the test has another interpreter."""
-    if sys.executable != _INTERPRETER:
-        return starting.start_interpreter(arguments, descriptors)
+@contextmanager
+def quick_starts() -> Iterator[None]:
+    """Whatever starts an interpreter for a decoder process, or for a template, gets a fork meanwhile."""
+    load()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (starting, template):
+            patch.setattr(module, "start_interpreter", _start)
+        yield
+
+
+def _start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+    """An interpreter after all when the test has another one, or another environment for it."""
+    if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _template().environment):
+        return start_interpreter(arguments, descriptors)
     return start_decoder(arguments, descriptors, _STDERR)

@@ -8,13 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from tests.support.audio_files import flac, music
+from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.processes import environment_of, exists, is_alive, open_descriptors, own_session
 from tonearm.core.filters import Filters
@@ -109,30 +110,37 @@ async def one_template() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def running_pool(
-    limit: int = 1, timeouts: Timeouts = SOON, *, has_spare: bool = True, starts_slowly: bool = False
+    limit: int = 1,
+    timeouts: Timeouts = SOON,
+    *,
+    has_spare: bool = True,
+    without_template: bool = False,
+    starts_slowly: bool = False,
 ) -> AsyncIterator[DecoderPool]:
     """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left.
 
-    `starts_slowly`: each process is a new interpreter, so that one can be met while it is being started.
+    `without_template`: each process is started by itself, which the pool holds for dear. `starts_slowly`: and it is a
+    new interpreter indeed, so that one can be met while it is being started.
     """
-    descriptors, tasks = open_descriptors(), asyncio.all_tasks()
-    pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=None if starts_slowly else template)
-    await pool.start()
-    try:
-        if has_spare:
-            await spare_ready(pool)
-        yield pool
-    finally:
-        process_ids = pool.process_ids
-        await pool.stop()
-        assert not any(map(exists, process_ids))
-        assert asyncio.all_tasks() == tasks
-        assert open_descriptors().keys() <= descriptors.keys()
+    with nullcontext() if starts_slowly else quick_starts():
+        descriptors, tasks = open_descriptors(), asyncio.all_tasks()
+        pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=None if without_template or starts_slowly else template)
+        await pool.start()
+        try:
+            if has_spare:
+                await spare_ready(pool)
+            yield pool
+        finally:
+            process_ids = pool.process_ids
+            await pool.stop()
+            assert not any(map(exists, process_ids))
+            assert asyncio.all_tasks() == tasks
+            assert open_descriptors().keys() <= descriptors.keys()
 
 
 def first_process_only() -> AbstractAsyncContextManager[DecoderPool]:
     """A pool for tests of one process: none is started to be the spare. (One that is forked would not be put off.)"""
-    return running_pool(timeouts=LATER, has_spare=False, starts_slowly=True)
+    return running_pool(timeouts=LATER, has_spare=False, without_template=True)
 
 
 async def spare_ready(pool: DecoderPool) -> int:
@@ -197,7 +205,7 @@ async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limi
 
 
 async def test_a_session_never_waits_for_a_process_to_start(song: Path) -> None:
-    async with running_pool(3, LATER, has_spare=False, starts_slowly=True) as pool:
+    async with running_pool(3, LATER, has_spare=False, without_template=True) as pool:
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
         assert {owner.process_id for owner in owners} == set(pool.process_ids)
         owners[-1].play(song)
@@ -284,7 +292,7 @@ async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: P
 
 
 async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> None:
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         owner = Owner(pool)
         killed = pool.process_ids[-1]
         assert killed != owner.process_id
@@ -321,7 +329,7 @@ async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> No
 
 
 async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
-    async with running_pool(timeouts=LATER, has_spare=False, starts_slowly=True) as pool:
+    async with running_pool(timeouts=LATER, has_spare=False, without_template=True) as pool:
         first = Owner(pool)
         os.kill(pool.process_ids[0], signal.SIGKILL)
         await eventually(lambda: first.losses, "the process is gone")
@@ -365,7 +373,7 @@ async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -
 
 
 async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         busy, other = Owner(pool), Owner(pool)
         first, spare = pool.process_ids
         await crash_at_work(pool, busy, tmp_path)
@@ -380,7 +388,7 @@ async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -
 async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
 ) -> None:
-    async with running_pool(2, starts_slowly=True) as pool:
+    async with running_pool(2, without_template=True) as pool:
         busy = Owner(pool)
         spare = pool.process_ids[-1]
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
@@ -398,7 +406,7 @@ async def test_a_process_that_reaches_its_memory_limit_is_replaced(
     shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit {EXIT_MEMORY_LIMIT}\n')
     shell.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(shell))
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         busy, other = Owner(pool), Owner(pool)
         spare = pool.process_ids[-1]
         await crash_at_work(pool, busy, tmp_path, kill_child)
@@ -429,7 +437,7 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
 
 async def test_the_watchdog_leaves_a_process_that_answers() -> None:
     timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
-    async with running_pool(1, timeouts, has_spare=False, starts_slowly=True) as pool:
+    async with running_pool(1, timeouts, has_spare=False, without_template=True) as pool:
         owner = Owner(pool)
         before = pool.process_ids
         await asyncio.sleep(1.5)
@@ -440,7 +448,7 @@ async def test_the_watchdog_leaves_a_process_that_answers() -> None:
 async def test_a_process_that_cannot_be_started_is_tried_again(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
@@ -460,7 +468,7 @@ async def test_a_process_that_cannot_be_started_is_tried_again(
 async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         owner = Owner(pool)
         interpreter = sys.executable
         monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -479,7 +487,7 @@ async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
 async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(starts_slowly=True) as pool:
+    async with running_pool(without_template=True) as pool:
         owner = Owner(pool)
         monkeypatch.setattr(sys, "executable", "/bin/false")
         os.kill(pool.process_ids[-1], signal.SIGKILL)
@@ -494,7 +502,7 @@ async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
 async def test_no_further_process_means_more_sessions_in_the_others(
     song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with running_pool(4, has_spare=False, starts_slowly=True) as pool:
+    async with running_pool(4, has_spare=False, without_template=True) as pool:
         monkeypatch.setattr(sys, "executable", "/nonexistent/python")
         await eventually(lambda: "a decoder process could not be started" in caplog.text, "a try that failed")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
@@ -573,11 +581,13 @@ async def test_a_session_that_fails_to_move_harms_no_other(song: Path, caplog: p
 
 async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> None:
     turns = 0
+    is_over = False
 
     def turn() -> None:
         nonlocal turns
         turns += 1
-        asyncio.get_running_loop().call_soon(turn)
+        if not is_over:
+            asyncio.get_running_loop().call_soon(turn)
 
     def take_a_while(owner: Owner) -> None:
         began_s = time.monotonic()
@@ -603,6 +613,7 @@ async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> N
         assert max(Counter(moved_in).values()) <= MOVED_AT_ONCE
         assert not closed.losses
         assert {owner.process_id for owner in moving if owner is not closed}.isdisjoint({dead})
+        is_over = True
 
 
 async def _kill(pool: DecoderPool) -> None:
@@ -652,7 +663,7 @@ async def test_descriptors_do_not_pile_up(song: Path) -> None:
 async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
     monkeypatch.setenv("BOT_TOKEN", "secret too")
-    async with first_process_only() as pool:
+    async with running_pool(timeouts=LATER, has_spare=False, starts_slowly=True) as pool:
         assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
 
 
@@ -711,8 +722,9 @@ async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCap
 async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
     pool = DecoderPool(2, MEMORY_MB, LATER)
     try:
-        await pool.start(spare_at_once=True)
-        await eventually(lambda: pool.has_spare, "a spare")
+        with quick_starts():
+            await pool.start(spare_at_once=True)
+            await eventually(lambda: pool.has_spare, "a spare")
         owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT * 4)]
         processes = [owner.process_id for owner in owners]
         assert sorted(processes.count(process) for process in set(processes)) == [SESSIONS_BEFORE_NEXT * 2] * 2

@@ -7,13 +7,14 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests.decoding.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, crash_at_work, spare_ready
 from tests.support.audio_files import flac, music
+from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.processes import (
     children,
@@ -40,9 +41,21 @@ AS_INTERPRETERS = "each decoder process is started as a new interpreter"
 
 @asynccontextmanager
 async def templated_pool(
-    limit: int = 1, timeouts: Timeouts = SOON, *, mode: SandboxMode = SANDBOX
+    limit: int = 1, timeouts: Timeouts = SOON, *, mode: SandboxMode = SANDBOX, is_an_interpreter: bool = False
 ) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
-    """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards."""
+    """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards.
+
+    `is_an_interpreter`: the template is one of its own, and no fork that has loaded before what a template loads.
+    """
+    with nullcontext() if is_an_interpreter else quick_starts():
+        async with _templated_pool(limit, timeouts, mode) as both:
+            yield both
+
+
+@asynccontextmanager
+async def _templated_pool(
+    limit: int, timeouts: Timeouts, mode: SandboxMode
+) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
     descriptors, tasks = open_descriptors(), asyncio.all_tasks()
     template = DecoderTemplate(MEMORY_MB, mode)
     pool = DecoderPool(limit, MEMORY_MB, timeouts, sandbox=decoder_supervision(mode), starter=template)
@@ -83,7 +96,7 @@ async def another_template(template: DecoderTemplate, than: int) -> int:
 
 
 async def test_processes_are_children_of_the_node_in_sessions_of_their_own(song: Path) -> None:
-    async with templated_pool() as (pool, template):
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
         assert children() >= {pid_of(template), *pool.process_ids}
         assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
         assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
@@ -91,7 +104,7 @@ async def test_processes_are_children_of_the_node_in_sessions_of_their_own(song:
 
 
 async def test_a_process_has_its_own_descriptors_and_no_others() -> None:
-    async with templated_pool() as (pool, template):
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
         for process_id in pool.process_ids:
             null, also_null, _, *others = descriptors_of(process_id).values()
             assert (null, also_null) == ("/dev/null", "/dev/null")
@@ -110,7 +123,7 @@ async def test_a_process_is_confined_and_limited_as_one_that_was_started_alone(s
         limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
         return [line for line in status if line.split(":")[0] in kept] + limits
 
-    async with templated_pool() as (pool, _):
+    async with templated_pool(is_an_interpreter=True) as (pool, _):
         alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
         await alone.start()
         try:
@@ -190,7 +203,7 @@ async def test_a_spare_that_is_forked_is_not_put_off(song: Path) -> None:
 async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
     song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with templated_pool() as (pool, template):
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
         owner = Owner(pool)
         before, killed = pool.process_ids, pid_of(template)
         os.kill(killed, signal.SIGKILL)
@@ -401,6 +414,6 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
 
 
 async def test_without_a_sandbox_too(song: Path) -> None:
-    async with templated_pool(mode=SandboxMode.OFF) as (pool, _):
+    async with templated_pool(is_an_interpreter=True, mode=SandboxMode.OFF) as (pool, _):
         assert pool.sandboxes == [SandboxReport(), SandboxReport()]
         await plays(Owner(pool), song)
