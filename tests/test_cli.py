@@ -14,7 +14,7 @@ from tonearm.version import VERSION
 
 
 def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
-    result = run_tonearm("--version", folder=tmp_path)
+    result = run_tonearm("--version", folder=tmp_path, is_fork=False)
     assert (result.returncode, result.stdout) == (0, f"tonearm {VERSION}\n")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import run_tonearm, start_tonearm
+from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.eventually import PATIENCE_S
 
 Serve = Callable[..., "RunningNode"]
@@ -21,10 +21,9 @@ Serve = Callable[..., "RunningNode"]
 class RunningNode:
     """A node in a process of its own, once it listens."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: RunningTonearm) -> None:
         self.process = process
         self.log: list[str] = []
-        assert process.stderr is not None
         for line in process.stderr:
             self.log.append(line.decode())
             found = re.search(r"listens on (http://\S+)", self.log[-1])
@@ -42,30 +41,28 @@ class RunningNode:
     def stop(self, number: int) -> int:
         """Sends the signal and waits for the exit code; what was logged is in `log`."""
         self.process.send_signal(number)
-        # Read as the lines before: `communicate` knows nothing of what has been read ahead with them.
-        assert self.process.stderr is not None
         self.log += [line.decode() for line in self.process.stderr]
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait()
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     processes = []
 
-    def start(*arguments: str, **variables: str) -> RunningNode:
-        process = start_tonearm("serve", "--port", "0", *arguments, folder=tmp_path, variables=variables)
+    def start(*arguments: str, is_fork: bool = True, **variables: str) -> RunningNode:
+        serve = ("serve", "--port", "0", *arguments)
+        process = RunningTonearm(*serve, folder=tmp_path, variables=variables, is_fork=is_fork)
         processes.append(process)
         return RunningNode(process)
 
     yield start
     for process in processes:
-        process.kill()
-        process.communicate()
+        process.end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(serve: Serve, number: int) -> None:
-    node = serve()
+    node = serve(is_fork=False)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO tonearm \S+ listens on http://127\.0\.0\.1:\d+\n", node.log[-1]
     )
@@ -76,13 +73,12 @@ def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(
 
 def test_the_level_is_kept(serve: Serve, tmp_path: Path) -> None:
     # Nothing at all is told, so the port is taken from the commands to try.
-    process = start_tonearm(
+    process = RunningTonearm(
         "serve", "--port", "0", "--try", folder=tmp_path, variables={"TONEARM_LOGGING__LEVEL": "warning"}
     )
-    assert process.stdout is not None
     line = process.stdout.readline() + process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    _, stderr = process.communicate(timeout=PATIENCE_S)
+    _, stderr = process.communicate()
     assert b"listens on http://127.0.0.1:" in line
     assert stderr == b""
 
@@ -115,7 +111,6 @@ def test_keys_of_the_older_node_are_warned_of(serve: Serve, tmp_path: Path) -> N
 
 def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> None:
     node = serve("--try")
-    assert node.process.stdout is not None
     printed = []
     for line in node.process.stdout:
         printed.append(line.decode().strip())
@@ -128,8 +123,7 @@ def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> No
     with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         assert answer.status == 201
 
-    listener = start_tonearm(*listen[1:], folder=tmp_path)
-    assert listener.stdout is not None
+    listener = RunningTonearm(*listen[1:], folder=tmp_path)
     for status in listener.stdout:
         if b"tonearm - Welcome" in status and b"playing" in status:
             break
@@ -141,9 +135,9 @@ def test_the_commands_to_try_work_as_printed(serve: Serve, tmp_path: Path) -> No
         if b"track ended: skipped" in status:
             break
     listener.send_signal(signal.SIGINT)
-    rest, errors = listener.communicate(timeout=PATIENCE_S)
+    rest, errors = listener.communicate()
     assert b"Stopped." in rest
-    assert (listener.returncode, errors) == (0, b"")
+    assert (listener.wait(), errors) == (0, b"")
 
 
 def test_a_listener_hears_that_the_node_stops(serve: Serve, tmp_path: Path) -> None:
@@ -152,13 +146,12 @@ def test_a_listener_hears_that_the_node_stops(serve: Serve, tmp_path: Path) -> N
     body = f'{{"id": "p", "uri": "{clip}"}}'.encode()
     with urllib.request.urlopen(f"{node.url}/v0/players", data=body, timeout=PATIENCE_S):
         pass
-    listener = start_tonearm("listen", "p", "--url", node.url, folder=tmp_path)
-    assert listener.stdout is not None
+    listener = RunningTonearm("listen", "p", "--url", node.url, folder=tmp_path)
     listener.stdout.readline()
     assert node.stop(signal.SIGTERM) == 0
-    rest, _ = listener.communicate(timeout=PATIENCE_S)
+    rest, _ = listener.communicate()
     assert b"The node is shutting down." in rest
-    assert listener.returncode == 0
+    assert listener.wait() == 0
 
 
 def test_a_listener_without_a_node_is_told_so(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import environment
 from tests.support.config_table import config_table
+from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node

@@ -5,13 +5,15 @@ import signal
 import sys
 import wave
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from aiohttp import WSCloseCode, web
 
 from tests.support.audio_files import s16, tone
-from tests.support.command import environment
+from tests.support.command import RunningTonearm
+from tests.support.environment import environment
 from tests.support.listened_node import ListenedNode, Talk, event, say_nothing, track
 from tonearm.core.frame import FRAME_BYTES
 
@@ -45,14 +47,17 @@ async def some_events(socket: web.WebSocketResponse) -> None:
 class Listener:
     """The command in a process of its own."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: RunningTonearm) -> None:
         self.process = process
 
     async def end(self) -> tuple[int, bytes, str]:
         """Its exit code, stdout and stderr, once it ended by itself."""
-        out, errors = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, out, errors.decode()
+        out, errors = await asyncio.to_thread(self.process.communicate)
+        return await asyncio.to_thread(self.process.wait), out, errors.decode()
+
+    async def line(self) -> str:
+        """The next one of its stdout."""
+        return (await asyncio.to_thread(self.process.stdout.readline)).decode()
 
 
 class Commands:
@@ -60,22 +65,21 @@ class Commands:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._started: list[asyncio.subprocess.Process] = []
+        self._started: list[RunningTonearm] = []
 
     async def listen(self, node: ListenedNode, *arguments: str, player: str = "p", **variables: str) -> Listener:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tonearm", "listen", player, "--url", node.url, *arguments,
-            cwd=self._folder, env=environment(variables),
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        process = await asyncio.to_thread(
+            partial(
+                RunningTonearm, "listen", player, "--url", node.url, *arguments,
+                folder=self._folder, variables=variables,
+            )
         )  # fmt: skip
         self._started.append(process)
         return Listener(process)
 
     async def end_all(self) -> None:
         for process in self._started:
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+            await asyncio.to_thread(process.end)
 
 
 @pytest.fixture
@@ -119,8 +123,7 @@ async def test_a_connection_that_is_cut_is_told(commands: Commands) -> None:
 async def test_the_status_shows_title_position_and_level(commands: Commands) -> None:
     async with ListenedNode(audio=frames_without_end, events=some_events).running() as node:
         listener = await commands.listen(node)
-        assert listener.process.stdout is not None
-        lines = [(await listener.process.stdout.readline()).decode() for _ in range(3)]
+        lines = [await listener.line() for _ in range(3)]
     assert lines[0].startswith("listening to p on ")
     assert "Singer - Song" in lines[1]
     assert lines[2].startswith("playing 0:0")
@@ -146,10 +149,9 @@ async def test_the_status_shows_loudness_limiter_seeks_and_the_queue(commands: C
 
     async with ListenedNode(audio=a_tone, events=changes).running() as node:
         listener = await commands.listen(node)
-        assert listener.process.stdout is not None
         lines = ""
         while lines.count(" LUFS") < 2:
-            lines += (await listener.process.stdout.readline()).decode()
+            lines += await listener.line()
         listener.process.send_signal(signal.SIGINT)
         _, rest, _ = await listener.end()
     assert "sought to 12.5 s\n3 in the queue\n" in lines
@@ -164,9 +166,8 @@ async def test_a_signal_ends_it_cleanly_and_finishes_the_file(
 ) -> None:
     async with ListenedNode(audio=frames_without_end, events=some_events).running() as node:
         listener = await commands.listen(node, "--save", "heard.wav")
-        assert listener.process.stdout is not None
         for _ in range(2):
-            await listener.process.stdout.readline()
+            await listener.line()
         listener.process.send_signal(number)
         returned, out, errors = await listener.end()
     assert (returned, errors) == (0, "")
@@ -188,12 +189,10 @@ async def test_raw_is_the_bytes_that_were_sent_and_nothing_else(commands: Comman
 async def test_raw_ends_with_the_program_that_reads(commands: Commands) -> None:
     async with ListenedNode(audio=frames_without_end).running() as node:
         listener = await commands.listen(node, "--raw")
-        assert listener.process.stdout is not None
-        await listener.process.stdout.readexactly(FRAME_BYTES)
-        listener.process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
-        assert listener.process.stderr is not None
-        errors = (await listener.process.stderr.read()).decode()
-        assert await listener.process.wait() == 1
+        await asyncio.to_thread(listener.process.stdout.read, FRAME_BYTES)
+        listener.process.stdout.close()
+        errors = (await asyncio.to_thread(listener.process.stderr.read)).decode()
+        assert await asyncio.to_thread(listener.process.wait) == 1
     assert "tonearm: the program that reads the audio has ended" in errors
 
 

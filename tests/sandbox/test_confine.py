@@ -12,7 +12,8 @@ import pytest
 
 from tests.sources.resolver.test_page_resolver import resolving
 from tests.support import attack
-from tests.support.command import environment, run_tonearm
+from tests.support.command import run_tonearm
+from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 from tests.support.hostile import got_through
 from tests.support.lesser_kernel import without

@@ -1,24 +1,31 @@
-"""The real command, run as a user runs it."""
+"""The real command, run as a user runs it; or forked from a process that has loaded it, which is half a second less."""
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
-
-
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process' environment without settings of a node, and `extra`."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
-    return {**kept, "PYTHONUNBUFFERED": "1", **(extra or {})}
+from tests.support.tonearm_forks import ForkedTonearm
 
 
 def run_tonearm(
-    *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, before: Sequence[str] = ()
+    *arguments: str,
+    folder: Path,
+    variables: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+    is_fork: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """`tonearm` with `arguments` in the working folder `folder`, to its end; `before` is a command that runs it."""
+    if is_fork and not before:
+        running = RunningTonearm(*arguments, folder=folder, variables=variables)
+        stdout, stderr = running.communicate()
+        return subprocess.CompletedProcess(arguments, running.wait(), stdout.decode("utf-8"), stderr.decode("utf-8"))
     return subprocess.run(
         [*before, sys.executable, "-m", "tonearm", *arguments],
         cwd=folder,
@@ -30,15 +37,49 @@ def run_tonearm(
     )
 
 
-def start_tonearm(
-    *arguments: str, folder: Path, variables: Mapping[str, str] | None = None
-) -> "subprocess.Popen[bytes]":
-    """`tonearm` with `arguments`, still running; stdout and stderr are pipes."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tonearm", *arguments],
-        cwd=folder,
-        env=environment(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+class RunningTonearm:
+    """`tonearm` with `arguments`, still running; `stdout` and `stderr` are pipes."""
+
+    def __init__(
+        self, *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, is_fork: bool = True
+    ) -> None:
+        (out, stdout), (errors, stderr) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = os.fdopen(out, "rb"), os.fdopen(errors, "rb")
+        self._process: ForkedTonearm | subprocess.Popen[bytes]
+        try:
+            if is_fork:
+                self._process = ForkedTonearm(arguments, folder, stderr, stdout, variables)
+            else:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "tonearm", *arguments],
+                    cwd=folder,
+                    env=environment(variables),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                )
+        finally:
+            os.close(stdout)
+            os.close(stderr)
+
+    def send_signal(self, number: int) -> None:
+        """Unless it has ended before."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def communicate(self) -> tuple[bytes, bytes]:
+        """What it still writes to stdout and stderr, once it has closed both."""
+        with ThreadPoolExecutor(1) as beside, self.stdout, self.stderr:
+            errors = beside.submit(self.stderr.read)
+            return self.stdout.read(), errors.result()
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended."""
+        return self._process.wait()
+
+    def end(self) -> None:
+        """Leaves nothing behind, whatever happened."""
+        self.send_signal(signal.SIGKILL)
+        self.wait()
+        self.stdout.close()
+        self.stderr.close()

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from tests.support.decoder_forks import decoder_template_process_id
-from tests.support.node_process import template_process_id
+from tests.support.tonearm_forks import tonearm_template_process_id
 
 
 def open_descriptors() -> dict[int, str]:
@@ -26,7 +26,7 @@ def descriptors_of(process_id: int) -> dict[int, str]:
 
 def has_children() -> bool:
     """Whether this process has started others that are still there, but for those that others are forked from."""
-    return bool(children() - {template_process_id(), decoder_template_process_id()})
+    return bool(children() - {tonearm_template_process_id(), decoder_template_process_id()})
 
 
 def children() -> set[int]:

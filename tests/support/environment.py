@@ -1,0 +1,10 @@
+"""The environment of the commands that tests run."""
+
+import os
+from collections.abc import Mapping
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process' environment without settings of a node, and `extra`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TONEARM_")}
+    return {**kept, "PYTHONUNBUFFERED": "1", **(extra or {})}
