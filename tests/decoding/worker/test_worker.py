@@ -21,6 +21,7 @@ from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.message_coding import pack
 from tonearm.decoding.messages import (
     EXIT_MEMORY_LIMIT,
+    EXIT_NO_SANDBOX,
     Audio,
     CloseSession,
     Data,
@@ -39,6 +40,7 @@ from tonearm.decoding.messages import (
     ReadRequest,
     SeekFailed,
 )
+from tonearm.sandbox.report import SandboxMode
 
 SONG = music(3.0)
 SONG_PCM = pcm_of(SONG)
@@ -408,6 +410,20 @@ def test_a_bug_ends_the_process_with_a_traceback(driver: DecoderDriver) -> None:
     status, stderr = driver.wait_for_end()
     assert status == 1
     assert "Traceback" in stderr
+
+
+def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path) -> None:
+    """Or its end would look like a connection that broke."""
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    driver = DecoderDriver(sandbox=SandboxMode.REQUIRED, variables={"PYTHONPATH": str(tmp_path)})
+    try:
+        assert not driver.ready().seccomp
+        driver.send(Ping(1))
+        with pytest.raises(EOFError):
+            driver.step()
+        assert driver.wait_for_end() == (EXIT_NO_SANDBOX, "")
+    finally:
+        driver.close()
 
 
 # Suspects

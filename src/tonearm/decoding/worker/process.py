@@ -25,6 +25,7 @@ from tonearm.sandbox.rules import decoder_rules
 
 EXIT_BUG: Final = 1
 READ_BYTES: Final = 64 * 1024
+PING_WITHIN_S: Final = 1.0
 NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
 THREAD_STACK_BYTES: Final = 512 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
@@ -82,9 +83,12 @@ def _tried_confinement(mode: SandboxMode) -> Confinement:
 
 
 def _refuse_work(node: socket.socket, sandbox: SandboxReport) -> None:
-    """Tells the node why. What it has sent already is read: unread, it would make the end look like a broken one."""
+    """Tells the node why. What it sends meanwhile, a `Ping` at once, is read: unread, it would make the end look like a
+    broken one."""
     with suppress(OSError):
         node.sendall(pack(Ready(sandbox)))
+        node.settimeout(PING_WITHIN_S)
+        node.recv(READ_BYTES)
         node.setblocking(False)
         while node.recv(READ_BYTES):
             pass
