@@ -12,7 +12,7 @@ import pytest
 
 from tests.sources.resolver.test_page_resolver import resolving
 from tests.support import attack
-from tests.support.command import run_tonearm
+from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 from tests.support.hostile import got_through
@@ -161,7 +161,7 @@ class TestReports:
 class TestNode:
     def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path) -> None:
         (tmp_path / "tonearm.toml").write_text('[decoder]\nsandbox = "required"\n')
-        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, before=without(*NO_SECCOMP))
+        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
         assert ended.returncode == 2
         assert ended.stderr.startswith('tonearm: tonearm.toml: decoder.sandbox is "required", but')
         assert "(seccomp: EINVAL)" in ended.stderr
@@ -169,7 +169,7 @@ class TestNode:
 
     def test_required_of_the_resolver_too(self, tmp_path: Path) -> None:
         (tmp_path / "tonearm.toml").write_text('[resolver]\nenabled = true\nsandbox = "required"\n')
-        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, before=without(*NO_SECCOMP))
+        ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
         assert ended.returncode == 2
         assert ended.stderr.startswith('tonearm: tonearm.toml: resolver.sandbox is "required", but')
         assert "(seccomp: EINVAL)" in ended.stderr
@@ -189,28 +189,25 @@ class TestNode:
         self, tmp_path: Path, lacks: tuple[str, ...], config: str, line: str
     ) -> None:
         (tmp_path / "tonearm.toml").write_text(config)
-        command = [*without(*lacks), sys.executable, "-m", "tonearm", "serve", "--port", "0"]
-        with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as node:
-            assert node.stderr is not None
-            try:
-                told = next((text for text in node.stderr if "decoders: sandbox" in text), "")
-                assert line in told
-            finally:
-                node.send_signal(signal.SIGTERM)
-                rest = node.stderr.read()
-        assert node.returncode == 0, rest
+        node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=lacks)
+        try:
+            told = next((text for text in node.stderr if b"decoders: sandbox" in text), b"")
+            assert line in told.decode()
+        finally:
+            node.send_signal(signal.SIGTERM)
+            rest = node.communicate()
+        assert node.wait() == 0, rest
 
     def test_a_node_whose_template_may_not_fork_says_so_and_starts(self, tmp_path: Path) -> None:
-        command = [*without("sibling=EPERM"), sys.executable, "-m", "tonearm", "serve", "--port", "0"]
-        with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as node:
-            assert node.stderr is not None
-            try:
-                begin = list(itertools.takewhile(lambda line: "decoder process 1" not in line, node.stderr))
-            finally:
-                node.send_signal(signal.SIGTERM)
-                rest = node.stderr.read()
-        assert node.returncode == 0, rest
-        assert sum("a template cannot fork here (EPERM)" in line for line in begin) == 1
+        """Started as a user starts it."""
+        node = RunningTonearm("serve", "--port", "0", folder=tmp_path, lacks=("sibling=EPERM",), is_fork=False)
+        try:
+            begin = list(itertools.takewhile(lambda line: b"decoder process 1" not in line, node.stderr))
+        finally:
+            node.send_signal(signal.SIGTERM)
+            rest = node.communicate()
+        assert node.wait() == 0, rest
+        assert sum(b"a template cannot fork here (EPERM)" in line for line in begin) == 1
 
 
 class TestResolver:

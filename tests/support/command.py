@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.environment import environment
-from tests.support.eventually import PATIENCE_S
+from tests.support.lesser_kernel import without
 from tests.support.tonearm_forks import ForkedTonearm
 
 
@@ -18,40 +18,38 @@ def run_tonearm(
     *arguments: str,
     folder: Path,
     variables: Mapping[str, str] | None = None,
-    before: Sequence[str] = (),
+    lacks: Sequence[str] = (),
     is_fork: bool = True,
 ) -> subprocess.CompletedProcess[str]:
-    """`tonearm` with `arguments` in the working folder `folder`, to its end; `before` is a command that runs it."""
-    if is_fork and not before:
-        running = RunningTonearm(*arguments, folder=folder, variables=variables)
-        stdout, stderr = running.communicate()
-        return subprocess.CompletedProcess(arguments, running.wait(), stdout.decode("utf-8"), stderr.decode("utf-8"))
-    return subprocess.run(
-        [*before, sys.executable, "-m", "tonearm", *arguments],
-        cwd=folder,
-        env=environment(variables),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    """As `RunningTonearm`, to its end."""
+    running = RunningTonearm(*arguments, folder=folder, variables=variables, lacks=lacks, is_fork=is_fork)
+    stdout, stderr = running.communicate()
+    return subprocess.CompletedProcess(arguments, running.wait(), stdout.decode("utf-8"), stderr.decode("utf-8"))
 
 
 class RunningTonearm:
-    """`tonearm` with `arguments`, still running; `stdout` and `stderr` are pipes."""
+    """`tonearm` with `arguments` in the working folder `folder`, still running; `stdout` and `stderr` are pipes.
+
+    `lacks`: what its kernel does not have (`lesser_kernel`).
+    """
 
     def __init__(
-        self, *arguments: str, folder: Path, variables: Mapping[str, str] | None = None, is_fork: bool = True
+        self,
+        *arguments: str,
+        folder: Path,
+        variables: Mapping[str, str] | None = None,
+        lacks: Sequence[str] = (),
+        is_fork: bool = True,
     ) -> None:
         (out, stdout), (errors, stderr) = os.pipe(), os.pipe()
         self.stdout, self.stderr = os.fdopen(out, "rb"), os.fdopen(errors, "rb")
         self._process: ForkedTonearm | subprocess.Popen[bytes]
         try:
             if is_fork:
-                self._process = ForkedTonearm(arguments, folder, stderr, stdout, variables)
+                self._process = ForkedTonearm(arguments, folder, stderr, stdout, variables, lacks)
             else:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tonearm", *arguments],
+                    [*(without(*lacks) if lacks else ()), sys.executable, "-m", "tonearm", *arguments],
                     cwd=folder,
                     env=environment(variables),
                     stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ With SIGSYS for an error, who asks is killed.
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +28,11 @@ def without(*lacks: str) -> tuple[str, ...]:
     return (sys.executable, str(Path(__file__)), *lacks, "--")
 
 
-def main() -> None:
-    at = sys.argv.index("--")
+def make_lesser(lacks: Sequence[str]) -> None:
+    """Takes what `lacks` say from this process, and from all that come of it, for good."""
     architecture = this_architecture()
     program: list[Instruction] = []
-    for lack in sys.argv[1:at]:
+    for lack in lacks:
         name, _, error = lack.partition("=")
         action = _KILL_PROCESS if error == "SIGSYS" else _ERRNO | int(getattr(errno, error))
         refusal = Instruction(RETURN, 0, 0, action)
@@ -46,6 +47,11 @@ def main() -> None:
         program.append(refusal)
     give_up_privileges()
     set_filter(architecture, [*program, Instruction(RETURN, 0, 0, ALLOW)])
+
+
+def main() -> None:
+    at = sys.argv.index("--")
+    make_lesser(sys.argv[1:at])
     os.execvp(sys.argv[at + 1], sys.argv[at + 1 :])  # noqa: S606 - that is what it is for
 
 

@@ -16,12 +16,13 @@ from typing import BinaryIO, Final
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 
-_PROGRAM: Final = Path(__file__).with_name("tonearm_template.py")
+_PROGRAM: Final = "tests.support.tonearm_template"
+_REPOSITORY: Final = Path(__file__).parents[2]
 
 
 class ForkedTonearm:
     """A process that began with `tonearm` and `arguments`, in the working folder `folder`. `stdout` and `stderr` are
-    descriptors, which the caller closes."""
+    descriptors, which the caller closes; `lacks` are what the kernel does not have (`lesser_kernel`)."""
 
     def __init__(
         self,
@@ -30,10 +31,17 @@ class ForkedTonearm:
         stderr: int,
         stdout: int | None = None,
         variables: Mapping[str, str] | None = None,
+        lacks: Sequence[str] = (),
     ) -> None:
         self.returncode: int | None = None
         self._reaping = threading.Lock()
-        self._story = _template().start(arguments, folder, environment(variables), stderr, stdout)
+        request = {
+            "arguments": arguments,
+            "folder": str(folder),
+            "variables": environment(variables),
+            "lacks": lacks,
+        }
+        self._story = _template().start(request, [stderr, *([] if stdout is None else [stdout])])
         self.pid = int(self._story.readline())
 
     def send_signal(self, number: int) -> None:
@@ -59,7 +67,8 @@ class _Template:
         with other:
             self._process = subprocess.Popen(
                 # The last word is what `ps` is to show of the template that a node has: it finds it there.
-                [sys.executable, str(_PROGRAM), str(other.fileno()), "template"],
+                [sys.executable, "-m", _PROGRAM, str(other.fileno()), "template"],
+                cwd=_REPOSITORY,
                 env=environment({"MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}),  # as decoders have it
                 stdin=subprocess.DEVNULL,
                 pass_fds=[other.fileno()],
@@ -71,15 +80,11 @@ class _Template:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(
-        self, arguments: Sequence[str], folder: Path, variables: Mapping[str, str], stderr: int, stdout: int | None
-    ) -> BinaryIO:
+    def start(self, request: Mapping[str, object], outputs: Sequence[int]) -> BinaryIO:
         """What is returned gives the number of the process, and at its end its exit code, each in a line."""
-        request = {"arguments": arguments, "folder": str(folder), "variables": variables}
         story, other = socket.socketpair()
         with other, story:
-            descriptors = [other.fileno(), stderr, *([] if stdout is None else [stdout])]
-            socket.send_fds(self._socket, [json.dumps(request).encode()], descriptors)
+            socket.send_fds(self._socket, [json.dumps(request).encode()], [other.fileno(), *outputs])
             story.settimeout(PATIENCE_S)
             return story.makefile("rb")
 

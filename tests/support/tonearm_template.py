@@ -7,8 +7,9 @@ own. What comes of it is a process as any other, with its own arguments, environ
 The same goes for the template of a node's decoders, which cannot be forked when the node wants it: threads run in that
 then. So a node has a child from its beginning that waits to become its template. The next one is an interpreter.
 
-It is asked on the socket whose descriptor it is given: a JSON object with `arguments`, `folder` and `variables`, and
-descriptors: a socket on which the number of the process comes, and its exit code later; stderr; stdout, if wanted.
+It is asked on the socket whose descriptor it is given: a JSON object with `arguments`, `folder`, `variables` and what
+the kernel `lacks` (`lesser_kernel`). With it come descriptors: a socket on which the number of the process is told,
+and its exit code later, then stderr, and stdout if wanted.
 """
 
 import contextlib
@@ -24,6 +25,7 @@ from typing import Any
 import tonearm.decoding.worker.template
 import tonearm.listen.command
 import tonearm.serve  # noqa: F401 - so that those that come of it have it
+from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoding.pool import template
 from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess, start_interpreter
@@ -87,6 +89,8 @@ def _become(request: dict[str, Any], stderr: int, stdout: int | None = None) -> 
     os.environ.clear()
     os.environ.update(request["variables"])
     sys.argv = ["tonearm", *request["arguments"]]
+    if request["lacks"]:
+        make_lesser(request["lacks"])
     if request["arguments"][:1] == ["serve"]:
         child = _TemplateToBe()
         if child.process is None:
