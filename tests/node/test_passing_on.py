@@ -84,17 +84,20 @@ async def test_filters_there_and_back(node: Node, shelf: Shelf) -> None:
     await node.create_player("p", shelf.put("song.opus", file), {})
     player = OpusListening(node, "p")
     await player.more_frames(30)
+    changed, waited = len(player.opus), player.waited_frames
     node.player("p").change_filters(FilterChange(volume=0.5))
     await player.more_frames(30)
+    late = player.waited_frames - waited
+    restored = len(player.opus)
     node.player("p").change_filters(FilterChange(volume=1.0))
     await player.wait_state("idle")
     player.require_no_underrun()
     flags = player.opus.passed
     first = flags.index(False)
-    assert 30 <= first <= 34
-    assert not any(flags[first : first + 28])
+    assert changed <= first <= changed + 4 + late
+    assert not any(flags[first:restored])
     again = flags.index(True, first)
-    assert again <= first + 32 + WAIT_FRAMES + 12
+    assert again <= restored + 4 + WAIT_FRAMES + 12
     assert all(flags[again:199])
     assert player.opus.messages[again:199] == packets_in(file)[again:199]
     pcm = np.frombuffer(player.listener.pcm, "<i2").reshape(-1, 2).astype(np.float64)

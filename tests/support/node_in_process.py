@@ -101,6 +101,8 @@ class Listening:
         self._wait = WaitForCpu(*self._processes)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
+        self.events.on_send = lambda: self._heard_before.append(len(self.listener))
+        self._heard_before: list[int] = []  # frames, for each event
         node.player(player_id).subscribe(self.events, since=None, wants_snapshot=False)
         node.player(player_id).attach(self.listener)
 
@@ -129,6 +131,12 @@ class Listening:
     @property
     def failures(self) -> list[str]:
         return [event["error"]["code"] for event in self.events.named("TrackException")]
+
+    def frames_before(self, op: str, count: int = 1) -> int:
+        """How many frames were heard when an event of this kind came for the `count`th time: however late the machine
+        lets a test see it."""
+        heard = [at for at, event in zip(self._heard_before, self.events.events, strict=True) if event["op"] == op]
+        return heard[count - 1]
 
     @property
     def is_opened(self) -> bool:
