@@ -6,9 +6,13 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT, create, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected
+from tests.support.node_in_process import BUFFER_S
+from tests.support.processes import WaitForCpu
 from tests.support.running_node import RunningNode, running_node
+from tonearm.core.frame import FRAMES_PER_SECOND
 
 LIMIT_BYTES = 64 * 1024
+LISTENER_MAY_LAG_S = 0.1  # so much waits in the kernel
 
 
 def sized(size_bytes: int) -> dict[str, str]:
@@ -82,6 +86,7 @@ async def test_fat_players_are_listed_and_nobody_listening_misses_a_frame(tmp_pa
         await patch(node, "heard", "loop", {"mode": "track"})
         async with listening(node, "heard") as ear:
             await ear.frames_heard(50)
+            wait = WaitForCpu(node.pid, *node.decoder_pids())
             for number in range(40):
                 await create(node, f"fat{number}", "x.wav", metadata=[1] * 32_000)
                 await enqueue(node, f"fat{number}", "x.wav", [[]] * 20_000)
@@ -100,5 +105,7 @@ async def test_fat_players_are_listed_and_nobody_listening_misses_a_frame(tmp_pa
             assert refusal(answer) == (413, "body_too_large")
             await ear.more_frames(50)
         quality = (await state(node, "heard"))["quality"]
-        assert quality["framesLostByListeners"] == 0
-        assert quality["timesRunDry"] == 0
+        # Nothing, unless the machine itself let the node, its decoders and this listener wait for so long.
+        by_the_machine_s = wait.seconds(node.pid, *node.decoder_pids())
+        assert quality["framesLostByListeners"] <= max(0.0, by_the_machine_s - LISTENER_MAY_LAG_S) * FRAMES_PER_SECOND
+        assert quality["timesRunDry"] <= by_the_machine_s / BUFFER_S

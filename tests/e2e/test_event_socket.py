@@ -7,7 +7,7 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import EventFields, following, listening
 from tests.support.eventually import eventually
-from tests.support.http_client import CLOSE, websocket
+from tests.support.http_client import CLOSE, connected, websocket
 from tests.support.running_node import RunningNode
 
 FIELDS = {
@@ -136,16 +136,21 @@ async def test_a_client_that_is_256_events_behind_is_closed(node: RunningNode) -
     async with (
         websocket(node.port, "/v0/players/p/events", receive_buffer_bytes=4096) as stuck,
         following(node, "p") as tape,
+        connected(node.port) as asking,
     ):
-        # More than the kernel keeps for it, and little enough to be read before the closing connection is cut.
+        # More than the kernel keeps for it, and little enough to be read before the closing connection is cut, a second
+        # after it is too far behind. So they come one right after the other.
         filling = "x" * 6_000
         for number in range(320):
-            await patch(node, "p", "metadata", {"merge": False, "value": f"{number} {filling}"})
-        await tape.until("MetadataChange", metadata=f"319 {filling}")
+            change = json.dumps({"merge": False, "value": f"{number} {filling}"})
+            asking.send_request("PATCH", "/v0/players/p/metadata", body=change.encode())
+        for _ in range(320):
+            assert (await asking.read_answer("PATCH")).status == 204
         seqs = []
         while (frame := await stuck.read_frame()).opcode != CLOSE:
             seqs.append(json.loads(frame.payload)["seq"])
         assert frame.close_code() == 1013
+        await tape.until("MetadataChange", metadata=f"319 {filling}")
     assert seqs == list(range(1, len(seqs) + 1))
     assert 256 <= len(seqs) < 320
     assert [event["seq"] for event in tape.events] == list(range(1, 321))

@@ -1,6 +1,8 @@
 """Editing the queue of a running node: each route, what it answers, what it refuses, and what clients are told."""
 
 import asyncio
+import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, waiting_uris
 from tests.support.e2e_sockets import following
+from tests.support.http_client import connected
 from tests.support.media_server import Answer, MediaServer, Reply, Request, media
 from tests.support.running_node import RunningNode
 
@@ -179,15 +182,15 @@ async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode
 async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: RunningNode) -> None:
     """Whatever one of them has to wait for: a playlist from a slow server, or a large body."""
     await queued(node)
-    async with MediaServer() as server:
+    async with MediaServer() as server, AsyncExitStack() as stack:
         uri = server.serve("/list.m3u", answers_after(0.5))
         many: list[dict[str, object]] = [{"uri": f"{number}.wav", "metadata": "x" * 500} for number in range(1000)]
         bodies = [{"uri": uri}, {"uri": "second.wav"}, {"tracks": many}, {"uri": "last.wav"}]
-        calls = []
-        for body in bodies:
-            calls.append(asyncio.create_task(node.request("POST", QUEUE, body)))
-            await asyncio.sleep(0.05)
-        answers = await asyncio.gather(*calls)
+        connections = [await stack.enter_async_context(connected(node.port)) for _ in bodies]
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.send_request("POST", QUEUE, body=json.dumps(body).encode())
+            await connection.read_by_node()
+        answers = [await connection.read_answer("POST") for connection in connections]
         assert [answer.status for answer in answers] == [201] * 4
         listed = [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")]
         assert listed == ["a.wav", "b.wav", "second.wav", *(f"{number}.wav" for number in range(1000)), "last.wav"]

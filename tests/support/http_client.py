@@ -11,8 +11,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
+from tests.support.eventually import eventually
 from tests.support.wire_check import check_reply
 
 Headers: TypeAlias = Sequence[tuple[str, str | bytes]]
@@ -76,6 +78,22 @@ class Connection:
         for name, value in headers:
             lines.append(name.encode() + b": " + (value.encode() if isinstance(value, str) else value))
         self.send(b"\r\n".join(lines) + b"\r\n\r\n" + (body or b""))
+
+    async def read_by_node(self) -> None:
+        """Waits until the node has read what has come to it so far on this connection, by what Linux knows of that."""
+        (node_ip, node_port), (_, own_port) = (self.writer.get_extra_info(name) for name in ("peername", "sockname"))
+        assert node_ip == "127.0.0.1"
+        ends = [f"0100007F:{node_port:04X}", f"0100007F:{own_port:04X}"]
+
+        def is_read() -> bool:
+            for line in Path("/proc/net/tcp").read_text().splitlines():
+                _, local, remote, _, queues, *rest = line.split()
+                if [local, remote] == ends:
+                    is_accepted = rest[4] != "0"  # it has an inode
+                    return is_accepted and int(queues.partition(":")[2], 16) == 0
+            return False
+
+        await eventually(is_read, "the node reads what it was sent")
 
     async def read_head(self) -> Answer:
         """Status and headers; the body stays to be read."""
