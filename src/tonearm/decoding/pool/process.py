@@ -39,7 +39,7 @@ class Timeouts:
     much shorter where the start itself needs little.
     """
 
-    start_limit_s: float = 10.0
+    start_limit_s: float = 30.0
     ping_interval_s: float = 2.0
     silence_limit_s: float = 10.0
     kill_after_s: float = 1.0

@@ -20,7 +20,8 @@ from tonearm.sandbox.report import SandboxMode
 
 log = logging.getLogger(__name__)
 
-ANSWER_LIMIT_S: Final = 5.0  # A template that is loading takes a quarter of a second, and more while much else goes on.
+ANSWER_LIMIT_S: Final = 5.0
+LOAD_LIMIT_S: Final = 20.0  # for its first answer: it loads in 0.3 s, but on a slow machine that does much else in many
 KILL_AFTER_S: Final = 1.0
 # Of templates that have forked nothing: after so many in a row there is no further one.
 MOST_FAILURES: Final = 2
@@ -151,7 +152,7 @@ class _TemplateProcess:
         answer: asyncio.Future[int] = self._loop.create_future()
         self._answers[number] = answer
         try:
-            await asyncio.wait([answer], timeout=ANSWER_LIMIT_S)
+            await asyncio.wait([answer], timeout=ANSWER_LIMIT_S if self.has_forked else LOAD_LIMIT_S)
             if not answer.done():
                 if not self._is_killed:
                     log.warning("the template of the decoder processes does not answer and is killed")
