@@ -145,14 +145,16 @@ def _opus(figures: Figures) -> str:
         f"opus/{complexity}/{name}": f"{title}, complexity {complexity}"
         for complexity in COMPLEXITIES
         for name, title in (
-            ("libopus", "libopus alone"),
+            ("libopus", "libopus alone, in a loop"),
+            ("libopus_paced", "libopus alone, paced, 25 encoders"),
             ("pcm", "MP3 to PCM"),
             ("node", "MP3 to Opus"),
             ("relay", "relay, MP3 to Opus"),
         )
     }
     titles["opus/second_format"] = "Opus for others, beside PCM"
-    titles["opus/libopus_and_bare_write"] = "libopus alone and a bare write"
+    titles["opus/libopus_and_bare_write"] = "libopus alone, in a loop, and a bare write"
+    titles["opus/libopus_paced_and_bare_write"] = "libopus alone, paced, and a bare write"
     titles |= {f"passthrough/{players}": f"Opus passed through, {players} players" for players in (FEW, MANY)}
     found = [(title, figures.summary(f"{name}/us_a_frame")) for name, title in titles.items()]
     rows = [[title, shown(values)] for title, values in found if values is not None]

@@ -80,7 +80,7 @@ def _expected_s(part: str, plan: Plan) -> float:
         case "seek":
             return 30
         case "opus":
-            return 80 + 8 * seconds
+            return 84 + 14 * seconds
         case "passthrough":
             return 20 + 2 * seconds
         case "sleep":

@@ -7,7 +7,7 @@ from typing import Final
 
 from bench import media
 from bench.bare_write import bare_write_us
-from bench.opus import encoding_us_a_frame
+from bench.opus import encoding_us_a_frame, paced_us_a_frame
 from bench.parts.window import add_window
 from bench.plan import MAIN_FORMAT, Run
 from bench.reactions import filter_heard_ms, first_frame_ms
@@ -33,13 +33,15 @@ async def opus(run: Run) -> None:
 
 
 async def _encoding(run: Run, complexity: int) -> None:
-    """The node against the sum of what it has to do: the same node's PCM, and libopus on the same frames."""
+    """The node against the sum of what it has to do: the same node's PCM, and libopus on the same frames, in a warm
+    loop and at the pace of players."""
     uri, name = run.uri(MAIN_FORMAT), f"opus/{complexity}"
-    alone_us = await _alone(run, complexity)
+    alone_us, paced_us = await _alone(run, complexity)
     async with streaming(tonearm_node(run.folder, complexity=complexity), uri) as node:
         await node.grow_to(PLAYERS)
         pcm_us = (await add_window(run, node, f"{name}/pcm")).us_a_frame
     run.figures.add(f"{name}/pcm_and_libopus/us_a_frame", pcm_us + alone_us)
+    run.figures.add(f"{name}/pcm_and_libopus_paced/us_a_frame", pcm_us + paced_us)
     async with streaming(tonearm_node(run.folder, complexity=complexity), uri, audio="opus") as node:
         await node.grow_to(PLAYERS)
         await add_window(run, node, f"{name}/node")
@@ -50,17 +52,21 @@ async def _encoding(run: Run, complexity: int) -> None:
         run.figures.problem(f"{name}/relay: less than its encoder alone takes, so it stood still in this window")
 
 
-async def _alone(run: Run, complexity: int) -> float:
+async def _alone(run: Run, complexity: int) -> tuple[float, float]:
+    """libopus alone, in a warm loop and at the pace of players."""
     path = Path(run.uri(MAIN_FORMAT))
-    value, ticker_p99_ms = await run.ticker.quiet(lambda: asyncio.to_thread(encoding_us_a_frame, path, complexity))
-    run.figures.add(f"opus/{complexity}/libopus/us_a_frame", value, ticker_p99_ms)
-    return value
+    warm_us, ticker_p99_ms = await run.ticker.quiet(lambda: asyncio.to_thread(encoding_us_a_frame, path, complexity))
+    run.figures.add(f"opus/{complexity}/libopus/us_a_frame", warm_us, ticker_p99_ms)
+    seconds = run.plan.seconds
+    paced_us, ticker_p99_ms = await run.ticker.quiet(lambda: paced_us_a_frame(path, complexity, PLAYERS, seconds))
+    run.figures.add(f"opus/{complexity}/libopus_paced/us_a_frame", paced_us, ticker_p99_ms)
+    return warm_us, paced_us
 
 
 async def _second_format(run: Run) -> None:
     """What Opus listeners add to players that have PCM listeners: the encoding, and a write for each."""
-    seconds = run.plan.seconds
-    alone_us = await _alone(run, DEFAULT_COMPLEXITY)
+    seconds = 2 * run.plan.seconds  # a difference of two windows has the errors of both
+    alone_us, paced_us = await _alone(run, DEFAULT_COMPLEXITY)
     written_us, _ = await run.ticker.quiet(lambda: bare_write_us(seconds))
     async with streaming(tonearm_node(run.folder), run.uri(MAIN_FORMAT)) as node:
         await node.grow_to(PLAYERS)
@@ -70,6 +76,7 @@ async def _second_format(run: Run) -> None:
     added_us = both.us_a_frame * 2 - one.us_a_frame  # half of the frames that came are a player's
     run.figures.add("opus/second_format/us_a_frame", added_us, max(noise_one_ms, noise_both_ms))
     run.figures.add("opus/libopus_and_bare_write/us_a_frame", alone_us + written_us)
+    run.figures.add("opus/libopus_paced_and_bare_write/us_a_frame", paced_us + written_us)
 
 
 async def _first_packets(run: Run, subject: Streaming) -> None:
