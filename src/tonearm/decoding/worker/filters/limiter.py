@@ -66,7 +66,7 @@ class RestingStates(Sequence[LimiterState]):
     @classmethod
     def after(cls, planes: Planes, frames: int, loudest: float) -> "RestingStates":
         """The states after each of the first frames of `planes`, in which no sample is above `loudest`."""
-        by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES, CHANNELS)
+        by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
         return cls(by_frame[:, -HALF_TAPS:].astype(np.float32), loudest)
 
     def __len__(self) -> int:
@@ -83,6 +83,11 @@ class RestingStates(Sequence[LimiterState]):
         return LimiterState(_AT_REST, befores.T, self._loudest)
 
 
+def nothing_to_do_below(ceiling_db: float) -> float:
+    """A limiter at rest leaves all as it is as long as no sample is above this, in 16-bit units."""
+    return _MAY_PEAK * FULL_SCALE * math.pow(10.0, ceiling_db / 20.0)
+
+
 def at_rest(
     planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
 ) -> RestingStates | None:
@@ -93,7 +98,7 @@ def at_rest(
     """
     if not state.is_at_rest:
         return None
-    most = _MAY_PEAK * FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
+    most = nothing_to_do_below(ceiling_db)
     if state.loudest > most and _loudest(state.before) > most:
         return None
     if loudest > most and (loudest := _loudest(planes)) > most:

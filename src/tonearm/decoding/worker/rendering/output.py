@@ -19,6 +19,7 @@ from tonearm.decoding.worker.filters.limiter import (
     LimiterState,
     at_rest,
     limited,
+    nothing_to_do_below,
 )
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
 from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS
@@ -35,6 +36,16 @@ _FULL_PCM: Final = FULL_SCALE - 1.0
 _NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
 
 
+class Limits(NamedTuple):
+    """What the limiter does in the next `frames` frames. `is_on`: it is on, if only to let go. `looks_ahead`: it has to
+    know what comes next. `loudest`: no sample is above it there, what comes next included."""
+
+    frames: int
+    is_on: bool = False
+    looks_ahead: bool = False
+    loudest: float = math.inf
+
+
 class BlockOutput:
     """Makes the PCM of blocks, and the state of the filters after each of their frames."""
 
@@ -42,8 +53,8 @@ class BlockOutput:
         self._sources = sources
         self._music = music
 
-    def limits(self, start: Checkpoint, frames: int) -> tuple[bool, int]:
-        """Whether the limiter is on in the next frames, if only to let go, and for how many of them that holds."""
+    def limits(self, start: Checkpoint, frames: int) -> Limits:
+        """What the limiter does in the next frames, or fewer of them."""
         state, music = start.filters, self._music
         if (
             state.limiter is QUIET
@@ -52,54 +63,72 @@ class BlockOutput:
             and not start.voices.fades
             and start.overlays is NO_OVERLAYS
         ):
-            return False, frames
-        filters = state.filters
+            return Limits(frames)
+        filters, loudest = state.filters, self._loudest(start)
         voices, with_overlays = start.voices.at(start.time), not start.overlays.change_nothing
-        if not state.limiter.is_at_rest or _wants_limiter(filters, voices, with_overlays=with_overlays):
-            return True, frames
+        is_at_rest, limiter = state.limiter.is_at_rest, filters.effects.limiter
+        if not is_at_rest or _wants_limiter(filters, voices, with_overlays=with_overlays):
+            is_quiet = is_at_rest and limiter is not None and loudest <= nothing_to_do_below(limiter.ceiling_db)
+            return Limits(frames, True, not is_quiet, loudest)
         crossfade = music.crossfade_ahead(start.position) if music.has_crossfades else None
         if crossfade is None or not _wants_limiter(filters, _CROSSFADING):
-            return False, frames
+            return Limits(frames, loudest=loudest)
         frames_before = (crossfade.at_sample - start.position.sample) // FRAME_SAMPLES
-        return frames_before <= 0, frames if frames_before <= 0 else min(frames, frames_before)
+        if frames_before > 0:
+            return Limits(min(frames, frames_before))
+        return Limits(frames, is_on=True, looks_ahead=True)
+
+    def _loudest(self, start: Checkpoint) -> float:
+        """No sample from `start` on is above it, as long as nothing is planned anew: in 16-bit units."""
+        filters = start.filters
+        is_plain = filters.is_volume_alone and filters.passes_by_filters_alone
+        if not is_plain or start.voices.fades or self._music.has_crossfades:
+            return math.inf
+        return start.overlays.loudest(start.time, FULL_SCALE * filters.filters.volume)
 
     def music(
-        self, start: Checkpoint, frames: int, gathered: Gathered, *, limits: bool
+        self, start: Checkpoint, frames: int, gathered: Gathered, limits: Limits
     ) -> tuple[bytes, Sequence[ChainState]]:
         """`frames` frames of music from `start` on, with overlays. `gathered` may hold more: the limiter looks ahead in
         it."""
         filters, overlays = start.filters, start.overlays
         is_one_voice = gathered.voices.are_one
-        if filters.passes_by_filters_alone and not limits and is_one_voice and overlays.change_nothing:
+        if filters.passes_by_filters_alone and not limits.is_on and is_one_voice and overlays.change_nothing:
             return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
-        begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits else 0))
-        sound = self._levelled(start, frames, gathered, begins, limits=limits)
+        begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits.looks_ahead else 0))
+        sound = self._levelled(start, frames, gathered, begins, looks_ahead=limits.looks_ahead)
         begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades
-        return self._finished(start, frames, gathered.voices, sound, limits=limits, begins_anew=begins_anew)
+        return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
 
     def overlays_alone(
-        self, start: Checkpoint, frames: int, *, limits: bool, held: Callable[[], Gathered]
+        self, start: Checkpoint, frames: int, limits: Limits, *, held: Callable[[], Gathered]
     ) -> tuple[bytes, Sequence[ChainState]]:
         """Frames in which the music stands. Where that fades out, `held` gives the frame with which it would have gone
         on, and will."""
         overlays, filters = start.overlays, start.filters
-        samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+        samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits.looks_ahead else 0)
         planes: Planes = np.zeros((samples, CHANNELS), dtype=np.float32).T
         if overlays.gate is not None and overlays.gate.falls:
             planes[:, :FRAME_SAMPLES] = self._music_before_hold(start, held())
         unchanged = Levels(None, (filters.level,) * frames)
         sound = _Sound(planes, (filters,) * frames, unchanged)
-        return self._finished(start, frames, start.voices, sound, limits=limits, begins_anew=False)
+        return self._finished(start, frames, start.voices, sound, limits, begins_anew=False)
 
     def _music_before_hold(self, start: Checkpoint, gathered: Gathered) -> Planes:
         """One frame of music. It is not limited: what it is mixed with will be."""
         if not gathered.samples:
             return np.zeros((CHANNELS, FRAME_SAMPLES), dtype=np.float32)
-        sound = self._levelled(start, 1, gathered, gathered.begins(start.frame, 1), limits=False)
+        sound = self._levelled(start, 1, gathered, gathered.begins(start.frame, 1), looks_ahead=False)
         return sound.planes if sound.levels.factors is None else sound.planes * sound.levels.factors
 
     def _levelled(
-        self, start: Checkpoint, frames: int, gathered: Gathered, begins: Sequence[tuple[int, int]], *, limits: bool
+        self,
+        start: Checkpoint,
+        frames: int,
+        gathered: Gathered,
+        begins: Sequence[tuple[int, int]],
+        *,
+        looks_ahead: bool,
     ) -> "_Sound":
         """The music behind its filters, and further than these frames if the limiter looks ahead. `begins`: which
         sources begin in it, and where."""
@@ -107,9 +136,9 @@ class BlockOutput:
         pcm = gathered.pieces[0] if len(gathered.pieces) == 1 else b"".join(gathered.pieces)
         if filters.passes_by_filters_alone:
             normalized = Levels(None, (UNLEVELLED,) * frames)
-            samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if limits else 0)
+            samples = frames * FRAME_SAMPLES + (LOOKAHEAD_SAMPLES if looks_ahead else 0)
         else:
-            whole_frames = frames + (_AHEAD_FRAMES if limits else 0)
+            whole_frames = frames + (_AHEAD_FRAMES if looks_ahead else 0)
             normalized = self._levels(start, frames, gathered, whole_frames, begins)
             samples = whole_frames * FRAME_SAMPLES
         if filters.is_volume_alone and gathered.voices.are_one:
@@ -117,7 +146,7 @@ class BlockOutput:
             planes = np.frombuffer(_filled(pcm, samples), _PCM).astype(np.float32).reshape(-1, CHANNELS).T
             if filters.filters.volume != 1.0:
                 planes *= np.float32(filters.filters.volume)
-            return _Sound(planes, (filters,) * frames, normalized, FULL_SCALE * filters.filters.volume)
+            return _Sound(planes, (filters,) * frames, normalized)
         whole = _filled(pcm, -(-samples // FRAME_SAMPLES) * FRAME_SAMPLES)
         voices = mixed(whole, start.time, gathered.voices, self._sources.view, normalized.factors)
         planes, states = apply(filters, voices)
@@ -144,27 +173,25 @@ class BlockOutput:
         return levels(level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of)
 
     def _finished(
-        self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", *, limits: bool, begins_anew: bool
+        self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", limits: Limits, *, begins_anew: bool
     ) -> tuple[bytes, Sequence[ChainState]]:
         """The PCM of `frames` frames of a sound, which is changed, and the state after each one. `begins_anew`: it
         begins with the first sample."""
         filters, overlays = start.filters, start.overlays
-        planes, states, normalized, loudest = sound
+        planes, states, normalized = sound
         if normalized.factors is not None:
             scale(planes, normalized.factors)
-            loudest = math.inf
         mixes = not overlays.change_nothing
         if mixes:
             overlays.mix_into(planes, start.time, self._sources.view)
-            loudest = overlays.loudest(start.time, loudest)
         limiter: Sequence[LimiterState] | None = None
-        may_clip = loudest > _FULL_PCM
-        if limits:
+        may_clip = limits.loudest > _FULL_PCM
+        if limits.is_on:
             setting = filters.filters.effects.limiter
             is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
             before = BEGINNING if begins_anew and filters.limiter.is_at_rest else filters.limiter
-            limiter = at_rest(planes, frames, ceiling_db, before, loudest)
+            limiter = at_rest(planes, frames, ceiling_db, before, limits.loudest)
             may_clip &= limiter is None or ceiling_db > 0.0
             planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
             if limiter is None:
@@ -179,12 +206,11 @@ class BlockOutput:
 
 class _Sound(NamedTuple):
     """Music behind its filters, the states of these after each frame, and what normalization does to it. It may go on
-    behind the frames that are made, for the limiter to look at. No sample is above `loudest`, before normalization."""
+    behind the frames that are made, for the limiter to look at."""
 
     planes: Planes
     states: Sequence[ChainState]
     levels: Levels
-    loudest: float = math.inf
 
 
 def _filled(pcm: bytes | memoryview, samples: int) -> bytes | memoryview:

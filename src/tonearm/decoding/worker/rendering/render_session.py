@@ -33,7 +33,7 @@ from tonearm.decoding.worker.rendering.block_packets import (
     history_before,
 )
 from tonearm.decoding.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
-from tonearm.decoding.worker.rendering.output import BlockOutput
+from tonearm.decoding.worker.rendering.output import BlockOutput, Limits
 from tonearm.decoding.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.decoding.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
 from tonearm.decoding.worker.sources.pcm_store import Segment, first_segments
@@ -260,8 +260,8 @@ class RenderSession:
     def _render_music(self, start: Checkpoint, frames: int, *, is_tail: bool = False) -> Audio | None:
         """`is_tail`: only the end of what was cut off, not yet the source that was cut to."""
         music, packets = self._music, self._packets
-        limits, frames = self._output.limits(start, frames) if packets.outputs else (False, frames)
-        ahead = LOOKAHEAD_SAMPLES if limits else 0
+        limits = self._output.limits(start, frames) if packets.outputs else Limits(frames)
+        frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
         if is_tail:
             gathered = Gathered(start.voices.at(start.time))
             gathered.add_silence(frames * FRAME_SAMPLES)
@@ -293,7 +293,7 @@ class RenderSession:
             filters = (start.filters,) * frames
             packets.rest_stores(segments)
         elif frames and packets.outputs:
-            pcm, filters = self._output.music(start, frames, gathered, limits=limits)
+            pcm, filters = self._output.music(start, frames, gathered, limits)
         elif frames:
             filters = (ChainState.steady(start.filters.filters),) * frames
         is_cold = not pcm and (run is None or not run.packets)
@@ -312,9 +312,9 @@ class RenderSession:
         pcm = b""
         filters: Sequence[ChainState] = (start.filters,) * frames
         if self._packets.outputs:
-            limits, _ = self._output.limits(start, frames)
+            limits = self._output.limits(start, frames)
             held = self._music.frame_before_hold
-            pcm, filters = self._output.overlays_alone(start, frames, limits=limits, held=lambda: held(start))
+            pcm, filters = self._output.overlays_alone(start, frames, limits, held=lambda: held(start))
         position = start.position
         first = Segment(0, 0, 0, 0)
         if position.has_begun:
