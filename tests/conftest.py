@@ -1,11 +1,15 @@
 """What holds for all tests."""
 
 import gc
+import shutil
 from pathlib import Path
-from typing import Final
+from tempfile import mkdtemp
+from typing import Any, Final
 
 import pytest
 from hypothesis import settings
+
+from tests.support.kept_audio import keep_in
 
 # The same examples in each run, so that a test fails by what was changed and not by chance. `--hypothesis-seed` and
 # `--hypothesis-profile=default` look further.
@@ -20,11 +24,35 @@ gc.disable()
 # are left to fill the gaps at the end.
 _FIRST: Final = ("node", "e2e", "decoding/pool", "decoding/worker", "sandbox", "sources/resolver", "listen")
 
+_AUDIO_FOLDER: Final = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells each process that runs tests where all of them keep audio."""
+    stash = node.config.stash
+    if _AUDIO_FOLDER not in stash:
+        stash[_AUDIO_FOLDER] = Path(mkdtemp("-audio-of-tests"))
+    node.workerinput["audio_folder"] = str(stash[_AUDIO_FOLDER])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = getattr(config, "workerinput", {}).get("audio_folder")
+    if folder is not None:
+        keep_in(Path(folder))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(_AUDIO_FOLDER, None)
+    if folder is not None:
+        shutil.rmtree(folder)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    folder = Path(__file__).parent
-    ranks = {folder / room: rank for rank, room in enumerate(_FIRST)}
-    items.sort(key=lambda item: next((ranks[room] for room in item.path.parents if room in ranks), len(ranks)))
+    ranks = {f"tests/{room}/": rank for rank, room in enumerate(_FIRST)}
+    items.sort(
+        key=lambda item: next((rank for room, rank in ranks.items() if item.nodeid.startswith(room)), len(ranks))
+    )
 
 
 def pytest_collection_finish() -> None:

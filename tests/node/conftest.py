@@ -16,8 +16,9 @@ from tonearm.node.node import Node, NodeSettings
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is shared has to live in one event loop."""
+    folder = str(Path(__file__).parent)
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent) and pytest_asyncio.is_async_test(item):
+        if str(item.path).startswith(folder) and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 

@@ -8,13 +8,15 @@ import struct
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import av
 import numpy as np
 import numpy.typing as npt
 from av.audio.stream import AudioStream
 from av.video.stream import VideoStream
+
+from tests.support.kept_audio import kept
 
 Signal = npt.NDArray[np.float64]
 
@@ -37,7 +39,13 @@ def music(
 
 
 @lru_cache(maxsize=32)
-def _music(seconds: float, rate_hz: int, channels: int, level: float, seed: int) -> Signal:
+def _music(*what: Any) -> Signal:
+    _, _, channels, _, _ = what
+    made = kept(lambda: _made_music(*what).tobytes(), "music", *what)
+    return np.frombuffer(made, dtype=np.float64).reshape(-1, channels)
+
+
+def _made_music(seconds: float, rate_hz: int, channels: int, level: float, seed: int) -> Signal:
     random = np.random.default_rng(seed)
     time = np.arange(round(seconds * rate_hz)) / rate_hz
     signal = np.zeros((len(time), channels))
@@ -50,9 +58,7 @@ def _music(seconds: float, rate_hz: int, channels: int, level: float, seed: int)
             signal[:, channel] += strength * np.sin(2 * np.pi * (start_hz + drift_hz * time / 2) * time + phase)
             loudness[channel] += strength
     fade = np.clip(np.minimum(time, seconds - time) / 0.02, 0, 1)
-    signal = np.asarray(signal / loudness * level * (np.sin(fade * np.pi / 2) ** 2)[:, None])
-    signal.flags.writeable = False
-    return signal
+    return np.asarray(signal / loudness * level * (np.sin(fade * np.pi / 2) ** 2)[:, None])
 
 
 def s16(signal: Signal) -> npt.NDArray[np.int16]:
@@ -121,12 +127,36 @@ def encoded(
 ) -> bytes:
     """`signal` as a file: `container` and `codec` are libav's names, such as ("mp3", "libmp3lame"), ("mp4", "aac"),
     ("flac", "flac"), ("ogg", "libopus"), ("webm", "libopus"), ("aiff", "pcm_s16be"), ("mpegts", "aac")."""
+    settings = _Encoding(
+        container, codec, rate_hz, bit_rate, sample_format, layout,
+        dict(tags or {}), dict(options or {}), dict(codec_options or {}), with_video,
+    )  # fmt: skip
+    return kept(lambda: _encode(signal, settings), settings, signal.shape, signal.tobytes())
+
+
+class _Encoding(NamedTuple):
+    """The arguments of `encoded`."""
+
+    container: str
+    codec: str
+    rate_hz: int
+    bit_rate: int | None
+    sample_format: str | None
+    layout: str | None
+    tags: dict[str, str]
+    options: dict[str, str]
+    codec_options: dict[str, str]
+    with_video: bool
+
+
+def _encode(signal: Signal, settings: _Encoding) -> bytes:
+    container, codec, rate_hz, bit_rate, sample_format, layout, tags, options, codec_options, with_video = settings
     file = io.BytesIO()
-    output = av.open(file, "w", format=container, options=dict(options or {}))
+    output = av.open(file, "w", format=container, options=options)
     with output:
-        output.metadata.update(tags or {})
+        output.metadata.update(tags)
         video = _add_video(output) if with_video else None
-        audio = output.add_stream(codec, rate=rate_hz, options=dict(codec_options or {}))
+        audio = output.add_stream(codec, rate=rate_hz, options=codec_options)
         assert isinstance(audio, AudioStream)
         context = audio.codec_context
         context.layout = layout or _LAYOUTS[signal.shape[1] - 1]
