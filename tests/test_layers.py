@@ -4,7 +4,7 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -134,17 +134,20 @@ def _name(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
-def imports(name: str) -> Iterator[str]:
+@cache
+def imports(name: str) -> tuple[str, ...]:
     """Full names of what the module imports; of `from a import b`, `a.b` when that is a module of ours."""
+    found: list[str] = []
     for node in ast.walk(modules()[name]):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.extend(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name} has a relative import, which this test cannot place"
             assert node.module is not None
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                yield full if full.removeprefix("tonearm.") in modules() else node.module
+                found.append(full if full.removeprefix("tonearm.") in modules() else node.module)
+    return tuple(found)
 
 
 def our_imports(name: str) -> set[str]:

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.audio_files import id3, mp3, music, wav
+from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, in_turn, media, stall
 from tests.support.processes import exists
@@ -48,6 +49,12 @@ async def loading(
     finally:
         await loader.stop()
         await opener.close()
+
+
+@pytest.fixture(autouse=True)
+def processes_by_forks() -> Iterator[None]:
+    with quick_starts():
+        yield
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Ogg files whose pages are read without libav: it must make no difference which of the two reads."""
 
 import os
+import re
 import struct
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -84,7 +85,7 @@ def by_pages(folder: Path, file: bytes, sample: int | None = None) -> tuple[list
 
 
 def pages_of(file: bytes) -> list[bytes]:
-    starts = [at for at in range(len(file)) if file.startswith(b"OggS\0", at)]
+    starts = [found.start() for found in re.finditer(rb"OggS\0", file)]
     return [file[start:end] for start, end in zip(starts, [*starts[1:], len(file)], strict=True)]
 
 
