@@ -5,8 +5,6 @@ import os
 import select
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
-from tests.support.decoder_forks import start_decoder
+from tests.support.decoder_forks import start_alone, start_decoder
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
@@ -73,7 +71,7 @@ class DecoderDriver:
         self._process: ChildProcess = (
             start_decoder(arguments, descriptors, writing)
             if interpreter is None and variables is None
-            else _start_interpreter(interpreter or sys.executable, arguments, descriptors, writing, variables or {})
+            else start_alone(arguments, descriptors, writing, interpreter, variables)
         )
         os.close(writing)
         decoder_end.close()
@@ -210,24 +208,6 @@ class DecoderDriver:
                 if not parts[-1]:
                     return b"".join(parts).decode()
         raise AssertionError(f"the decoder process does not end: {b''.join(parts).decode()}")
-
-
-def _start_interpreter(
-    interpreter: str,
-    arguments: tuple[object, ...],
-    descriptors: tuple[int, ...],
-    stderr: int,
-    variables: Mapping[str, str],
-) -> ChildProcess:
-    return subprocess.Popen(
-        [interpreter, "-m", "tonearm.decoding.worker", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=stderr,
-        pass_fds=descriptors,
-        start_new_session=True,
-        env={**os.environ, **variables, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
-    )
 
 
 class SentAudio:

@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -48,12 +48,13 @@ class _Template:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess:
+    def start(self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess | None:
+        """None where there are no such forks."""
         words = [f"2 {' '.join(map(str, descriptors))}", *map(str, arguments)]
         socket.send_fds(self._socket, ["\0".join(words).encode()], [stderr, *descriptors])
         answer = self._socket.recv(_ANSWER_BYTES)
         assert answer, "the process that decoders are forked from has ended"
-        return ForkedProcess(int(answer))
+        return ForkedProcess(int(answer)) if int(answer) else None
 
     def _end(self) -> None:
         self._socket.close()
@@ -75,9 +76,29 @@ def decoder_template_process_id() -> int | None:
     return _template().pid if _template.cache_info().currsize else None
 
 
-def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess:
-    """As `python -m tonearm.decoding.worker` with these arguments and descriptors, in a session of its own."""
-    return _template().start(arguments, descriptors, stderr)
+def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ChildProcess:
+    """As `python -m tonearm.decoding.worker` with these arguments and descriptors, in a session of its own. Where a
+    system does not let a process fork children for another one, it is an interpreter indeed."""
+    return _template().start(arguments, descriptors, stderr) or start_alone(arguments, descriptors, stderr)
+
+
+def start_alone(
+    arguments: Sequence[object],
+    descriptors: Sequence[int],
+    stderr: int,
+    interpreter: str | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> ChildProcess:
+    """The same without a fork, by this or another `interpreter`, with more `variables` in its environment."""
+    return subprocess.Popen(
+        [interpreter or sys.executable, "-m", "tonearm.decoding.worker", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        pass_fds=descriptors,
+        start_new_session=True,
+        env={**os.environ, **(variables or {}), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
+    )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ that what comes of it has at hand what one that was started alone has, and no mo
 
 It is asked on the socket whose descriptor it is given: a packet of words, the numbers that the descriptors which come
 with it are to have, in the first one, and the arguments of `tonearm.decoding.worker` in the others. It answers with the
-number of the process, which is a child of the one that asks.
+number of the process, which is a child of the one that asks, and with 0 where a system does not allow that.
 """
 
 import gc
@@ -20,6 +20,7 @@ from contextlib import closing
 import tonearm.decoding.worker.template  # noqa: F401 - so that those that come of it have it
 from tonearm.decoding.worker.warm_up import Exercise
 from tonearm.sandbox.forking import SiblingFork
+from tonearm.sandbox.report import SandboxUnavailable
 
 _MODULE = "tonearm.decoding.worker"
 _REQUEST_BYTES = 4096
@@ -38,14 +39,17 @@ def serve(requests: socket.socket) -> bool:
         if not request:
             return False
         numbers, *arguments = request.decode().split("\0")
-        process_id = SiblingFork()()
+        try:
+            process_id = SiblingFork()()
+        except SandboxUnavailable:
+            process_id = -1
         if process_id == 0:
             requests.close()
             _place(descriptors, [int(number) for number in numbers.split()])
             os.setsid()
             sys.argv = [_MODULE, *arguments]
             return True
-        requests.send(str(process_id).encode())
+        requests.send(str(max(0, process_id)).encode())
         for descriptor in descriptors:
             os.close(descriptor)
 
