@@ -28,7 +28,7 @@ def capacity_name(name: str, kind: str) -> str:
 
 
 def kinds_of(plan: Plan, name: str) -> tuple[str, ...]:
-    """What is measured for a format: only one has packets that can be passed on."""
+    """What is measured for a format: only one has packets that can be passed through."""
     return tuple(kind for kind in plan.capacity_kinds if kind != PASSTHROUGH or name == SOURCE)
 
 

@@ -1,4 +1,4 @@
-"""Opus in, Opus out, with nothing to change: packets that are passed on untouched, at 50 and 200 players."""
+"""Opus in, Opus out, with nothing to change: packets that are passed through untouched, at 50 and 200 players."""
 
 from typing import Final
 
@@ -29,8 +29,8 @@ async def passthrough(run: Run) -> None:
 
 
 async def passes_through(run: Run) -> bool:
-    """Whether a node passes on what it can. Where it encodes instead, that is a problem of the run: the figures would
-    be others."""
+    """Whether a node passes packets through. Where it encodes instead, that is a problem of the run: the figures
+    would be others."""
     async with streaming(tonearm_node(run.folder), run.uri(SOURCE), audio="opus") as node:
         await node.grow_to(1)
         path = f"{node.subject.path('p0', 'opus')}&header=1"

@@ -234,7 +234,9 @@ def _node_settings(config: Config) -> NodeSettings:
 def _audio_settings(config: Config) -> AudioSettings:
     opus = config.opus
     return AudioSettings(
-        opus=Output("opus", opus.bitrate_bps, opus.complexity, opus.fec, opus.signal, opus.variable, passes_on=True),
+        opus=Output(
+            "opus", opus.bitrate_bps, opus.complexity, opus.fec, opus.signal, opus.variable, passes_through=True
+        ),
         mp3_bitrate_bps=config.stream.mp3_bitrate_bps,
         burst_ms=config.stream.burst_ms,
     )

@@ -42,7 +42,7 @@ async def test_a_whole_stream_of_opus(node: Node, server: MediaServer, cut: Call
     made = cut(tone(440, 1.5), 3, codec="libopus")
     uri = serve_text(server, "/hls/index.m3u8", media_playlist(serve_cut(server, made)))
     player = await listening(node, "p", uri)
-    opus = PacketListener(Output("opus", passes_on=True))
+    opus = PacketListener(Output("opus", passes_through=True))
     node.player("p").attach(opus)
     await player.wait_state("idle")
     samples = samples_of(player.listener.pcm)

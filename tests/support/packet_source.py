@@ -31,7 +31,7 @@ class PacketSource:
     def __init__(self, file: bytes, start_sample: int = 0) -> None:
         media = open_bytes(file)
         packets = media.take_opus_packets()
-        assert packets is not None, "its packets cannot be passed on"
+        assert packets is not None, "its packets cannot be passed through"
         self.decoding = CountingDecoding(packets.channels)
         self.store = PacketStore(start_sample, self.decoding)
         self.loudness = SourceLoudness()

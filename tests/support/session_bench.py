@@ -143,7 +143,7 @@ class SessionBench:
             assert audio.epoch == self.epoch
             assert len(audio.pcm) == (audio.frames * FRAME_BYTES if PCM in self.outputs else 0)
             assert audio.frames or audio.marks, "an empty message"
-            self.only_passes = audio.is_passed and all(form.passes_on for form in self.outputs)
+            self.only_passes = audio.is_passed and all(form.passes_through for form in self.outputs)
             assert audio.frames <= (PASSED_BLOCK_FRAMES if self.only_passes else BLOCK_FRAMES)
             assert audio.first_frame + audio.frames <= self.granted, "more than was granted"
             assert audio.first_frame <= self.end_frame, "frames are missing"

@@ -96,7 +96,7 @@ class Player:
         self._shell.perform(self._playback.pause())
 
     def seek(self, position_ms: int) -> None:
-        """To the frame in which the position is, when packets of the track are passed on. Raises `NotSeekable`."""
+        """To the frame in which the position is, when packets of the track are passed through. Raises `NotSeekable`."""
         self._sending.catch_up()
         if self._shell.session.seeks_by_frames:
             position_ms -= position_ms % FRAME_MS

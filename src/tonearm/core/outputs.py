@@ -24,8 +24,8 @@ SILENT_PACKET: Final = b"\xfc\xff\xfe"
 
 class Output(NamedTuple):
     """One form. The settings after `format` are those of its encoder: a PCM output has none, an MP3 output only
-    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality. `passes_on`: packets of
-    a source may come as they are, whatever their bitrate.
+    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality. `passes_through`: packets
+    of a source may come as they are, whatever their bitrate.
 
     A tuple of plain values, because it is a key that is looked up for each frame.
     """
@@ -36,7 +36,7 @@ class Output(NamedTuple):
     has_fec: bool = False
     signal: OpusSignal = "auto"
     is_variable: bool = True
-    passes_on: bool = False
+    passes_through: bool = False
 
 
 PCM: Final = Output("pcm", bitrate_bps=0)

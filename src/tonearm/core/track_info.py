@@ -14,7 +14,7 @@ class SourceFacts:
     `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
     page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
     `has_picture`: there is one in the file. `is_length_exact` is False for a length that was guessed, from a bit rate
-    for example. `has_packets`: it is Opus whose packets can be passed on.
+    for example. `has_packets`: it is Opus whose packets can be passed through.
     """
 
     length_ms: int = 0

@@ -305,7 +305,7 @@ def _read_encoded(session: int, body: memoryview) -> Encoded:
 
 _FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
 _SIGNALS: Final[tuple[OpusSignal, ...]] = ("auto", "music", "voice")
-_HAS_FEC, _IS_VARIABLE, _PASSES_ON = 1, 2, 4
+_HAS_FEC, _IS_VARIABLE, _PASSES_THROUGH = 1, 2, 4
 
 
 @lru_cache(maxsize=64)
@@ -315,7 +315,7 @@ def _packed_output(output: Output) -> bytes:
         output.complexity,
         _SIGNALS.index(output.signal),
         output.bitrate_bps,
-        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE + output.passes_on * _PASSES_ON,
+        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE + output.passes_through * _PASSES_THROUGH,
     )
 
 
@@ -329,7 +329,7 @@ def _read_output(packed: bytes) -> Output:
         bool(flags & _HAS_FEC),
         _SIGNALS[signal],
         bool(flags & _IS_VARIABLE),
-        bool(flags & _PASSES_ON),
+        bool(flags & _PASSES_THROUGH),
     )
 
 

@@ -22,8 +22,8 @@ DATA_CHUNK_BYTES: Final = 64 * 1024
 # How far the decoder may render ahead of the frames that were sent. Half of it costs a tenth more CPU a frame at 50
 # players, for more messages and wake-ups. A change is heard as soon, because frames are rendered again for it.
 GRANT_FRAMES: Final = 20
-# The same while packets of a source are only passed on: they take no work, so that nothing is lost when other frames
-# are made for them, and each grant and each message has a price of its own.
+# The same while packets of a source are only passed through: they take no work, so that nothing is lost when other
+# frames are made for them, and each grant and each message has a price of its own.
 PASSED_GRANT_FRAMES: Final = 100
 BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
 # Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
@@ -387,8 +387,8 @@ class Audio:
     the music stands at its position, or there is none (source 0). `overlays` are those that have begun.
 
     `pcm` is empty when nobody listens to PCM; `packets` has one packet for each frame, for each output with packets.
-    With `is_passed` the packets of outputs that pass on are those of the source. They sound `lag_samples` later than
-    PCM, besides the encoder's delay.
+    With `is_passed` the packets of outputs that pass through are those of the source. They sound `lag_samples` later
+    than PCM, besides the encoder's delay.
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 

@@ -24,7 +24,7 @@ HIGHEST_BURST_MS: Final = 10_000
 class AudioSettings:
     """What listeners get that ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none."""
 
-    opus: Output = field(default_factory=lambda: Output("opus", passes_on=True))
+    opus: Output = field(default_factory=lambda: Output("opus", passes_through=True))
     mp3_bitrate_bps: int = 128_000
     burst_ms: int = 2000
 
@@ -41,7 +41,7 @@ class AudioSettings:
                     return self.opus
                 if not LOWEST_OPUS_BPS <= bitrate_bps <= HIGHEST_OPUS_BPS:
                     raise BadRequest(f"`bitrate` must be {LOWEST_OPUS_BPS} to {HIGHEST_OPUS_BPS} bit/s for Opus.")
-                return self.opus._replace(bitrate_bps=bitrate_bps, passes_on=False)
+                return self.opus._replace(bitrate_bps=bitrate_bps, passes_through=False)
             case "mp3":
                 if bitrate_bps is not None and bitrate_bps not in MP3_BITRATES_BPS:
                     raise BadRequest(f"`bitrate` must be one of {', '.join(map(str, MP3_BITRATES_BPS))} for MP3.")

@@ -583,8 +583,8 @@ def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
     assert bench.plan.buffer.next_frame == 4
 
 
-def test_while_packets_are_only_passed_on_a_grant_lasts_longer_until_something_else_is_wanted() -> None:
-    opus = Output("opus", passes_on=True)
+def test_while_packets_are_only_passed_through_a_grant_lasts_longer_until_something_else_is_wanted() -> None:
+    opus = Output("opus", passes_through=True)
     bench = Bench()
     plan = bench.plan
     bench.ordered = plan_in(plan.listen(frozenset({opus})))

@@ -155,7 +155,7 @@ class Broadcast:
             stamp = _NO_STAMP
             if group.is_special:
                 if group.has_headers:
-                    passed = FrameFlag.PASSED if group.output.passes_on and self._is_passed() else 0
+                    passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
                     stamp = Stamp(number, self._position_us(), flags | passed)
                 if group.must_prime:
                     self._prime(group, number, stamp)

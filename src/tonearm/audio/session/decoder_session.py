@@ -116,7 +116,7 @@ class DecoderSession:
         self._pool = pool
         self._parts: dict[SourceId, SourcePart] = {}
         self._loudness: dict[SourceId, LoudnessHints] = {}
-        self._with_packets: set[SourceId] = set()  # sources whose packets can be passed on
+        self._with_packets: set[SourceId] = set()  # sources whose packets can be passed through
         self._openings = SourceOpenings(observer, opener)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
@@ -141,7 +141,7 @@ class DecoderSession:
     @property
     def seeks_by_frames(self) -> bool:
         """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
-        return self._state.current in self._with_packets and self._state.passes_on
+        return self._state.current in self._with_packets and self._state.passes_through
 
     def is_decoded(self, source: SourceId) -> bool:
         """Whether a source was decoded to its end."""

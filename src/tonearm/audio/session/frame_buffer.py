@@ -197,7 +197,7 @@ class FrameBuffer:
 
     @property
     def is_sent_passed(self) -> bool:
-        """Whether the packet of the frame that was taken last is that of the source, for outputs that pass on."""
+        """Whether the packet of the frame that was taken last is that of the source, for outputs that pass through."""
         return self._runs[0].is_passed
 
     def skip(self, frames: int) -> None:
@@ -294,8 +294,8 @@ class FrameBuffer:
 class _Run(NamedTuple):
     """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
     before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
-    that is heard. `is_passed`: their packets are those of the source, for outputs that pass on. All are in the same
-    `forms`."""
+    that is heard. `is_passed`: their packets are those of the source, for outputs that pass through. All are in
+    the same `forms`."""
 
     first_frame: int
     source: SourceId

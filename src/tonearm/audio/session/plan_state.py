@@ -82,7 +82,7 @@ class PlanState:
         self._has_flushed = False
         self._granted_at = 0  # the frame that was next at the last grant
         self._granted_to = 0  # by the last grant
-        self._only_passes = False  # the frames that arrived last are packets that were passed on, and nothing else
+        self._only_passes = False  # the frames that arrived last are packets that were passed through, and nothing else
         self._due_before = 0  # at the last grant
         self._begins_at = 0  # the first frame of the session
         # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
@@ -112,9 +112,9 @@ class PlanState:
         return self.state is _STEADY
 
     @property
-    def passes_on(self) -> bool:
+    def passes_through(self) -> bool:
         """Whether packets of a source that has some go to listeners as they are."""
-        return self._wanted.mix.filters.changes_nothing and any(output.passes_on for output in self._outputs)
+        return self._wanted.mix.filters.changes_nothing and any(output.passes_through for output in self._outputs)
 
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
@@ -248,7 +248,7 @@ class PlanState:
         if audio.packets:
             self._lag_samples = audio.lag_samples
         if audio.frames:
-            self._only_passes = audio.is_passed and not audio.pcm and all(form.passes_on for form in self._outputs)
+            self._only_passes = audio.is_passed and not audio.pcm and all(form.passes_through for form in self._outputs)
         if self.state is _STEADY:
             self.buffer.append(audio)
             return ()

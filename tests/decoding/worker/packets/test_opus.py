@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tests.support.pcm import channels, noise, tone
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
-from tonearm.decoding.worker.media.opus_format import can_pass_on
+from tonearm.decoding.worker.media.opus_format import can_pass_through
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 
 
@@ -44,7 +44,7 @@ def snr_db(pcm: bytes, sound: NDArray[np.float64]) -> float:
 def test_a_tone_comes_back_after_the_lookahead() -> None:
     pcm = tone(440.0, frames=60, peak=10_000)
     packets = encoded(pcm)
-    assert all(can_pass_on(packet) for packet in packets)
+    assert all(can_pass_through(packet) for packet in packets)
     assert len(decoded(packets)) == 60 * FRAME_SAMPLES
     assert snr_db(pcm, decoded(packets)) > 25
 
@@ -90,16 +90,16 @@ def test_every_setting_is_taken(settings: Output) -> None:
 
 def test_silence_is_a_packet_of_three_bytes() -> None:
     assert np.abs(decoded([SILENT_PACKET] * 5)).max() == 0
-    assert can_pass_on(SILENT_PACKET)
+    assert can_pass_through(SILENT_PACKET)
 
 
 @pytest.mark.parametrize(
     ("first_byte", "passes"),
     [(19 << 3, True), (31 << 3 | 4, True), (31 << 3 | 3, False), (30 << 3, False), (1 << 3, False), (14 << 3, False)],
 )
-def test_only_single_celt_frames_of_20_ms_are_passed_on(first_byte: int, passes: bool) -> None:
-    assert can_pass_on(bytes((first_byte, 1, 2))) is passes
-    assert not can_pass_on(b"")
+def test_only_single_celt_frames_of_20_ms_are_passed_through(first_byte: int, passes: bool) -> None:
+    assert can_pass_through(bytes((first_byte, 1, 2))) is passes
+    assert not can_pass_through(b"")
 
 
 def test_part_of_a_frame_is_refused() -> None:

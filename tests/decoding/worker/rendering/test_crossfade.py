@@ -163,7 +163,7 @@ def test_a_cut_in_the_middle_ends_both_voices_within_5_ms() -> None:
     assert sound[49 * FRAME_BYTES :].startswith(bench.sources[3].store.read(FRAME_SAMPLES, 10 * FRAME_SAMPLES))
 
 
-def test_one_voice_alone_is_passed_on_bit_for_bit() -> None:
+def test_one_voice_alone_is_passed_through_bit_for_bit() -> None:
     bench = bench_with(POWER)
     sound = bench.run()
     assert sound[: 40 * FRAME_BYTES] == bench.sources[1].store.read(0, 40 * FRAME_SAMPLES)

@@ -8,7 +8,7 @@ from tests.support.audio_files import music, opus
 from tests.support.media_files import decode_rest, open_bytes
 from tests.support.packet_source import CountingDecoding, PacketSource, packets_in, taken
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.worker.media.opus_format import can_pass_on, packet_samples
+from tonearm.decoding.worker.media.opus_format import can_pass_through, packet_samples
 from tonearm.decoding.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.decoding.worker.sources.packet_store import PacketStore
 
@@ -186,4 +186,4 @@ def test_end_sample_cuts_a_packet() -> None:
 )
 def test_packets_say_how_long_they_are_and_whether_they_may_pass(packet: bytes, samples: int, passes: bool) -> None:
     assert packet_samples(packet) == samples
-    assert can_pass_on(packet) is passes
+    assert can_pass_through(packet) is passes

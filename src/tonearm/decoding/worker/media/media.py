@@ -148,8 +148,8 @@ class Media:
         return b"".join(parts)
 
     def take_opus_packets(self) -> OpusPackets | None:
-        """The packets of a source whose packets can be passed on; else None. They are read instead of `decode`, and
-        sought with `seek_packets`."""
+        """The packets of a source whose packets can be passed through; else None. They are read instead of `decode`,
+        and sought with `seek_packets`."""
         if self._packets is not None:
             self._pending_frames.clear()
         return self._packets

@@ -1,8 +1,8 @@
 """The packets of a plain Ogg Opus file, page by page, without libav: a third of the work for each.
 
 Only what is ordinary is read so: whole pages of one logical stream that follow each other (RFC 3533, section 6), with
-packets of 20 ms that may be passed on, whose positions follow each other, too. At anything else, and at the last page,
-libav goes on: it knows about trimming, chains and damage.
+packets of 20 ms that may be passed through, whose positions follow each other, too. At anything else, and at the last
+page, libav goes on: it knows about trimming, chains and damage.
 """
 
 import struct
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.worker.media.opus_format import can_pass_on
+from tonearm.decoding.worker.media.opus_format import can_pass_through
 from tonearm.decoding.worker.reading.reader import MediaReader
 
 _CAPTURE_PATTERN: Final = b"OggS"
@@ -96,7 +96,7 @@ class OggPages:
         self._begun = sound[places[-1] :]
         self._before = _Page(serial, sequence, granule)
         self._at = body + place
-        is_ordinary = bool(packets) and len(self._begun) <= _MOST_BEGUN_BYTES and all(map(can_pass_on, packets))
+        is_ordinary = bool(packets) and len(self._begun) <= _MOST_BEGUN_BYTES and all(map(can_pass_through, packets))
         return packets if is_ordinary else None
 
     def _has(self, count: int) -> bool:

@@ -18,7 +18,7 @@ _CELT_20_MS: Final = frozenset({19, 23, 27, 31})
 _CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS for stereo in (0, 1))
 
 
-def can_pass_on(packet: bytes | memoryview) -> bool:
+def can_pass_through(packet: bytes | memoryview) -> bool:
     """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins others of ours."""
     return len(packet) > 0 and packet[0] in _CAN_PASS
 

@@ -19,7 +19,7 @@ from tonearm.decoding.worker.media.demuxing import PacketDecoder, SourcePosition
 from tonearm.decoding.worker.media.facts import StreamTitles
 from tonearm.decoding.worker.media.ogg_pages import OggPages
 from tonearm.decoding.worker.media.opening import OpenedAudio
-from tonearm.decoding.worker.media.opus_format import OpusHead, can_pass_on, packet_samples
+from tonearm.decoding.worker.media.opus_format import OpusHead, can_pass_through, packet_samples
 from tonearm.decoding.worker.reading.reader import MediaReader
 
 # A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
@@ -69,14 +69,14 @@ class OpusPackets:
         audible_samples: int | None,
         titles: StreamTitles | None = None,
     ) -> "OpusPackets | None":
-        """None for a source whose packets cannot be passed on, so that nothing is gained by keeping them. `titles`
+        """None for a source whose packets cannot be passed through, so that nothing is gained by keeping them. `titles`
         collects those of a live source."""
         codec = opened.stream.codec_context
         head = OpusHead.read(codec.extradata) if codec.name == "opus" else None
         if head is None or not head.is_plain or positions is None or positions.sample_rate_hz != SAMPLE_RATE_HZ:
             return None
         first = opened.first_packets
-        if not first or not all(can_pass_on(bytes(packet)) for packet in first) or first[0].pts is None:
+        if not first or not all(can_pass_through(bytes(packet)) for packet in first) or first[0].pts is None:
             return None
         return cls(opened.decoder, head.channels, first, positions, audible_samples, titles)
 
@@ -146,7 +146,7 @@ class OpusPackets:
                 start, end = self._at, self._at + FRAME_SAMPLES
                 if (  # nearly always
                     start == self._next_start
-                    and can_pass_on(data)
+                    and can_pass_through(data)
                     and (self._end is None or end <= self._end)
                     and not any(packet.iter_sidedata())
                 ):

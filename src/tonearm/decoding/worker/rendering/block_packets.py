@@ -1,4 +1,4 @@
-"""The packets of a session's blocks, encoded or passed on from its sources, and which sent frames become MP3."""
+"""The packets of a session's blocks, encoded or passed through from its sources, and which sent frames become MP3."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -8,7 +8,7 @@ from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, O
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.packets.packet_encoding import PacketEncoders
-from tonearm.decoding.worker.packets.passing import (
+from tonearm.decoding.worker.packets.passthrough import (
     NO_RUN,
     RUN_HISTORY_FRAMES,
     Conditions,
@@ -17,9 +17,9 @@ from tonearm.decoding.worker.packets.passing import (
     encoded,
     needs_history,
     next_run,
-    passed_on,
+    passed_through,
 )
-from tonearm.decoding.worker.packets.passing_state import Before, Passing
+from tonearm.decoding.worker.packets.passthrough_state import Before, Passthrough
 from tonearm.decoding.worker.rendering.joined_music import Gathered
 from tonearm.decoding.worker.rendering.output import levelled_again
 from tonearm.decoding.worker.rendering.session_sources import SessionSources
@@ -29,7 +29,7 @@ from tonearm.decoding.worker.sources.pcm_store import Segment
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
-# Passing packets on costs hardly more for each block than for each frame.
+# Passing packets through costs hardly more for each block than for each frame.
 PASSED_BLOCK_FRAMES: Final = 80
 # Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
 FIRST_BLOCK_FRAMES: Final = 4
@@ -51,24 +51,25 @@ class BlockPackets:
         """From now on these forms are listened to."""
         self.outputs = outputs
         self.are_encoded = any(form.format != "pcm" for form in outputs)
-        self._joined = frozenset(form for form in outputs if form.passes_on)
+        self._joined = frozenset(form for form in outputs if form.passes_through)
         self._encoded = outputs - self._joined
         self._encoders.forget_all_but(outputs)
 
     # Before a block is rendered
 
-    def frames_of_block(self, passing: Passing) -> int:
-        """How many frames the next block has at most, with this state of passing on before it."""
-        only_passes = passing.before is Before.PASSED and self._joined == self.outputs
+    def frames_of_block(self, passthrough: Passthrough) -> int:
+        """How many frames the next block has at most, with this state of passthrough before it."""
+        only_passes = passthrough.before is Before.PASSED and self._joined == self.outputs
         return PASSED_BLOCK_FRAMES if only_passes else BLOCK_FRAMES
 
     def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run | None:
-        """Which of the next frames are passed on, or encoded, together. None when no output gets packets of sources."""
+        """Which of the next frames are passed through, or encoded, together. None when no output gets packets of
+        sources."""
         if not frames or not self._joined:
             return None
         sources = self._sources
         if not any(isinstance(sources.store_of(segment.source), PacketStore) for segment in gathered.segments):
-            return next_run(start.passing, min(frames, BLOCK_FRAMES), gathered.segments, None, sources.store_of)
+            return next_run(start.passthrough, min(frames, BLOCK_FRAMES), gathered.segments, None, sources.store_of)
         conditions = Conditions(
             start.filters,
             gathered.voices,
@@ -78,14 +79,14 @@ class BlockPackets:
             has_overlays=not start.overlays.change_nothing,
         )
         first = conditions.first_allowed()
-        run = next_run(start.passing, frames, gathered.segments, first, sources.store_of)
+        run = next_run(start.passthrough, frames, gathered.segments, first, sources.store_of)
         if frames > BLOCK_FRAMES and not run.packets:
-            return next_run(start.passing, BLOCK_FRAMES, gathered.segments, first, sources.store_of)
+            return next_run(start.passthrough, BLOCK_FRAMES, gathered.segments, first, sources.store_of)
         return run
 
     def run_of_overlays(self, start: Checkpoint, frames: int) -> Run | None:
         """The run of frames that hold overlays alone: all of them are encoded."""
-        return Run(frames, start.passing.lag) if self._joined else None
+        return Run(frames, start.passthrough.lag) if self._joined else None
 
     def needs_no_pcm(self, run: Run | None) -> bool:
         """Whether packets of the source are all that anybody gets of a run."""
@@ -101,7 +102,7 @@ class BlockPackets:
     def history_for(self, timeline: Timeline, start: Checkpoint, run: Run | None) -> bytes | None:
         """The frames before, when a run is encoded that begins anew. Read before what comes after them, as it is
         decoded."""
-        if run is None or run.packets or not needs_history(start.passing, start.encoders, self._joined):
+        if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
             return None
         return self._last_frames(timeline, RUN_HISTORY_FRAMES)
 
@@ -118,23 +119,23 @@ class BlockPackets:
         plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
         joined = self._packets_of_run(block, run, pcm, history)
         block = block._replace(
-            start=start._replace(passing=joined.before),
+            start=start._replace(passthrough=joined.before),
             pcm=pcm,
             encoders_before=plain.before + joined.encoded.before,
             encoders=plain.after + joined.encoded.after,
-            passing=joined.after,
+            passthrough=joined.after,
         )
         return block, plain.packets + joined.encoded.packets
 
     def _packets_of_run(self, block: Block, run: Run | None, pcm: bytes, history: bytes | None) -> RunPackets:
         if run is None:
             return NO_RUN
-        passing = block.start.passing
+        passthrough = block.start.passthrough
         if run.packets:
-            return passed_on(self._encoders, passing, self._joined, run)
+            return passed_through(self._encoders, passthrough, self._joined, run)
         return encoded(
             self._encoders,
-            passing,
+            passthrough,
             block.start.encoders,
             self._joined,
             run,

@@ -23,8 +23,8 @@ from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.decoding.worker.packets.mp3 import Mp3Job
-from tonearm.decoding.worker.packets.passing import Run
-from tonearm.decoding.worker.packets.passing_state import NOTHING_PASSED, Before, Passing
+from tonearm.decoding.worker.packets.passthrough import Run
+from tonearm.decoding.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
 from tonearm.decoding.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,
     BlockPackets,
@@ -71,10 +71,10 @@ class RenderSession:
         self._music = JoinedMusic(self._sources)
         self._output = BlockOutput(self._sources, self._music)
         self._packets = BlockPackets(self._sources)
-        passing = NOTHING_PASSED
+        passthrough = NOTHING_PASSED
         if order.lag_samples is not None:
-            passing = Passing(Before.ENCODED, order.lag_samples)
-        begin = Checkpoint(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passing=passing)
+            passthrough = Passthrough(Before.ENCODED, order.lag_samples)
+        begin = Checkpoint(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passthrough=passthrough)
         self._timeline = Timeline(begin)
         # By epoch: the newest plan's timeline, and the one that the node still sends from.
         self._timelines = {order.epoch: self._timeline}
@@ -177,7 +177,7 @@ class RenderSession:
             filters=filters,
             voices=voices,
             overlays=overlays,
-            passing=before.passing.cut() if cuts_off else before.passing,
+            passthrough=before.passthrough.cut() if cuts_off else before.passthrough,
         )
         if order.outputs is not None:
             self._packets.render_for(order.outputs)
@@ -218,7 +218,7 @@ class RenderSession:
         """Renders the granted frames, as far as their samples are decoded, in at most so many blocks."""
         rendered: list[Audio] = []
         while len(rendered) < most_blocks and (end := self._timeline.end).frame < self._granted:
-            frames = self._packets.frames_of_block(end.passing)
+            frames = self._packets.frames_of_block(end.passthrough)
             if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
                 frames = FIRST_BLOCK_FRAMES
             audio = self._render_block(min(frames, self._granted - end.frame))
@@ -358,7 +358,7 @@ class RenderSession:
             packets,
             overlays,
             is_passed=run is not None and bool(run.packets),
-            lag_samples=block.passing.lag,
+            lag_samples=block.passthrough.lag,
         )
 
     def _warm_filters_up(self) -> None:

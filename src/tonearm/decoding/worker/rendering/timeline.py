@@ -13,7 +13,7 @@ from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS, Overlays
 from tonearm.decoding.worker.mixing.voices import ONE_VOICE, Voices
 from tonearm.decoding.worker.packets.packet_encoding import NO_POINTS, EncoderPoints
-from tonearm.decoding.worker.packets.passing_state import NOTHING_PASSED, Before, Passing
+from tonearm.decoding.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
 from tonearm.decoding.worker.sources.pcm_store import Segment, first_segments
 
 FROM_START: Final = -1
@@ -41,7 +41,7 @@ NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
 class Checkpoint(NamedTuple):
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, which may be over, the overlays, and where the encoders and the passing on of packets stand. `is_cold`: the
+    voices, which may be over, the overlays, and where the encoders and the passthrough of packets stand. `is_cold`: the
     filters did not run in the frames before."""
 
     frame: int
@@ -51,7 +51,7 @@ class Checkpoint(NamedTuple):
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
     overlays: Overlays = NO_OVERLAYS
-    passing: Passing = NOTHING_PASSED
+    passthrough: Passthrough = NOTHING_PASSED
 
     @property
     def time(self) -> int:
@@ -83,7 +83,7 @@ class Block(NamedTuple):
     each frame.
 
     `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
-    stand before and after the block, `passing` how the passing on of packets stands after it. `is_cold`: rendered for
+    stand before and after the block, `passthrough` how that of packets stands after it. `is_cold`: rendered for
     nobody. `is_frozen`: the music stood still, and only overlays are in it.
     """
 
@@ -97,7 +97,7 @@ class Block(NamedTuple):
     encoders: EncoderPoints = NO_POINTS
     is_cold: bool = False
     is_frozen: bool = False
-    passing: Passing = NOTHING_PASSED
+    passthrough: Passthrough = NOTHING_PASSED
 
     @property
     def end_frame(self) -> int:
@@ -125,7 +125,7 @@ class Block(NamedTuple):
             encoders=self._encoders_at(frames),
             is_cold=self.is_cold,
             overlays=self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
-            passing=self._passing_at(frames),
+            passthrough=self._passthrough_at(frames),
         )
 
     def cut_at(self, frame: int) -> "Block":
@@ -140,22 +140,22 @@ class Block(NamedTuple):
             filters=self.filters[:frames],
             voices=voices,
             encoders=self._encoders_at(frames),
-            passing=self._passing_at(frames),
+            passthrough=self._passthrough_at(frames),
         )
 
     def _encoders_at(self, frames: int) -> EncoderPoints:
         if frames == self.frames:
             return self.encoders
         pcm = self.pcm[: frames * FRAME_BYTES]
-        # Of packets that were passed on nothing is known to delay, and they have no encoders.
-        is_joined = any(output.passes_on for output, _ in self.encoders_before)
-        delayed = self.start.passing.delayed(pcm) if is_joined else b""
+        # Of packets that were passed through nothing is known to delay, and they have no encoders.
+        is_joined = any(output.passes_through for output, _ in self.encoders_before)
+        delayed = self.start.passthrough.delayed(pcm) if is_joined else b""
         return tuple(
-            (output, point.after(delayed if output.passes_on else pcm)) for output, point in self.encoders_before
+            (output, point.after(delayed if output.passes_through else pcm)) for output, point in self.encoders_before
         )
 
-    def _passing_at(self, frames: int) -> Passing:
-        after = self.passing
+    def _passthrough_at(self, frames: int) -> Passthrough:
+        after = self.passthrough
         if frames == self.frames or after.before in (Before.NOTHING, Before.PASSED):
             return after
         last = self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES]
@@ -198,7 +198,7 @@ class Timeline:
                 break
             if block.pcm:
                 self._blocks[index] = block._replace(
-                    pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passing=NOTHING_PASSED
+                    pcm=b"", encoders_before=NO_POINTS, encoders=NO_POINTS, passthrough=NOTHING_PASSED
                 )
 
     def pcm_between(self, first_frame: int, end_frame: int) -> bytes:

@@ -18,7 +18,7 @@ from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMP
 from tonearm.decoding.messages import GRANT_FRAMES
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes
 from tonearm.decoding.worker.filters.chain import as_pcm
-from tonearm.decoding.worker.media.opus_format import can_pass_on, opus_codec
+from tonearm.decoding.worker.media.opus_format import can_pass_through, opus_codec
 from tonearm.decoding.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
@@ -65,7 +65,7 @@ freed_memory: Final = FreedMemory()
 class PacketDecoding:
     """Decodes packets to PCM. For one thread at a time.
 
-    A decoder takes 180 kB, and a source of which all packets are passed on needs none: so it is made when there is
+    A decoder takes 180 kB, and a source of which all packets are passed through needs none: so it is made when there is
     something to decode, and freed when it is not needed for now. `codec` is one that is there already.
     """
 
@@ -210,14 +210,14 @@ class PacketStore(PcmStore):
 
     def run_from(self, start: int, most: int) -> list[bytes]:
         """The packets from the one on whose sound begins at `start`, as far as they follow each other, up to `most`.
-        Each is a frame long, heard whole and fit to be passed on."""
+        Each is a frame long, heard whole and fit to be passed through."""
         run: list[bytes] = []
         with self._lock:
             index = bisect_right(self._packets, start, key=_audible_from) - 1
             packets = self._packets[index : index + most] if index >= 0 else []
         for packet in packets:
             whole = packet.start == start == packet.audible_from and packet.audible_to == start + FRAME_SAMPLES
-            if not whole or not can_pass_on(packet.data):
+            if not whole or not can_pass_through(packet.data):
                 break
             run.append(packet.data)
             start += FRAME_SAMPLES

@@ -1,4 +1,4 @@
-"""The sound of one source as it is read: PCM, or the packets of one whose packets can be passed on."""
+"""The sound of one source as it is read: PCM, or the packets of one whose packets can be passed through."""
 
 import time
 from collections.abc import Generator
@@ -35,7 +35,7 @@ class SourceContent:
         self._order = order
         self._reader = reader
         self._titles = titles
-        # The packets of overlays nobody passes on: they are always mixed.
+        # The packets of overlays nobody passes through: they are always mixed.
         self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
         self._media: Media | None = None
         self._packets: OpusPackets | None = None

@@ -17,11 +17,11 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.packets.passing import WAIT_FRAMES
+from tonearm.decoding.worker.packets.passthrough import WAIT_FRAMES
 from tonearm.node.node import Node
 from tonearm.node.wanted_tracks import WantedTrack
 
-PASSING = Output("opus", passes_on=True)
+PASSING = Output("opus", passes_through=True)
 NAMED = Output("opus", 96_000)
 
 
@@ -205,7 +205,7 @@ async def test_two_tracks_join_and_loop(node: Node, shelf: Shelf) -> None:
     assert segmental_snr_db(pcm, decoded(player.opus.messages)[OPUS_LOOKAHEAD_SAMPLES:]) > 20
 
 
-async def test_the_packets_of_a_station_are_passed_on_through_its_titles(node: Node, server: MediaServer) -> None:
+async def test_the_packets_of_a_station_are_passed_through_with_its_titles(node: Node, server: MediaServer) -> None:
     sounds = [music(2.5 - 100 / 48_000 * number, seed=number) * 0.8 for number in (1, 2)]
     for sound in sounds:
         sound[:2400] = 0

@@ -1,7 +1,7 @@
-"""The state of passing packets on, between two frames: what the last packet was, and how late the packets are.
+"""The state of passing packets through, between two frames: what the last packet was, and how late the packets are.
 
 All Opus listeners may hear everything a little later than PCM listeners do, by the *lag* of 0 to 959 samples, so that
-the packets of a source fit into the frames (`passing`). What is encoded is delayed by it.
+the packets of a source fit into the frames (`passthrough`). What is encoded is delayed by it.
 """
 
 from dataclasses import dataclass, replace
@@ -28,16 +28,16 @@ class Before(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
-    """The state before a frame. `last`: the PCM of the frame before it, None after a run that was passed on.
-    `waited`: for so many frames the post-filter of a source has kept its packets from being passed on."""
+class Passthrough:
+    """The state before a frame. `last`: the PCM of the frame before it, None after a run that was passed through.
+    `waited`: for so many frames the post-filter of a source has kept its packets from being passed through."""
 
     before: Before = Before.NOTHING
     lag: int = 0
     last: bytes | None = SILENT_FRAME
     waited: int = 0
 
-    def cut(self) -> "Passing":
+    def cut(self) -> "Passthrough":
         """The same before a frame with which another sound begins."""
         return self if self.before is Before.NOTHING else replace(self, before=Before.CUT, waited=0)
 
@@ -71,4 +71,4 @@ class Passing:
         return (self.last + pcm)[first : first + len(pcm)]
 
 
-NOTHING_PASSED: Final = Passing()
+NOTHING_PASSED: Final = Passthrough()

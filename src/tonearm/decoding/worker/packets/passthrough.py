@@ -2,10 +2,10 @@
 
 The packet of a frame is heard OPUS_LOOKAHEAD_SAMPLES later than its PCM, because that is what our encoder needs. So is
 each packet of a source whose pre-skip is as long, if the source begins with a frame. Where it begins within one, or has
-another pre-skip, its packets fit only with a *lag* (`passing_state`). That changes where a track begins and all is
+another pre-skip, its packets fit only with a *lag* (`passthrough_state`). That changes where a track begins and all is
 silent, and at a cut.
 
-Frames are passed on in runs. Measured, with decoders that hear the result:
+Frames are passed through in runs. Measured, with decoders that hear the result:
 
 - A packet builds on the one before. So a run begins with the second packet of a source that is heard whole, after one
   of ours that was encoded without prediction. A decoder that has heard nothing takes any.
@@ -22,10 +22,10 @@ from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.media.opus_format import can_follow_ours, can_pass_on
+from tonearm.decoding.worker.media.opus_format import can_follow_ours, can_pass_through
 from tonearm.decoding.worker.mixing.voices import Voices
 from tonearm.decoding.worker.packets.packet_encoding import NO_POINTS, EncodedBlock, EncoderPoints, PacketEncoders
-from tonearm.decoding.worker.packets.passing_state import NOTHING_PASSED, Before, Passing
+from tonearm.decoding.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
 from tonearm.decoding.worker.sources.packet_store import PacketStore
 from tonearm.decoding.worker.sources.pcm_store import Segment
 
@@ -41,10 +41,10 @@ _NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The next `frames` frames are treated alike: passed on as `packets`, or encoded when there are none.
+    """The next `frames` frames are treated alike: passed through as `packets`, or encoded when there are none.
 
     `lag`: the one they should have. When it is another one than before, there is one frame. `opens`: the last one is
-    encoded so that a packet of the source may follow. `waited`: as in `Passing`, after them.
+    encoded so that a packet of the source may follow. `waited`: as in `Passthrough`, after them.
     """
 
     frames: int
@@ -70,7 +70,7 @@ class Conditions:
     has_overlays: bool = False
 
     def exclusion(self) -> str | None:
-        """What keeps the frames from `time` on from being passed on. None when nothing does."""
+        """What keeps the frames from `time` on from being passed through. None when nothing does."""
         state, effects = self.filters, self.filters.filters.effects
         limiter, normalization = effects.limiter, effects.normalization
         if self.is_stretched:
@@ -91,7 +91,7 @@ class Conditions:
         return "normalization" if any(abs(gain_db) > _NO_GAIN_DB for gain_db in gains_db) else None
 
     def first_allowed(self) -> int | None:
-        """The first frame from `time` on that may be passed on: 0, or when all that fades is over. None when none
+        """The first frame from `time` on that may be passed through: 0, or when all that fades is over. None when none
         may."""
         ramps = [*(fade.ramp for fade in self.voices.fades), *self.voices.rises]
         first = max((-((self.time - ramp.end) // FRAME_SAMPLES) for ramp in ramps), default=0)
@@ -101,7 +101,7 @@ class Conditions:
 
 
 def next_run(
-    state: Passing, frames: int, segments: Sequence[Segment], first: int | None, store_of: Callable[[int], object]
+    state: Passthrough, frames: int, segments: Sequence[Segment], first: int | None, store_of: Callable[[int], object]
 ) -> Run:
     """The next run, of at most `frames` frames. `segments` say what lies in these; what comes before frame `first` is
     encoded, all of them with None."""
@@ -122,7 +122,7 @@ def next_run(
     return _encoded_run(finder, lag, frames, max(first, 1), state.waited)
 
 
-def _lag_to_begin_with(state: Passing, segments: Sequence[Segment], first: int | None, finder: "_Finder") -> int:
+def _lag_to_begin_with(state: Passthrough, segments: Sequence[Segment], first: int | None, finder: "_Finder") -> int:
     """Where nobody has heard anything, and at a cut, the lag is free."""
     if state.before not in (Before.NOTHING, Before.CUT) or not segments:
         return state.lag
@@ -166,7 +166,7 @@ class _Finder:
             return tuple(store.run_from(start, frames)) if start >= store.start else ()
         first = store.packet_with(0)
         begins = first is not None and first.start == start and start + first.samples == first.audible_to
-        if first is None or not begins or first.samples != FRAME_SAMPLES or not can_pass_on(first.data):
+        if first is None or not begins or first.samples != FRAME_SAMPLES or not can_pass_through(first.data):
             return ()
         return first.data, *store.run_from(first.audible_to, frames - 1)
 
@@ -203,7 +203,7 @@ class _Finder:
                 link = 0 if store.start == 0 else None
             is_new = link is not None and begins + FRAME_SAMPLES - origin - link <= _LAG_FRAMES * FRAME_SAMPLES
             packet = store.packet_with(sample) if is_new or anywhere else None
-            if packet is None or not can_pass_on(packet.data):
+            if packet is None or not can_pass_through(packet.data):
                 return None
             return (begins - OPUS_LOOKAHEAD_SAMPLES - origin - packet.start) % FRAME_SAMPLES
         return None
@@ -225,34 +225,34 @@ class _Finder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunPackets:
-    """The packets of a run, and the states of passing on before and after it."""
+    """The packets of a run, and the states of passthrough before and after it."""
 
     encoded: EncodedBlock
-    before: Passing
-    after: Passing
+    before: Passthrough
+    after: Passthrough
 
 
 NO_RUN: Final = RunPackets(_NOTHING_ENCODED, NOTHING_PASSED, NOTHING_PASSED)
 
 
-def needs_history(passing: Passing, points: EncoderPoints, outputs: Outputs) -> bool:
+def needs_history(passthrough: Passthrough, points: EncoderPoints, outputs: Outputs) -> bool:
     """Whether encoding begins anew, so that it needs the frames before."""
-    return passing.last is None or not outputs <= {output for output, _ in points}
+    return passthrough.last is None or not outputs <= {output for output, _ in points}
 
 
-def passed_on(encoders: PacketEncoders, passing: Passing, outputs: Outputs, run: Run) -> RunPackets:
-    """The packets of a run that is passed on. Encoders are not needed for now."""
+def passed_through(encoders: PacketEncoders, passthrough: Passthrough, outputs: Outputs, run: Run) -> RunPackets:
+    """The packets of a run that is passed through. Encoders are not needed for now."""
     packets: list[tuple[Output, tuple[bytes, ...]]] = []
     for output in sorted(outputs):
         encoders.forget(output)
         packets.append((output, run.packets))
     encoded = EncodedBlock(tuple(packets), NO_POINTS, NO_POINTS)
-    return RunPackets(encoded, passing, Passing(Before.PASSED, run.lag, last=None))
+    return RunPackets(encoded, passthrough, Passthrough(Before.PASSED, run.lag, last=None))
 
 
 def encoded(
     encoders: PacketEncoders,
-    passing: Passing,
+    passthrough: Passthrough,
     points: EncoderPoints,
     outputs: Outputs,
     run: Run,
@@ -267,22 +267,22 @@ def encoded(
     `is_silent`: no source sounds in them.
     """
     before: bytes | None = None
-    if needs_history(passing, points, outputs):
+    if needs_history(passthrough, points, outputs):
         before = history()
-        passing = replace(passing, last=(before or b"")[-FRAME_BYTES:].rjust(FRAME_BYTES, b"\0"))
-    if passing.before is Before.NOTHING:
-        passing = replace(passing, lag=run.lag)
-    lag, delayed = passing.lag, None
-    if run.lag != lag and (passing.before is Before.CUT or passing.may_change_to(run.lag, pcm)):
-        lag, delayed = run.lag, passing.changing_to(run.lag, pcm)
+        passthrough = replace(passthrough, last=(before or b"")[-FRAME_BYTES:].rjust(FRAME_BYTES, b"\0"))
+    if passthrough.before is Before.NOTHING:
+        passthrough = replace(passthrough, lag=run.lag)
+    lag, delayed = passthrough.lag, None
+    if run.lag != lag and (passthrough.before is Before.CUT or passthrough.may_change_to(run.lag, pcm)):
+        lag, delayed = run.lag, passthrough.changing_to(run.lag, pcm)
     if delayed is None:
-        delayed = passing.delayed(pcm)
-    primer = None if before is None else passing.primer(before, PRIMING_FRAMES)
+        delayed = passthrough.delayed(pcm)
+    primer = None if before is None else passthrough.primer(before, PRIMING_FRAMES)
     block = encoders.encode(delayed, outputs, points, lambda: primer, opens=run.opens)
     if run.opens:
         kind = Before.READY
-    elif is_silent and passing.before is Before.CUT:
+    elif is_silent and passthrough.before is Before.CUT:
         kind = Before.CUT  # what goes on comes later
     else:
         kind = Before.ENCODED
-    return RunPackets(block, passing, Passing(kind, lag, pcm[-FRAME_BYTES:], run.waited))
+    return RunPackets(block, passthrough, Passthrough(kind, lag, pcm[-FRAME_BYTES:], run.waited))

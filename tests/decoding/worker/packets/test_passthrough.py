@@ -23,10 +23,10 @@ from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.filters.normalization import Level, SourceLoudness
 from tonearm.decoding.worker.mixing.voices import ONE_VOICE, Fade, Voices, falling, rising
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
-from tonearm.decoding.worker.packets.passing import WAIT_FRAMES, Conditions
+from tonearm.decoding.worker.packets.passthrough import WAIT_FRAMES, Conditions
 from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES, PASSED_BLOCK_FRAMES
 
-PASSING = Output("opus", passes_on=True)
+PASSING = Output("opus", passes_through=True)
 NAMED = Output("opus", 64_000)
 FLAT = Filters()
 HALF = Filters(volume=0.5)
@@ -57,7 +57,7 @@ def playing(*sources: PacketSource, outputs: Sequence[Output] = (PASSING,)) -> S
 
 
 def passed(bench: SessionBench) -> list[bool]:
-    """For each frame whether it was passed on, by the newest plan that has it."""
+    """For each frame whether it was passed through, by the newest plan that has it."""
     flags: dict[int, bool] = {}
     for audio in bench.audios:
         flags = {frame: flag for frame, flag in flags.items() if frame < audio.first_frame}
@@ -365,7 +365,7 @@ def tagged(lufs: float | None) -> SourceLoudness:
         (state_with(Effects(normalization=Normalization()), gain_db=-3.0), ONE_VOICE, -14.0, "normalization"),
     ],
 )
-def test_what_keeps_packets_from_being_passed_on_is_named(
+def test_what_keeps_packets_from_being_passed_through_is_named(
     state: ChainState, voices: Voices, lufs: float | None, why: str | None
 ) -> None:
     excluded = Conditions(state, voices, 960, [tagged(lufs)]).exclusion()
@@ -468,7 +468,7 @@ def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_so
                 assert set(packets) <= known
 
 
-def test_what_is_passed_on_comes_in_few_messages_and_a_change_is_rendered_no_further_ahead_than_ever() -> None:
+def test_what_is_passed_through_comes_in_few_messages_and_a_change_is_rendered_no_further_ahead_than_ever() -> None:
     bench = playing(PacketSource(song(8.0)))
     bench.run(100)
     assert max(audio.frames for audio in bench.audios) == PASSED_BLOCK_FRAMES
