@@ -30,6 +30,7 @@ from tonearm.cli import main
 from tonearm.decoding.pool import template
 from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.decoding.worker.warm_up import Exercise
+from tonearm.sandbox.kernel import die_with_the_node
 
 _REQUEST_BYTES = 1 << 20
 _DECODER_MODULE = "tonearm.decoding.worker"
@@ -65,8 +66,10 @@ def _reap() -> None:
 def _keep(request: dict[str, Any], story: int, *outputs: int) -> None:
     """Starts the command, says which process it is, waits for its end and says how it ended. Returns in the command
     only, and in the template of a node."""
+    die_with_the_node()  # that is, with the template: tests that are killed leave nothing behind
     command = os.fork()
     if command == 0:
+        die_with_the_node()
         os.close(story)
         _become(request, *outputs)
         return
