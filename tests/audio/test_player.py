@@ -778,6 +778,22 @@ async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> Non
     assert not bench.orders(DropSource)
 
 
+async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_opened_ahead_is_closed() -> None:
+    """Both are of the same track, and only one can be the new source."""
+    bench = PlayerBench("a")
+    bench.player.set_loop(LoopMode.TRACK)
+    bench.start(10)
+    bench.tick(3)
+    bench.decoded(1)
+    await bench.settle()
+    assert sorted(bench.started_at) == [1, 2]
+    bench.opened(2)
+    bench.player.seek(0)
+    await bench.settle()
+    assert [(seek.source, seek.new_source) for seek in bench.orders(SeekSource)] == [(1, 3)]
+    assert [drop.source for drop in bench.orders(DropSource)] == [2]
+
+
 async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() -> None:
     bench = PlayerBench("a")
     bench.start(10)

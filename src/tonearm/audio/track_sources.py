@@ -32,10 +32,17 @@ class TrackSources:
     def carry_out(self, actions: tuple[Action, ...]) -> None:
         """A source that is dropped while its own track is opened anew, as a seek does, goes on as the new one."""
         opened = {action.track.id: action for action in actions if isinstance(action, Open) and not action.delay_s}
+        dropped = sorted(action.source for action in actions if isinstance(action, Drop))
+        # Of a track in a loop the current source and the next one are dropped: the older one is that which sounds.
+        oldest: dict[str, SourceId] = {}
+        for source in dropped:
+            if source in self._tracks:
+                oldest.setdefault(self._tracks[source].id, source)
         for action in actions:
             if isinstance(action, Drop):
                 track = self._tracks.get(action.source)
-                again = None if track is None else opened.get(track.id)
+                goes_on = track is not None and oldest[track.id] == action.source
+                again = opened.get(track.id) if track is not None and goes_on else None
                 if again is not None and self._session.seek(action.source, again.source, _part(again)):
                     self._tracks[again.source] = again.track
                     self._loudness_hints(again)
