@@ -397,7 +397,9 @@ async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
     await eventually(lambda: node.player("p").status().overlays[0].track.info.length_ms > 0, "the clip is opened")
     player = Listening(node, "p")
     await player.wait_state("idle")
-    at = place_of(clip, samples(player.listener.pcm), samples(pcm))
+    # Its beginning: on a busy machine the song may not be decoded in time, and the clip goes on alone.
+    first_frames = samples(player.listener.pcm)[: (8 + player.waited_frames) * FRAME_SAMPLES]
+    at = place_of(clip, first_frames, samples(pcm))
     assert at <= (3 + player.waited_frames) * FRAME_SAMPLES
 
 

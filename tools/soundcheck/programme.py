@@ -113,7 +113,7 @@ async def seeks(player: Player, clips: list[str]) -> None:
 
 
 async def queue(player: Player, clips: list[str]) -> None:
-    answer = await player.call("POST", "/queue", {"tracks": [{"uri": clip, "endMs": 900} for clip in clips[:5]]})
+    answer = await player.call("POST", "/queue", {"tracks": [{"uri": clip, "endMs": 900} for clip in (clips * 5)[:5]]})
     ids = answer["trackIds"]
     await player.call("PATCH", f"/queue/{ids[4]}", {"index": 0})
     await player.call("DELETE", f"/queue/{ids[3]}")
