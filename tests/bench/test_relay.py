@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import shutil
 from pathlib import Path
 
 import aiohttp
+import pytest
 from bench import media, processes
 from bench.relay import PAGE_HEAD_BYTES, opus_packets
 from bench.subjects import relay
@@ -30,6 +32,7 @@ async def test_packets_come_out_as_they_went_in() -> None:
     assert await packets_of(data) == packets
 
 
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 async def test_its_encoder_is_not_seconds_ahead_of_what_is_sent(tmp_path: Path) -> None:
     uri = str(media.make_tone(tmp_path))
     packets: list[bytes] = []
