@@ -31,18 +31,10 @@ class TrackSources:
 
     def carry_out(self, actions: tuple[Action, ...]) -> None:
         """A source that is dropped while its own track is opened anew, as a seek does, goes on as the new one."""
-        opened = {action.track.id: action for action in actions if isinstance(action, Open) and not action.delay_s}
-        dropped = sorted(action.source for action in actions if isinstance(action, Drop))
-        # Of a track in a loop the current source and the next one are dropped: the older one is that which sounds.
-        oldest: dict[str, SourceId] = {}
-        for source in dropped:
-            if source in self._tracks:
-                oldest.setdefault(self._tracks[source].id, source)
+        opened_anew = self._opened_anew(actions)
         for action in actions:
             if isinstance(action, Drop):
-                track = self._tracks.get(action.source)
-                goes_on = track is not None and oldest[track.id] == action.source
-                again = opened.get(track.id) if track is not None and goes_on else None
+                again = opened_anew.pop(action.source, None)
                 if again is not None and self._session.seek(action.source, again.source, _part(again)):
                     self._tracks[again.source] = again.track
                     self._loudness_hints(again)
@@ -94,6 +86,19 @@ class TrackSources:
 
     def measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         self._loudness.measured(source, measured)
+
+    def _opened_anew(self, actions: tuple[Action, ...]) -> dict[SourceId, Open]:
+        """By the source that is dropped, what opens its track anew.
+
+        Of a track in a loop the current source and the next one may be dropped: the older one is that which sounds.
+        """
+        dropped = sorted((action.source for action in actions if isinstance(action, Drop)), reverse=True)
+        by_track = {track.id: source for source in dropped if (track := self._tracks.get(source)) is not None}
+        return {
+            by_track[action.track.id]: action
+            for action in actions
+            if isinstance(action, Open) and not action.delay_s and action.track.id in by_track
+        }
 
     def _loudness_hints(self, action: Open) -> LoudnessHints:
         """What is known of the loudness of a track that is opened, which is remembered under its new source."""
