@@ -91,7 +91,6 @@ class Clock:
         phase = self._phase_of.pop(member, None)
         if phase is not None:
             del phase.members[member]
-            phase.has_lost_members = True
             self._left_deadline_s[member] = phase.deadline_s
 
     def now_s(self) -> float:
@@ -133,27 +132,25 @@ class Clock:
                 self._skip(phase, missed)
                 phase.deadline_s += missed * FRAME_S
                 break
-            self.beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
+            first_beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
             phase.deadline_s += FRAME_S
-            self._tick(phase)
+            self._tick(phase, first_beat)
             ticks += 1
         if phase.members:
             self._schedule(phase)
 
-    def _tick(self, phase: "_Phase") -> None:
-        first_beat, members = self.beat, tuple(phase.members)
-        phase.has_lost_members = False
+    def _tick(self, phase: "_Phase", first_beat: int) -> None:
+        members = tuple(phase.members)
         for first in range(0, len(members), BEAT_MEMBERS):
             self.beat = first_beat + first // BEAT_MEMBERS
             for member in members[first : first + BEAT_MEMBERS]:
-                if phase.has_lost_members and member not in phase.members:
-                    continue  # it left in another member's tick
-                try:
-                    member.tick()
-                except Exception:
-                    # One member must not stop the clock for all others.
-                    log.exception("a tick failed; its player is not ticked any more")
-                    self.leave(member)
+                if member in phase.members:  # otherwise it left in another member's tick
+                    try:
+                        member.tick()
+                    except Exception:
+                        # One member must not stop the clock for all others.
+                        log.exception("a tick failed; its player is not ticked any more")
+                        self.leave(member)
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
         self.late_frames += ticks * len(phase.members)
@@ -175,11 +172,10 @@ class Clock:
 class _Phase:
     """`deadline_s` is that of the next tick; it means something only while there are members."""
 
-    __slots__ = ("deadline_s", "has_lost_members", "is_scheduled", "members")
+    __slots__ = ("deadline_s", "is_scheduled", "members")
 
     def __init__(self) -> None:
         self.members: dict[Ticking, None] = {}
-        self.has_lost_members = False  # since the tick under way began
         self.deadline_s = 0.0
         self.is_scheduled = False
 
