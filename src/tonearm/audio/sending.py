@@ -198,14 +198,9 @@ class Sending:
             payloads = self._buffer.pop_plain()
             if payloads is None:
                 self._tick()
-                return
-            # As `_send`, written out: two calls less for every frame.
-            self._frames_sent += 1
-            if payloads:
-                self._broadcast.send(self._forms, payloads, self._frames_sent)
-            self._playback.position_ms += self._plain_step_ms
-            if not self._clock.beat % GRANT_STEP_FRAMES:
-                self._session.grant()
+            else:
+                self._send(self._forms, payloads)
+                self._playback.position_ms += self._plain_step_ms
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
             self.went_wrong()

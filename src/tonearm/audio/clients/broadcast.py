@@ -43,13 +43,12 @@ class _Listener:
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "offer", "ring",
-        "ring_size", "sink", "stalled_frames",
+        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring", "ring_size", "sink",
+        "stalled_frames",
     )  # fmt: skip
 
     def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
         self.sink = sink
-        self.offer = sink.offer
         self.ring: deque[bytes] = deque()
         self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
@@ -161,13 +160,7 @@ class Broadcast:
                     self._prime(group, number, stamp)
             message = group.frame(payloads[place], stamp)
             for listener in group.listeners:
-                # As `_give`, written out: this is done for every frame, and with a call takes a tenth more.
-                try:
-                    if not (listener.keeps_up and listener.offer(message)):
-                        self._give_to_slow(listener, message)
-                except Exception:
-                    log.exception(_UNFORESEEN)
-                    self._cut(listener)
+                self._give(listener, message)
         if self._recent:
             self._remember(forms, payloads)
 
@@ -300,19 +293,17 @@ class Broadcast:
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
-            if not (listener.keeps_up and listener.offer(message)):
-                self._give_to_slow(listener, message)
+            if listener.keeps_up and listener.sink.offer(message):
+                return
+            if listener.has_left:
+                return  # in the course of this very frame
+            if listener.is_closing:
+                self._wait_for_close(listener)
+            else:
+                self._keep(listener, message)
         except Exception:
             log.exception(_UNFORESEEN)
             self._cut(listener)
-
-    def _give_to_slow(self, listener: _Listener, message: bytes) -> None:
-        if listener.has_left:
-            return  # in the course of this very frame
-        if listener.is_closing:
-            self._wait_for_close(listener)
-        else:
-            self._keep(listener, message)
 
     def _keep(self, listener: _Listener, message: bytes) -> None:
         """Puts the frame in the ring of a slow listener, then writes as many frames as its connection takes."""
