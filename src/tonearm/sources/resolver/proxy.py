@@ -30,7 +30,7 @@ _REQUEST_LINE: Final = re.compile(r"([A-Z]{1,16}) ([!-~]{1,8192}) HTTP/1\.[01]")
 _HEADER: Final = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([^\x00-\x1f\x7f]*)")
 _LENGTH: Final = re.compile(r"[0-9]{1,15}")
 # Between client and proxy only, or written anew.
-_NOT_PASSED_THROUGH: Final = frozenset(
+_NOT_PASSED_ON: Final = frozenset(
     {"connection", "host", "keep-alive", "proxy-authorization", "proxy-connection", "te", "trailer", "upgrade"}
 )
 
@@ -73,7 +73,7 @@ def parse_proxy_request(head: bytes) -> ProxyRequest:
             special[name] = value
         if name == "transfer-encoding":
             raise BadProxyRequest("a body of unknown length is not taken")
-        if name not in _NOT_PASSED_THROUGH:
+        if name not in _NOT_PASSED_ON:
             headers.append((header[1], value))
     length = special.get("content-length", "0")
     if _LENGTH.fullmatch(length) is None:

@@ -5,6 +5,7 @@ from typing import Final, TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
+from tonearm.decoding.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.packets.packet_encoding import PacketEncoders
@@ -29,8 +30,8 @@ from tonearm.decoding.worker.sources.pcm_store import Segment
 
 # Filters cost a third as much for each sample in blocks of ten frames as in single frames; messages are cheaper, too.
 BLOCK_FRAMES: Final = 10
-# Passing packets through costs hardly more for each block than for each frame.
-PASSED_BLOCK_FRAMES: Final = 80
+# Passing packets through costs hardly more for each block than for each frame. So much is free when a grant comes.
+PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES
 # Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
 FIRST_BLOCK_FRAMES: Final = 4
 
