@@ -23,6 +23,11 @@ class Filters:
     gains_db: tuple[float, ...] = (0.0,) * BAND_COUNT
     effects: Effects = NO_EFFECTS
 
+    def __post_init__(self) -> None:
+        # So that `is` tells for every block of frames, wherever the settings came from.
+        if self.effects == NO_EFFECTS:
+            object.__setattr__(self, "effects", NO_EFFECTS)
+
     @property
     def is_flat_equalizer(self) -> bool:
         return not any(self.gains_db)

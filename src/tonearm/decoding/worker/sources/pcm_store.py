@@ -1,11 +1,16 @@
 """The decoded, unfiltered PCM of one source, and segments of it."""
 
 import threading
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+
+
+_start_of = itemgetter(0)  # of a chunk
 
 
 def _samples(pcm: bytes) -> int:
@@ -62,30 +67,32 @@ class PcmStore:
 
     def read(self, start: int, count: int) -> bytes:
         """`count` samples from `start`. Raises `LookupError` when the store does not hold them all."""
-        wanted_from, wanted_to = start, start + count
+        at, end = start, start + count
         pieces = []
         with self._lock:
-            for chunk_start, chunk in self._chunks:
-                chunk_end = chunk_start + _samples(chunk)
-                if chunk_end <= start:
-                    continue
-                if chunk_start > start or start == wanted_to:
+            chunks = self._chunks
+            index = self._index_of(start)
+            while at < end and 0 <= index < len(chunks):
+                chunk_start, chunk = chunks[index]
+                piece = chunk[(at - chunk_start) * SAMPLE_BLOCK_BYTES : (end - chunk_start) * SAMPLE_BLOCK_BYTES]
+                if not piece:
                     break
-                taken_to = min(wanted_to, chunk_end)
-                first_byte = (start - chunk_start) * SAMPLE_BLOCK_BYTES
-                pieces.append(chunk[first_byte : (taken_to - chunk_start) * SAMPLE_BLOCK_BYTES])
-                start = taken_to
-        if start != wanted_to:
-            raise LookupError(f"samples {wanted_from} to {wanted_to} of a store of {self.oldest} to {self.end}")
+                pieces.append(piece)
+                at += _samples(piece)
+                index += 1
+        if at != end:
+            raise LookupError(f"samples {start} to {end} of a store of {self.oldest} to {self.end}")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def view(self, start: int, count: int) -> bytes | memoryview:
         """As `read`, but where the samples lie, when one chunk holds them all."""
         with self._lock:
-            for chunk_start, chunk in self._chunks:
+            index = self._index_of(start)
+            if index >= 0:
+                chunk_start, chunk = self._chunks[index]
                 first_byte = (start - chunk_start) * SAMPLE_BLOCK_BYTES
                 end_byte = first_byte + count * SAMPLE_BLOCK_BYTES
-                if first_byte >= 0 and end_byte <= len(chunk):
+                if end_byte <= len(chunk):
                     return memoryview(chunk)[first_byte:end_byte]
         return self.read(start, count)
 
@@ -100,6 +107,10 @@ class PcmStore:
                     break
                 self.oldest = chunk_end
                 chunks.popleft()
+
+    def _index_of(self, sample: int) -> int:
+        """The number of the chunk with a sample, or of the last chunk before it. -1 when there is none."""
+        return bisect_right(self._chunks, sample, key=_start_of) - 1
 
 
 class Segment(NamedTuple):
