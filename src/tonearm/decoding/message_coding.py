@@ -6,7 +6,7 @@ requests, data) are packed as binary, the others are JSON.
 
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
 from functools import cache, lru_cache
@@ -120,6 +120,11 @@ def pack(message: Message) -> bytes:
     return _BY_MESSAGE[type(message)].pack(message)
 
 
+def parts_of(message: Message) -> Sequence[bytes | memoryview]:
+    """As `pack`, in parts: the PCM is not copied."""
+    return _audio_parts(message) if isinstance(message, Audio) else (pack(message),)
+
+
 class MessageSplitter:
     """Cuts the bytes received from a socket into messages."""
 
@@ -227,8 +232,11 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
-def _pack_audio(audio: Audio) -> bytes:
-    head = _AUDIO.pack(
+def _audio_parts(audio: Audio) -> tuple[bytes | memoryview, bytes | memoryview]:
+    details = [_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays]
+    details += [_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks]
+    details += [_packed_packets(output, packets) for output, packets in audio.packets]
+    numbers = _AUDIO.pack(
         audio.epoch,
         audio.first_frame,
         audio.source,
@@ -242,15 +250,12 @@ def _pack_audio(audio: Audio) -> bytes:
         audio.is_passed,
         audio.lag_samples,
     )
-    return _in_parts(
-        _Kind.AUDIO,
-        audio.session,
-        head,
-        *(_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays),
-        *(_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks),
-        *(_packed_packets(output, packets) for output, packets in audio.packets),
-        audio.pcm,
-    )
+    body = b"".join((numbers, *details)) if details else numbers
+    return _HEADER.pack(len(body) + len(audio.pcm), _Kind.AUDIO, audio.session) + body, audio.pcm
+
+
+def _pack_audio(audio: Audio) -> bytes:
+    return b"".join(_audio_parts(audio))
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:

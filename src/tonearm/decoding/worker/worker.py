@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.decoding.message_coding import Message, MessageSplitter, pack
+from tonearm.decoding.message_coding import Message, MessageSplitter, parts_of
 from tonearm.decoding.messages import (
     RENDER_SLOT,
     CloseSession,
@@ -56,6 +56,7 @@ from tonearm.sandbox.report import SandboxReport
 
 RECEIVE_BYTES: Final = 256 * 1024
 _ROUND_STEPS: Final = 1000  # messages and blocks, before sources that wait for room are decoded on
+_MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 
 _TOO_MANY_FILES: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
@@ -144,7 +145,7 @@ class Worker:
         self._waiting_for_pcm: set[int] = set()
         self._mp3 = Mp3Thread(self._inbox.put)
         self._order = RenderOrder()
-        self._outgoing: list[bytes] = []
+        self._outgoing: list[bytes | memoryview] = []
 
     def run(self) -> None:
         """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket.
@@ -209,12 +210,16 @@ class Worker:
 
     def _flush(self) -> bool:
         """Sends the packed messages. False when the node is gone."""
-        if self._outgoing:
-            try:
-                self._node.sendall(b"".join(self._outgoing))
-            except OSError:
-                return False
-            self._outgoing.clear()
+        try:
+            for first in range(0, len(self._outgoing), _MOST_PARTS):
+                # Audio goes to the system from where it lies: joined first, it would be copied once more.
+                parts = self._outgoing[first : first + _MOST_PARTS]
+                written = os.writev(self._node.fileno(), parts)
+                if written < sum(map(len, parts)):
+                    self._node.sendall(memoryview(b"".join(parts))[written:])
+        except OSError:
+            return False
+        self._outgoing.clear()
         return True
 
     def _handle(self, item: _Item) -> int:
@@ -246,7 +251,7 @@ class Worker:
         return 0
 
     def _send(self, message: Message) -> None:
-        self._outgoing.append(pack(message))
+        self._outgoing += parts_of(message)
 
     def _open_session(self, order: OpenSession) -> None:
         sources: dict[int, SessionSource] = {}
