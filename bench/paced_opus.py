@@ -14,9 +14,9 @@ from bench.opus import decoded
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
-from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES
+from tonearm.decoding.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES
 
-_BEAT_S: Final = BLOCK_FRAMES * 0.020
+_BEAT_S: Final = ENCODED_BLOCK_FRAMES * 0.020
 _WARM_UP_BEATS: Final = 3
 
 
@@ -31,13 +31,13 @@ def paced_us_a_frame(pcm: bytes, complexity: int, count: int, seconds: float) ->
         if beat == _WARM_UP_BEATS:
             begun = time.process_time()
         for number, encoder in enumerate(encoders):
-            first = number * frames // count + beat * BLOCK_FRAMES
-            for frame in range(first, first + BLOCK_FRAMES):
+            first = number * frames // count + beat * ENCODED_BLOCK_FRAMES
+            for frame in range(first, first + ENCODED_BLOCK_FRAMES):
                 at = frame % frames * FRAME_BYTES
                 encoder.encode(pcm[at : at + FRAME_BYTES])
         deadline += _BEAT_S
         time.sleep(max(0.0, deadline - time.monotonic()))
-    return (time.process_time() - begun) * 1e6 / (beats * BLOCK_FRAMES * count)
+    return (time.process_time() - begun) * 1e6 / (beats * ENCODED_BLOCK_FRAMES * count)
 
 
 def main() -> None:

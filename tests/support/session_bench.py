@@ -11,6 +11,7 @@ from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
     Grant,
@@ -70,8 +71,9 @@ class SessionBench:
         self.marks: list[Mark] = []
         self.audios: list[Audio] = []
         self.sent = first_frame
-        self.granted = first_frame + GRANT_FRAMES
+        self.granted = first_frame + SHORT_GRANT_FRAMES
         self.only_passes = False  # so the node grants more
+        self.crossfade: Crossfade | None = None  # so it grants less
         self.epoch = 1
         self.sent_epoch = 1
         self.overlays: tuple[Overlay, ...] = ()
@@ -122,7 +124,8 @@ class SessionBench:
         )
         self.session.plan(plan)
         self.only_passes = False
-        self.granted = min(self.granted, max(at_frame, self.sent) + GRANT_FRAMES)
+        self.crossfade = crossfade
+        self.granted = min(self.granted, max(at_frame, self.sent) + SHORT_GRANT_FRAMES)
 
     def play(self, source: int, following: int | None = None) -> None:
         """Cuts to a source at the next frame that would be sent."""
@@ -173,7 +176,8 @@ class SessionBench:
     def send(self, frames: int = 1) -> None:
         """Sends as many frames as are there, up to `frames`, and grants as many again."""
         self.sent = min(self.sent + frames, self.end_frame)
-        ahead = PASSED_GRANT_FRAMES if self.only_passes else GRANT_FRAMES
+        ahead = GRANT_FRAMES if self.crossfade is None else SHORT_GRANT_FRAMES
+        ahead = PASSED_GRANT_FRAMES if self.only_passes else ahead
         self.granted = max(self.granted, self.sent + ahead)
         self.grant()
 

@@ -12,7 +12,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.decoding.messages import (
-    GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
     Decoded,
@@ -25,7 +25,7 @@ from tonearm.decoding.messages import (
     Plan,
 )
 
-BLOCK_FRAMES = 10
+BLOCK_FRAMES = 20
 FROM_START = -1
 INTERRUPTION = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
 
@@ -128,7 +128,7 @@ class SimulatedDecoder:
         match message:
             case OpenSession():
                 self._session, self._epoch = message.session, message.epoch
-                self._granted = message.first_frame + GRANT_FRAMES
+                self._granted = message.first_frame + SHORT_GRANT_FRAMES
                 self._timelines = {message.epoch: Timeline(message.first_frame, Place(), message.filters)}
             case Plan():
                 self._plan(message)
@@ -189,6 +189,7 @@ class SimulatedDecoder:
             timeline = Timeline(plan.at_frame, timeline.place, timeline.filters)
         self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
         self._epoch = plan.epoch
+        self._granted = min(self._granted, max(plan.at_frame, self._sent) + SHORT_GRANT_FRAMES)
         if plan.switch_to is not None:
             before = timeline.place
             timeline.cut_fade = None

@@ -101,7 +101,8 @@ class PlaybackShell:
         # While a player wakes up frames pass without audio, and no overlay is to begin with those.
         overlays = self.overlays.orders if playback.clock_started and not sending.is_waking else ()
         holds = bool(overlays) and playback.paused
-        mix = Mix(playback.filters, self.fades.next_crossfade(), overlays, holds)
+        may_crossfade = playback.crossfade.duration_ms > 0
+        mix = Mix(playback.filters, self.fades.next_crossfade(), overlays, holds, may_crossfade)
         self.session.play(Program(playback.current_source, playback.next_source, mix), cut_fade)
         self.wait_changed()
         is_held_live = playback.paused and playback.current.info.is_stream and not self.overlays

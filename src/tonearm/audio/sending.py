@@ -14,8 +14,9 @@ from tonearm.audio.clock import Clock
 from tonearm.audio.next_opening import NextOpening
 from tonearm.audio.opening.familiar_files import Turn
 from tonearm.audio.player_overlays import PlayerOverlays
-from tonearm.audio.session.decoder_session import GRANT_STEP_FRAMES, DecoderSession
+from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.audio.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
+from tonearm.audio.session.plan_state import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.audio.sleep import Circumstances, Sleep
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.events import Event, PlayerState
@@ -280,8 +281,9 @@ class Sending:
     def _grant_on_beat(self) -> None:
         # On common beats, so that the grants of many players wake a decoder process once, and their frames this
         # process.
-        if self._clock.beat % GRANT_STEP_FRAMES == 0:
-            self._session.grant()
+        beat = self._clock.beat
+        if not beat % GRANT_STEP_FRAMES:
+            self._session.grant(is_long_step=not beat % LONG_GRANT_STEP_FRAMES)
 
     def _underrun(self) -> None:
         self._is_buffering = True

@@ -11,8 +11,8 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.filters import Filters
 from tonearm.core.outputs import PCM, Output
 from tonearm.decoding.message_coding import pack
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Plan
-from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES
+from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
+from tonearm.decoding.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
 from tonearm.decoding.worker.worker import RenderOrder
 
 OPUS = Output("opus", complexity=10)
@@ -58,9 +58,9 @@ def test_a_change_is_rendered_in_a_short_block_first(is_heard: bool) -> None:
     before = len(bench.audios)
     bench.plan(bench.sent, after=1, filters=QUIETER)
     bench.render()
-    rest = GRANT_FRAMES - FIRST_BLOCK_FRAMES - BLOCK_FRAMES
+    rest = SHORT_GRANT_FRAMES - FIRST_BLOCK_FRAMES - ENCODED_BLOCK_FRAMES
     frames = [audio.frames for audio in bench.audios[before:]]
-    assert frames == ([FIRST_BLOCK_FRAMES, BLOCK_FRAMES, rest] if is_heard else [BLOCK_FRAMES] * 2)
+    assert frames == ([FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest] if is_heard else [SHORT_GRANT_FRAMES])
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def busy(driver: DecoderDriver, tmp_path: Path) -> DecoderDriver:
 
 
 def grant(session: int) -> bytes:
-    return pack(Grant(session, 2, 10, 30, BOTH))
+    return pack(Grant(session, 2, 10, GRANT_FRAMES + 10, BOTH))
 
 
 GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))

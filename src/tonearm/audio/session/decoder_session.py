@@ -30,7 +30,6 @@ from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
-    GRANT_FRAMES,
     Audio,
     Crossfade,
     Decoded,
@@ -47,8 +46,6 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
 
 log = logging.getLogger(__name__)
-
-GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
 
 
 class SourceObserver(Protocol):
@@ -246,9 +243,10 @@ class DecoderSession:
         """Takes an end of which all frames were sent, when nothing joins there."""
         return self._state.take_complete_end()
 
-    def grant(self) -> None:
-        """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`."""
-        grant = self._state.grant_in_time()
+    def grant(self, *, is_long_step: bool = True) -> None:
+        """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`; each second time is a
+        long step."""
+        grant = self._state.grant_in_time(is_long_step=is_long_step)
         if grant is not None and self._link is not None:
             self._link.send(grant)
 

@@ -94,12 +94,14 @@ class RefusedMove(Exception):
 
 class Mix(NamedTuple):
     """What is made of the sources that play: `crossfade` is how the next one begins, None for a join without a gap.
-    `overlays` sound over all of it; while they do and it `holds`, the music stands still."""
+    `overlays` sound over all of it; while they do and it `holds`, the music stands still. `may_crossfade`: crossfades
+    are wanted where they are possible, of which nothing may be known yet."""
 
     filters: Filters
     crossfade: Crossfade | None = None
     overlays: tuple[Overlay, ...] = ()
     holds: bool = False
+    may_crossfade: bool = False
 
     def differs_at_once(self, played: "Mix") -> bool:
         """Whether it differs in more than how the next source begins."""

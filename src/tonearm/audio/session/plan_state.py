@@ -37,6 +37,7 @@ from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
     Flush,
@@ -47,6 +48,8 @@ from tonearm.decoding.messages import (
     Plan,
 )
 
+GRANT_STEP_FRAMES: Final = SHORT_GRANT_FRAMES // 2
+LONG_GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
 ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
 MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
@@ -211,13 +214,22 @@ class PlanState:
             sent = min(sent, self._resumed_at)
         if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES:
             self._due_before = max(sent, self._begins_at) + DUE_FRAMES
-        frames = PASSED_GRANT_FRAMES if self._only_passes else GRANT_FRAMES
+        if self._only_passes:
+            frames = PASSED_GRANT_FRAMES
+        else:
+            frames = SHORT_GRANT_FRAMES if self._wanted.mix.may_crossfade else GRANT_FRAMES
         self._granted_to = granted_from + frames
         return Grant(self._session, self._played.number, sent, self._granted_to, self._outputs, self._due_before)
 
-    def grant_in_time(self) -> Grant | None:
-        """As `grant`, unless the last one is still good for `GRANT_FRAMES` frames."""
-        return self.grant() if self._granted_to - self.buffer.next_frame <= GRANT_FRAMES else None
+    def grant_in_time(self, *, is_long_step: bool) -> Grant | None:
+        """As `grant`, to be called every `GRANT_STEP_FRAMES`, unless the last one is good for long enough.
+
+        `is_long_step`: it is `LONG_GRANT_STEP_FRAMES` since the last such one. Grants for MP3 are never left out: by
+        them frames are encoded, so its listeners get them in steps of 200 ms.
+        """
+        left = self._granted_to - self.buffer.next_frame
+        is_good = left > GRANT_FRAMES if is_long_step else left > GRANT_STEP_FRAMES
+        return None if is_good and not has_format(self._outputs, "mp3") else self.grant()
 
     def hurry(self) -> tuple[Order, ...]:
         """To be called after each frame that is looked at while there are overlays. When hardly any are left, the

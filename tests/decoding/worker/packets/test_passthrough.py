@@ -17,14 +17,18 @@ from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
-from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Overlay
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, Overlay
 from tonearm.decoding.worker.filters.chain import ChainState
 from tonearm.decoding.worker.filters.limiter import QUIET
 from tonearm.decoding.worker.filters.normalization import Level, SourceLoudness
 from tonearm.decoding.worker.mixing.voices import ONE_VOICE, Fade, Voices, falling, rising
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 from tonearm.decoding.worker.packets.passthrough import WAIT_FRAMES, Conditions
-from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, FIRST_BLOCK_FRAMES, PASSED_BLOCK_FRAMES
+from tonearm.decoding.worker.rendering.block_packets import (
+    ENCODED_BLOCK_FRAMES,
+    FIRST_BLOCK_FRAMES,
+    PASSED_BLOCK_FRAMES,
+)
 
 PASSING = Output("opus", passes_through=True)
 NAMED = Output("opus", 64_000)
@@ -240,7 +244,7 @@ def test_a_lag_ends_at_a_cut() -> None:
 
 @pytest.mark.parametrize("outputs", [(PASSING,), (PASSING, NAMED)])
 def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[Output, ...]) -> None:
-    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
     bench = SessionBench({number: PacketSource(file) for number, file in enumerate(files, 1)})
     bench.listen(*outputs)
     bench.plan(0, switch_to=1, following=2)
@@ -476,8 +480,8 @@ def test_what_is_passed_through_comes_in_few_messages_and_a_change_is_rendered_n
     before = len(bench.audios)
     bench.plan(bench.sent, after=1, filters=HALF)
     bench.render()
-    rest = GRANT_FRAMES - FIRST_BLOCK_FRAMES - BLOCK_FRAMES
-    assert [audio.frames for audio in bench.audios[before:]] == [FIRST_BLOCK_FRAMES, BLOCK_FRAMES, rest]
+    rest = SHORT_GRANT_FRAMES - FIRST_BLOCK_FRAMES - ENCODED_BLOCK_FRAMES
+    assert [audio.frames for audio in bench.audios[before:]] == [FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest]
 
 
 @pytest.mark.parametrize("length", [3 * 48_000, 3 * 48_000 - 100, 3 * 48_000 - 777])

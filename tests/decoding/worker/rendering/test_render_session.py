@@ -5,9 +5,10 @@ from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, risen, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import GRANT_FRAMES, Grant, Mark, MarkKind, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.mixing.voices import GLIDE_SAMPLES
+from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES
 
 QUIET = Filters(volume=0.25)
 QUIETER = Filters(volume=0.125)
@@ -81,7 +82,7 @@ def test_no_more_than_granted_is_rendered() -> None:
     bench = bench_of(10 * SECOND)
     bench.play(1)
     bench.render()
-    assert bench.end_frame == GRANT_FRAMES
+    assert bench.end_frame == SHORT_GRANT_FRAMES
     assert bench.render() == []
     for sent in range(1, 30):
         bench.send()
@@ -569,7 +570,7 @@ def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
     bench.render()
     bench.play(2)
     assert bench.session.uses(1)
-    bench.run(10 + HISTORY_FRAMES + 10)
+    bench.run(10 + HISTORY_FRAMES + BLOCK_FRAMES)
     assert not bench.session.uses(1)
     assert bench.session.uses(2)
 
@@ -579,7 +580,7 @@ def test_a_session_knows_how_far_it_used_each_source() -> None:
     assert bench.session.used_up_to(1) == 0
     bench.play(1, following=2)
     bench.render()
-    assert bench.session.used_up_to(1) == GRANT_FRAMES * FRAME_SAMPLES
+    assert bench.session.used_up_to(1) == SHORT_GRANT_FRAMES * FRAME_SAMPLES
     assert bench.session.is_current(1)
     assert not bench.session.is_current(2)
     assert bench.session.used_up_to(2) == 0

@@ -10,7 +10,7 @@ from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import MemorySource, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
 from tonearm.decoding.worker.filters.chain import ChainState, process
 from tonearm.decoding.worker.mixing.voices import GLIDE_SAMPLES
 from tonearm.decoding.worker.rendering.render_session import RenderSession
@@ -38,7 +38,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.frames: dict[int, bytes] = {}
         self.marks: list[Mark] = []
         self.sent = self.end_frame = first_frame
-        self.granted = first_frame + GRANT_FRAMES
+        self.granted = first_frame + SHORT_GRANT_FRAMES
         self.epoch = self.sent_epoch = 1
         # What the node ordered
         self.current = 0

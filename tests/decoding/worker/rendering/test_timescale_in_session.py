@@ -168,7 +168,7 @@ def test_neutral_again_is_bit_for_bit_again() -> None:
     bench.run(frames=40)
     bench.plan(bench.end_frame, after=1, filters=Filters())
     start, end_frame = bench.session.used_up_to(1), bench.end_frame
-    bench.run(frames=100)
+    bench.run(frames=140)
     wanted = bench.sources[1].pcm(start, 20 * FRAME_SAMPLES)[FRAME_SAMPLES * 4 :]
     heard = bench.pcm[(end_frame + 1) * FRAME_SAMPLES * 4 : (end_frame + 20) * FRAME_SAMPLES * 4]
     assert heard == wanted

@@ -8,6 +8,7 @@ from tests.support.audio_files import music, opus
 from tests.support.media_files import decode_rest, open_bytes
 from tests.support.packet_source import CountingDecoding, PacketSource, packets_in, taken
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoding.messages import GRANT_FRAMES
 from tonearm.decoding.worker.media.opus_format import can_pass_through, packet_samples
 from tonearm.decoding.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.decoding.worker.sources.packet_store import PacketStore
@@ -77,20 +78,21 @@ def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
     file = file_in("ogg")
     packets = open_bytes(file).take_opus_packets()
     assert packets is not None
-    decoding = CountingDecoding(2)
+    decoding, prepared = CountingDecoding(2), GRANT_FRAMES * FRAME_SAMPLES
     store = PacketStore(0, decoding)
-    first, *more = taken(packets)
+    first, second, *more = taken(packets)
+    first += second
     store.append_packets(first)
     store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == 0
-    store.read(0, 19_200)  # as many frames as are rendered before anybody listens
+    store.read(0, prepared)  # as many frames as are rendered before anybody listens
     store.append_packets(more[0])
     decoded = decoding.decoded_packets
     store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == decoded < len(first) + len(more[0])
-    store.read(19_200, 960)
-    store.decode_ahead(36_000)
-    assert 36_000 <= decoding.decoded_packets * FRAME_SAMPLES < 48_000
+    store.read(prepared, 960)
+    store.decode_ahead(60_000)
+    assert 60_000 <= decoding.decoded_packets * FRAME_SAMPLES < 72_000
     store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == len(first) + len(more[0])
     store.rest()

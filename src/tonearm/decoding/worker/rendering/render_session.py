@@ -10,7 +10,7 @@ from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import PCM
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
-    GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
     Audio,
     Grant,
     Mark,
@@ -66,7 +66,7 @@ class RenderSession:
         self._id = order.session
         self._epoch = order.epoch
         self._sent = order.first_frame
-        self._granted = order.first_frame + GRANT_FRAMES
+        self._granted = order.first_frame + SHORT_GRANT_FRAMES
         self._sources = SessionSources(sources, order.filters)
         self._music = JoinedMusic(self._sources)
         self._output = BlockOutput(self._sources, self._music)
@@ -153,7 +153,7 @@ class RenderSession:
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
         self._is_changed = order.switch_to is None and bool(self._packets.outputs)
-        self._granted = min(self._granted, max(order.at_frame, self._sent) + GRANT_FRAMES)
+        self._granted = min(self._granted, max(order.at_frame, self._sent) + SHORT_GRANT_FRAMES)
         before = self._timeline.end
         overlays = before.overlays.ordered(
             order, before.time, music_sounds=order.switch_to is None and before.position.has_begun

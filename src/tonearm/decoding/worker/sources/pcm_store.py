@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 
-
 _start_of = itemgetter(0)  # of a chunk
 
 
