@@ -122,6 +122,15 @@ class TestStates:
             again, _ = process(state, pcm[frame * FRAME_BYTES :])
             assert sounds_the_same(again, whole[frame * FRAME_BYTES :])
 
+    def test_the_states_after_a_block_are_a_sequence(self) -> None:
+        pcm = noise(frames=6, peak=3_000)
+        _, states = process(ChainState.steady(BASS_QUIET), pcm)
+        rest = pcm[4 * FRAME_BYTES :]
+        expected = process(states[3], rest)[0]
+        assert len(states) == 6
+        assert len(states[2:5]) == 3
+        assert all(process(state, rest)[0] == expected for state in (states[-3], states[2:5][1], list(states)[3]))
+
     def test_processing_does_not_wear_a_state(self) -> None:
         pcm = noise(frames=5, peak=3_000)
         state = process(ChainState.steady(BASS_QUIET), pcm)[1][-1].changed(QUIET, pcm)

@@ -5,7 +5,7 @@ A block is one or more whole frames, as planes: 2 by n floats, left above right,
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,17 @@ Planes: TypeAlias = NDArray[np.floating[Any]]
 # What a filter remembers of the sound before. It is never changed in place: rendering may begin again from it.
 State: TypeAlias = Any
 
+_Sample = TypeVar("_Sample", bound=np.generic)
+
 FULL_SCALE: Final = 32_768.0
+
+
+class States(Protocol):
+    """The states after each frame of a block."""
+
+    def __getitem__(self, frame: int, /) -> State: ...
+
+    def __len__(self) -> int: ...
 
 
 class Kernel(Protocol):
@@ -26,7 +36,7 @@ class Kernel(Protocol):
         """The state before any sound."""
         ...
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+    def process(self, planes: Planes, state: State) -> tuple[Planes, States]:
         """The block filtered, not rounded and not clipped, and the state after each of its frames.
 
         `planes` is not changed. Where a sound is split into blocks makes no difference.
@@ -34,7 +44,7 @@ class Kernel(Protocol):
         ...
 
 
-def interleaved(planes: Planes) -> NDArray[np.float32] | None:
+def interleaved(planes: NDArray[_Sample]) -> NDArray[_Sample] | None:
     """All samples of `planes` in one row as they lie in memory, when that is sample by sample; otherwise None.
 
     NumPy takes ten times as long for planes that lie so, where it has to go along them.

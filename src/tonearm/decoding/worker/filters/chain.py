@@ -3,15 +3,16 @@
 The state of the filters is an immutable value, so it can be kept for any frame and PCM can be processed again from it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State, interleaved
+from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State, States, interleaved
 from tonearm.decoding.worker.filters.limiter import QUIET, LimiterState
 from tonearm.decoding.worker.filters.modes import ModalFilter
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level
@@ -36,6 +37,9 @@ class _Active:
     kernel: Kernel
     state: State
 
+    def remembering(self, state: State) -> "_Active":
+        return _Active(self.slot, self.setting, self.kernel, state)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Stage:
@@ -54,7 +58,7 @@ class _Stage:
                 kernel = slot.kernel(setting)
                 active.append(_Active(number, setting, kernel, kernel.silence()))
         stage = cls(filters, tuple(active))
-        return stage if history is None or not active else stage.filtered(history.T)[1][-1]
+        return stage if history is None or not active else stage.after(stage.filtered(history.T)[1], -1)
 
     def keeping(self, other: "_Stage") -> "_Stage":
         """This stage, but each filter that has the same setting in `other` has its state, too."""
@@ -72,20 +76,28 @@ class _Stage:
         settings = {active.slot: active.setting for active in self.active}
         return all(slot.setting(filters) == settings.get(number) for number, slot in enumerate(SLOTS))
 
-    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, tuple["_Stage", ...]]:
-        """`sound`, 2 by n, before the volume, as planes that may be changed; and this stage after each frame."""
-        frames = sound.shape[1] // FRAME_SAMPLES
+    def filtered(self, sound: Planes | NDArray[np.int16]) -> tuple[Planes, list[States]]:
+        """`sound`, 2 by n, before the volume, as planes that may be changed; and for each filter that is on its state
+        after each frame."""
         if not self.active:
             # float32 is exact for 16-bit samples at any volume, and takes half the time.
-            return sound.astype(np.float32), (self,) * frames
-        # A linear filter converts as it copies; the others get floats.
-        takes_integers = isinstance(self.active[0].kernel, ModalFilter)
-        planes: Any = sound if takes_integers else sound.astype(np.float32, order="C")
-        columns = []
+            return sound.astype(np.float32), []
+        planes: Any = sound
+        after = []
         for active in self.active:
+            # A linear filter takes sound however it lies, and converts as it copies.
+            if not isinstance(active.kernel, ModalFilter):
+                planes = np.ascontiguousarray(planes, dtype=np.float32)
             planes, states = active.kernel.process(planes, active.state)
-            columns.append([_Active(active.slot, active.setting, active.kernel, state) for state in states])
-        return planes, tuple(_Stage(self.filters, active) for active in zip(*columns, strict=True))
+            after.append(states)
+        return planes, after
+
+    def after(self, states: Sequence[States], frame: int) -> "_Stage":
+        """This stage after a frame, with what `filtered` gave for its filters."""
+        if not self.active:
+            return self
+        pairs = zip(self.active, states, strict=True)
+        return _Stage(self.filters, tuple(active.remembering(after[frame]) for active, after in pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,7 +165,29 @@ class ChainState:
         return ChainState(stage, None, self.level, self.limiter)
 
 
-def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...]]:
+class StatesAfter(Sequence[ChainState]):
+    """The states after the frames of a block. They are put together when they are asked for, as few are."""
+
+    def __init__(self, stage: _Stage, states: Sequence[States], frames: range) -> None:
+        self._stage = stage
+        self._states = states
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @overload
+    def __getitem__(self, index: int) -> ChainState: ...
+    @overload
+    def __getitem__(self, index: slice) -> "StatesAfter": ...
+    def __getitem__(self, index: int | slice) -> "ChainState | StatesAfter":
+        frames = self._frames[index]
+        if isinstance(frames, range):
+            return StatesAfter(self._stage, self._states, frames)
+        return ChainState(self._stage.after(self._states, frames))
+
+
+def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]:
     """`pcm` filtered from `state` on, and the state after each frame.
 
     `pcm` is s16le stereo of one or more whole frames; so is the result. Samples above full scale are clipped. The
@@ -169,10 +203,10 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, tuple[ChainState, ...
     return as_pcm(planes), states
 
 
-def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, tuple[ChainState, ...]]:
+def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, StatesAfter]:
     """As `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` is not changed."""
     stage, outgoing = state._stage, state._outgoing
-    planes, stages = stage.filtered(sound)
+    planes, states = stage.filtered(sound)
     volume = stage.filters.volume
     if outgoing is None:
         if volume != 1.0:
@@ -186,7 +220,7 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
         ramp += planes[:, :RAMP_SAMPLES] * (volume * incoming)
         planes *= volume
         planes[:, :RAMP_SAMPLES] = ramp
-    return planes, tuple(map(ChainState, stages))
+    return planes, StatesAfter(stage, states, range(sound.shape[1] // FRAME_SAMPLES))
 
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:

@@ -9,7 +9,7 @@ from tonearm.core.filters import BAND_FREQUENCIES_HZ, BAND_Q
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.modes import Biquads, ModalFilter
 
-# Players often share settings (a preset). About 170 KB each at most.
+# Players often share settings (a preset). About 220 KB each at most.
 _CACHED_SETTINGS: Final = 64
 
 

@@ -1,13 +1,12 @@
 """Karaoke: removes what is the same in both channels, as most voices are."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from tonearm.core.effects import Karaoke
 from tonearm.core.frame import SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import Planes, State
+from tonearm.decoding.worker.filters.blocks import Planes, State, States
 from tonearm.decoding.worker.filters.modes import ModalFilter
 
 
@@ -25,13 +24,13 @@ class KaraokeKernel:
     def silence(self) -> State:
         return self._band.silence()
 
-    def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
+    def process(self, planes: Planes, state: State) -> tuple[Planes, States]:
         middle = np.broadcast_to((planes[0] + planes[1]) * 0.5, planes.shape)
         band, states = self._band.process(middle, state)
-        band *= self._band_gain
-        band += planes
-        band -= self._level * planes[::-1]
-        return band, states
+        # Both channels of it are the same.
+        sound: Planes = planes - self._level * planes[::-1]
+        sound += band[0] * self._band_gain
+        return sound, states
 
 
 def _band(setting: Karaoke) -> ModalFilter:

@@ -77,8 +77,8 @@ class Meter:
     def fed(self, planes: Planes) -> "Meter":
         """After a block of whole frames, 2 by n in 16-bit units."""
         weighted, states = k_weighting().process(planes, self.filter_state)
-        frames = weighted.reshape(CHANNELS, -1, FRAME_SAMPLES) / FULL_SCALE
-        energies: list[float] = np.square(frames).mean(axis=2).sum(axis=0).tolist()
+        frames = weighted.T.reshape(-1, FRAME_SAMPLES * CHANNELS) / FULL_SCALE
+        energies: list[float] = (np.square(frames).mean(axis=1) * CHANNELS).tolist()
         meter = replace(self, filter_state=states[-1], measured_ms=self.measured_ms + len(energies) * FRAME_MS)
         for energy in energies:
             meter = meter._with_frame(energy)

@@ -6,41 +6,53 @@ A filter is split into partial fractions, so that each pair of poles p, p* is on
 
 For a run of RUN_SAMPLES samples x this gives, with matrices that depend on the setting only,
 
-    y = x·toeplitz(h) + s·(how the modes ring on)        s' = p^RUN_SAMPLES·s + x·(powers of p)
+    y = toeplitz(h)·x + (how the modes ring on)·s        s' = p^RUN_SAMPLES·s + (powers of p)·x
 
 So the recursion has one step for each run instead of one for each sample. Its steps are matrix products, too: first
-within each frame, as if that began after silence, then from frame to frame. So the modes after each frame are known.
+what each group of runs adds, then the modes from group to group, then those from run to run within the groups.
 
-The modes are float64. Samples and output are float32 where that is exact enough for 16 bits (`_FLOAT32_LIMIT`), which
-takes half the time. Elsewhere the residues r of overlapping cuts are large (556 with 15 bands at -24 dB) and cancel
-each other out: in float32 the lowest bits would be wrong.
+All matrices lie so that one product's result is the next one's operand as it is. A column is a run of one channel; the
+columns are in order of the run's place in its group, then of the group, then of the channel. So the two channels of a
+sample stay together, as in PCM, and the runs of a group are rows of the same columns as soon as a row of all runs is
+cut into equal pieces.
+
+The modes from group to group are float64. The rest is float32 where that is exact enough for 16 bits
+(`_FLOAT32_LIMIT`), which takes half the time. Elsewhere the residues r of overlapping cuts are large (556 with 15 bands
+at -24 dB) and cancel each other out: in float32 the lowest bits would be wrong.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import Planes, State
+from tonearm.decoding.worker.filters.blocks import Planes, State, States, interleaved
 
-# Longer runs make the products more expensive, shorter ones the recursion: 40 to 80 take the same time. A frame is a
-# whole number of runs.
-RUN_SAMPLES: Final = 60
-RUNS_PER_FRAME: Final = FRAME_SAMPLES // RUN_SAMPLES
+# Longer runs make the products more expensive, shorter ones the recursion: 32 to 48 take the same time.
+RUN_SAMPLES: Final = 40
+_GROUP_RUNS: Final = 12
+_FRAME_GROUPS: Final = FRAME_SAMPLES // (_GROUP_RUNS * RUN_SAMPLES)
 # As many frames as are rendered at once. More are filtered in steps.
 STEP_FRAMES: Final = 10
 
-# How large the terms of a sum in float32 may get, in full scales. Measured at this limit: an error of at most 0.03 of
-# the lowest of 16 bits.
+# How large the terms of a sum in float32 may get, in full scales. Measured at half this limit: an error of at most 0.05
+# of the lowest of 16 bits for noise at full scale; 0.16 for a tone that a band takes to 16 times full scale.
 _FLOAT32_LIMIT: Final = 64.0
 # Far below the lowest of 16 bits. Smaller values become zero: they would decay into denormal numbers, which are slow.
 _SILENT_MODE: Final = 1e-9
 _NEGLIGIBLE_DECAY: Final = 1e-15
 
 _BUTTERWORTH_Q: Final = 2.0**-0.5
+
+# Types that have the size of two samples: those of both channels are moved as one.
+_BOTH: Final[Mapping[int, np.dtype[Any]]] = {
+    2: np.dtype(np.int32),
+    4: np.dtype(np.int64),
+    8: np.dtype(np.complex128),
+}
 
 Modes: TypeAlias = NDArray[np.complex128]
 
@@ -50,10 +62,11 @@ class ModalFilter:
     """The matrices of one setting. It has no state: modes, 2 by K for K pairs of poles,
     are arguments and results."""
 
-    _to_modes: Planes  # RUN_SAMPLES by 2K: from a run of samples to its addition to the modes, real and imaginary parts
-    _to_output: Planes  # (RUN_SAMPLES + 2K) by RUN_SAMPLES: from a run and the modes before it to its output
-    _by_run: "_Recursion"  # from run to run of a frame
-    _by_frame: "_Recursion"  # from frame to frame
+    _to_modes: Planes  # 2K by RUN_SAMPLES: from a run to what it adds to the modes, real and imaginary part of each
+    _to_group: Planes  # K by 2(_GROUP_RUNS + 1) by 2: from what the runs of a group add to what the group adds
+    _by_group: Modes  # K by N by N: from the first modes, and what each group adds, to the modes before each group
+    _by_run: Planes  # K by 2 _GROUP_RUNS by 2(_GROUP_RUNS + 1): the same within a group, in real numbers
+    _to_output: Planes  # RUN_SAMPLES by (RUN_SAMPLES + 2K): from a run and the modes before it to its output
 
     @classmethod
     def of(cls, poles: Modes, residues: Modes, first_response: float) -> "ModalFilter":
@@ -61,96 +74,121 @@ class ModalFilter:
 
         `first_response` is what a sample of 1 gives in the same sample.
         """
-        modes = len(poles)
-        powers = np.ones((RUN_SAMPLES + 1, modes), dtype=np.complex128)
-        np.multiply.accumulate(np.broadcast_to(poles, (RUN_SAMPLES, modes)), axis=0, out=powers[1:])
-        ringing = 2.0 * residues * powers
-        response = ringing[:RUN_SAMPLES].real.sum(axis=1)
+        powers = _powers(poles, RUN_SAMPLES)
+        ringing = 2.0 * residues[:, np.newaxis] * powers
+        response = ringing[:, :-1].real.sum(axis=0)
         response[0] = first_response
-
-        to_output = np.empty((RUN_SAMPLES + 2 * modes, RUN_SAMPLES))
-        lag = np.arange(RUN_SAMPLES) - np.arange(RUN_SAMPLES)[:, np.newaxis]
-        to_output[:RUN_SAMPLES] = np.where(lag >= 0, response[lag], 0.0)
-        to_output[RUN_SAMPLES::2] = ringing[1:].real.T
-        to_output[RUN_SAMPLES + 1 :: 2] = -ringing[1:].imag.T
-
-        by_run = _Recursion.of(powers[-1], RUNS_PER_FRAME)
-        by_frame = _Recursion.of(by_run.decay[:, -1, 0], STEP_FRAMES)
-        to_modes = powers[RUN_SAMPLES - 1 :: -1].copy()
+        lag = np.arange(RUN_SAMPLES)[:, np.newaxis] - np.arange(RUN_SAMPLES)
+        by_samples = np.where(lag >= 0, response[lag], 0.0)
+        to_output = np.concatenate((by_samples, _parts(ringing[:, 1:].conj()).T), axis=1)
+        to_modes = powers[:, RUN_SAMPLES - 1 :: -1].copy()
         to_modes[np.abs(to_modes) < _NEGLIGIBLE_DECAY] = 0.0
+        by_run, by_group = powers[:, -1], _powers(powers[:, -1], _GROUP_RUNS)[:, -1]
+        to_group, within = _real_steps(by_run)
+
         # A mode that is driven at its own frequency grows to 1 / (1 - |p|).
         largest = np.abs(response).sum() + (2.0 * np.abs(residues) / (1.0 - np.abs(poles))).sum()
         precision = np.float32 if largest < _FLOAT32_LIMIT else np.float64
-        return cls(to_modes.view(np.float64).astype(precision), to_output.astype(precision), by_run, by_frame)
+        return cls(
+            _parts(to_modes).astype(precision),
+            to_group.astype(precision),
+            _steps(by_group, STEP_FRAMES * _FRAME_GROUPS),
+            within.astype(precision),
+            to_output.astype(precision),
+        )
 
     def silence(self) -> State:
-        return np.zeros((CHANNELS, self._modes), dtype=np.complex128)
+        return np.zeros((CHANNELS, len(self._by_group)), dtype=np.complex128)
 
-    def process(self, planes: Planes | NDArray[np.int16], state: State) -> tuple[Planes, Sequence[State]]:
-        runs, after = self._feed(planes, state)
-        filtered: Planes = runs @ self._to_output
-        return filtered.reshape(CHANNELS, -1), list(after)
+    def process(self, planes: Planes | NDArray[np.int16], state: State) -> tuple[Planes, States]:
+        """As a kernel. The result lies sample by sample, see `interleaved`; so had the sound better."""
+        samples = planes.shape[1]
+        step_samples = STEP_FRAMES * FRAME_SAMPLES
+        if samples <= step_samples:
+            return self._filtered(planes, state)
+        filtered, states = [], []
+        for start in range(0, samples, step_samples):
+            part, after = self._filtered(planes[:, start : start + step_samples], state)
+            filtered.append(part.T)
+            states.append(after)
+            state = after[-1]
+        return np.concatenate(filtered).T, np.concatenate(states)
 
-    @property
-    def _modes(self) -> int:
-        return int(self._to_modes.shape[1]) // 2
+    def _filtered(self, planes: Planes | NDArray[np.int16], before: Modes) -> tuple[Planes, Modes]:
+        """Up to STEP_FRAMES frames behind the filter, and the modes after each frame."""
+        pairs = len(self._by_group)
+        groups = planes.shape[1] // (_GROUP_RUNS * RUN_SAMPLES)
+        columns = CHANNELS * groups  # for each run of a group
+        inputs = np.empty((RUN_SAMPLES + 2 * pairs, _GROUP_RUNS * columns), dtype=self._to_modes.dtype)
+        runs = inputs[:RUN_SAMPLES]
+        _lay_out(planes, runs)
 
-    def _feed(self, planes: Planes | NDArray[np.int16], modes: Modes) -> tuple[Planes, Modes]:
-        """For each run of both channels its samples and the modes before it; and the modes after each frame."""
-        pairs = self._modes
-        frames = planes.shape[1] // FRAME_SAMPLES
-        runs = np.empty((CHANNELS, frames, RUNS_PER_FRAME, RUN_SAMPLES + 2 * pairs), dtype=self._to_output.dtype)
-        runs[..., :RUN_SAMPLES] = planes.reshape(CHANNELS, frames, RUNS_PER_FRAME, RUN_SAMPLES)
-        rows = runs.reshape(-1, RUN_SAMPLES + 2 * pairs)
+        # Before what the runs add is a place for the modes before the group.
+        additions = np.zeros((2 * pairs, (_GROUP_RUNS + 1) * columns), dtype=inputs.dtype)
+        np.matmul(self._to_modes, runs, out=additions[:, columns:])
+        by_pair = additions.reshape(pairs, 2 * (_GROUP_RUNS + 1), columns)
+        carried = np.zeros((pairs, 1 + groups, CHANNELS), dtype=np.complex128)
+        np.copyto(carried[:, 0], before.T, where=np.abs(before.T) > _SILENT_MODE)
+        added = (by_pair.transpose(0, 2, 1) @ self._to_group).reshape(pairs, groups, CHANNELS, 2)
+        carried.view(np.float64).reshape(pairs, 1 + groups, CHANNELS, 2)[:, 1:] = added
+        modes = self._by_group[:, : 1 + groups, : 1 + groups] @ carried
 
-        # The pairs of poles are the first axis from now on: pairs by runs or frames by channels and frames.
-        added = (rows[:, :RUN_SAMPLES] @ self._to_modes).astype(np.float64).view(np.complex128)
-        added_by_run = np.ascontiguousarray(added.reshape(CHANNELS * frames, RUNS_PER_FRAME, pairs).transpose(2, 1, 0))
-        within = self._by_run.driven_by(added_by_run)
-        added_by_frame = within[:, -1].reshape(pairs, CHANNELS, frames).transpose(0, 2, 1)
-        boundaries = self._boundaries(added_by_frame, modes)
-        begun_with = boundaries[:, :-1].transpose(0, 2, 1).reshape(pairs, 1, CHANNELS * frames)
-        before = within[:, :-1]
-        before += self._by_run.decay[:, :-1] * begun_with
-
-        before_runs = before.reshape(pairs, RUNS_PER_FRAME, CHANNELS, frames).transpose(2, 3, 1, 0)
-        runs[..., RUN_SAMPLES::2] = before_runs.real
-        runs[..., RUN_SAMPLES + 1 :: 2] = before_runs.imag
-        return rows, boundaries[:, 1:].transpose(1, 2, 0)
-
-    def _boundaries(self, added: Modes, modes: Modes) -> Modes:
-        """The modes before the first frame and after each one, from what each frame adds (pairs by frames by 2)."""
-        pairs, frames, _ = added.shape
-        boundaries = np.empty((pairs, frames + 1, CHANNELS), dtype=np.complex128)
-        boundaries[:, 0] = modes.T
-        for start in range(0, frames, STEP_FRAMES):
-            step = self._by_frame.driven_by(np.ascontiguousarray(added[:, start : start + STEP_FRAMES]))
-            step += self._by_frame.decay[:, : step.shape[1]] * boundaries[:, start : start + 1]
-            step[np.abs(step) < _SILENT_MODE] = 0.0
-            boundaries[:, start : start + step.shape[1]] = step
-        return boundaries
+        first = additions.reshape(pairs, 2, _GROUP_RUNS + 1, groups, CHANNELS)[:, :, 0]
+        first[:, 0] = modes[:, :-1].real
+        first[:, 1] = modes[:, :-1].imag
+        np.matmul(self._by_run, by_pair, out=inputs[RUN_SAMPLES:].reshape(pairs, 2 * _GROUP_RUNS, columns))
+        # A copy: a view would keep the modes before all groups in memory.
+        return _in_order(self._to_output @ inputs), modes[:, _FRAME_GROUPS::_FRAME_GROUPS].transpose(1, 2, 0).copy()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Recursion:
-    """`s[j+1] = d·s[j] + a[j]` of each pair, for up to N steps, as matrices."""
+def _lay_out(planes: Planes | NDArray[np.int16], runs: Planes) -> None:
+    """Puts a sound into the columns of `runs`."""
+    row = interleaved(planes)
+    if row is not None:
+        both = row.view(_BOTH[row.itemsize]).reshape(-1, _GROUP_RUNS, RUN_SAMPLES)
+        runs[...] = both.transpose(2, 1, 0).copy().view(row.dtype).reshape(runs.shape)
+        return
+    by_channel = runs.reshape(RUN_SAMPLES, _GROUP_RUNS, -1, CHANNELS)
+    for channel, plane in enumerate(planes):
+        by_channel[..., channel] = plane.reshape(-1, _GROUP_RUNS, RUN_SAMPLES).transpose(2, 1, 0)
 
-    from_silence: Modes  # K by (N + 1) by N: the additions of all steps to the modes before each step
-    decay: Modes  # K by (N + 1) by 1: the share of the first modes that is left before each step
 
-    @classmethod
-    def of(cls, decay: Modes, steps: int) -> "_Recursion":
-        """`decay` is d, a number for each pair."""
-        left = np.ones((len(decay), steps + 1), dtype=np.complex128)
-        np.multiply.accumulate(np.broadcast_to(decay[:, np.newaxis], (len(decay), steps)), axis=1, out=left[:, 1:])
-        left[np.abs(left) < _NEGLIGIBLE_DECAY] = 0.0
-        age = np.arange(steps + 1)[:, np.newaxis] - 1 - np.arange(steps)
-        return cls(np.ascontiguousarray(np.where(age >= 0, left[:, age], 0.0)), left[:, :, np.newaxis])
+def _in_order(runs: Planes) -> Planes:
+    """The sound in the columns of `runs`, sample by sample."""
+    both = runs.view(_BOTH[runs.itemsize]).reshape(RUN_SAMPLES, _GROUP_RUNS, -1)
+    planes: Planes = both.transpose(2, 1, 0).copy().view(runs.dtype).reshape(-1, CHANNELS).T
+    return planes
 
-    def driven_by(self, additions: Modes) -> Modes:
-        """`s` before each step and after the last from silence, K by (n + 1) by m, for K by n by m additions."""
-        steps = additions.shape[1]
-        return self.from_silence[:, : steps + 1, :steps] @ additions
+
+def _powers(decay: Modes, most: int) -> Modes:
+    """K by (most + 1): the powers of each number from 0 up."""
+    powers = np.ones((len(decay), most + 1), dtype=np.complex128)
+    np.multiply.accumulate(np.broadcast_to(decay[:, np.newaxis], (len(decay), most)), axis=1, out=powers[:, 1:])
+    return powers
+
+
+def _parts(numbers: Modes) -> NDArray[np.float64]:
+    """K by n complex numbers as 2K by n: the real parts of each row, then its imaginary parts."""
+    return np.stack((numbers.real, numbers.imag), axis=1).reshape(2 * len(numbers), -1)
+
+
+def _steps(decay: Modes, steps: int) -> Modes:
+    """`s[j+1] = d·s[j] + a[j]` of each pair as matrices, K by (steps + 1) by (steps + 1): from s[0] and all a[j] to s
+    before each step and after the last. `decay` is d, a number for each pair."""
+    left = _powers(decay, steps)
+    left[np.abs(left) < _NEGLIGIBLE_DECAY] = 0.0
+    age = np.arange(steps + 1)[:, np.newaxis] - np.arange(steps + 1)
+    return np.ascontiguousarray(np.where(age >= 0, left[:, age], 0.0))
+
+
+def _real_steps(decay: Modes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`_steps` through a group in real numbers: from real parts, then imaginary parts, to what comes after the last
+    step, transposed, and to what comes before each step."""
+    steps = _steps(decay, _GROUP_RUNS)
+    parts = np.stack((np.stack((steps.real, -steps.imag), axis=2), np.stack((steps.imag, steps.real), axis=2)), axis=1)
+    pairs, size = len(decay), _GROUP_RUNS + 1
+    after, before = parts[:, :, -1].reshape(pairs, 2, 2 * size), parts[:, :, :-1].reshape(pairs, -1, 2 * size)
+    return np.ascontiguousarray(after.transpose(0, 2, 1)), before
 
 
 @dataclass(frozen=True, slots=True, eq=False)

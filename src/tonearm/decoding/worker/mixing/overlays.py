@@ -362,7 +362,7 @@ def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | 
     return replace(voice, sample=sample, since=time, moves=True, rise=rise, fall=fall, ends_at=ends_at)
 
 
-def _add(planes: Planes, row: NDArray[np.float32] | None, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
+def _add(planes: Planes, row: Planes | None, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
     """Adds an overlay to `planes`; `row` is the same samples, when they lie one after the other."""
     sample = voice.sample_at(time)
     count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)

@@ -199,7 +199,7 @@ class BlockOutput:
         pcm = as_pcm(planes, may_clip=may_clip)
         if limiter is None:
             if filters.limiter is QUIET and filters.passes_by_filters_alone:
-                return pcm, tuple(states[:frames])
+                return pcm, states[:frames]
             limiter = (QUIET,) * frames
         return pcm, OutputStates(states[:frames], normalized.after[:frames], limiter)
 
