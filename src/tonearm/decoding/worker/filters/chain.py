@@ -5,7 +5,7 @@ The state of the filters is an immutable value, so it can be kept for any frame 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, overload
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,10 @@ _HIGHEST: Final = 32767.0
 _PCM: Final = np.dtype("<i2")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Active:
+# Tuples: one of each is made for every block, and they take a third of the time of frozen dataclasses.
+
+
+class _Active(NamedTuple):
     """A filter that is on: its number among the slots, its setting, its kernel and what that remembers."""
 
     slot: int
@@ -37,12 +39,8 @@ class _Active:
     kernel: Kernel
     state: State
 
-    def remembering(self, state: State) -> "_Active":
-        return _Active(self.slot, self.setting, self.kernel, state)
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Stage:
+class _Stage(NamedTuple):
     """Settings, and the filters that are on with their states."""
 
     filters: Filters
@@ -97,7 +95,10 @@ class _Stage:
         if not self.active:
             return self
         pairs = zip(self.active, states, strict=True)
-        return _Stage(self.filters, tuple(active.remembering(after[frame]) for active, after in pairs))
+        return _Stage(
+            self.filters,
+            tuple([_Active(on.slot, on.setting, on.kernel, after[frame]) for on, after in pairs]),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

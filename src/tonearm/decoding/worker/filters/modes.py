@@ -127,8 +127,8 @@ class ModalFilter:
         additions = np.zeros((2 * pairs, (_GROUP_RUNS + 1) * columns), dtype=inputs.dtype)
         np.matmul(self._to_modes, runs, out=additions[:, columns:])
         by_pair = additions.reshape(pairs, 2 * (_GROUP_RUNS + 1), columns)
-        carried = np.zeros((pairs, 1 + groups, CHANNELS), dtype=np.complex128)
-        np.copyto(carried[:, 0], before.T, where=np.abs(before.T) > _SILENT_MODE)
+        carried = np.empty((pairs, 1 + groups, CHANNELS), dtype=np.complex128)
+        carried[:, 0] = _audible(before).T
         added = (by_pair.transpose(0, 2, 1) @ self._to_group).reshape(pairs, groups, CHANNELS, 2)
         carried.view(np.float64).reshape(pairs, 1 + groups, CHANNELS, 2)[:, 1:] = added
         modes = self._by_group[:, : 1 + groups, : 1 + groups] @ carried
@@ -137,8 +137,10 @@ class ModalFilter:
         first[:, 0] = modes[:, :-1].real
         first[:, 1] = modes[:, :-1].imag
         np.matmul(self._by_run, by_pair, out=inputs[RUN_SAMPLES:].reshape(pairs, 2 * _GROUP_RUNS, columns))
-        # A copy: a view would keep the modes before all groups in memory.
-        return _in_order(self._to_output @ inputs), modes[:, _FRAME_GROUPS::_FRAME_GROUPS].transpose(1, 2, 0).copy()
+        # The result takes the place of the sound, which is in the caches. The modes are copied: a view would keep those
+        # before all groups in memory.
+        planes = _in_order(self._to_output @ inputs, runs)
+        return planes, modes[:, _FRAME_GROUPS::_FRAME_GROUPS].transpose(1, 2, 0).copy()
 
 
 def _lay_out(planes: Planes | NDArray[np.int16], runs: Planes) -> None:
@@ -153,11 +155,20 @@ def _lay_out(planes: Planes | NDArray[np.int16], runs: Planes) -> None:
         by_channel[..., channel] = plane.reshape(-1, _GROUP_RUNS, RUN_SAMPLES).transpose(2, 1, 0)
 
 
-def _in_order(runs: Planes) -> Planes:
-    """The sound in the columns of `runs`, sample by sample."""
-    both = runs.view(_BOTH[runs.itemsize]).reshape(RUN_SAMPLES, _GROUP_RUNS, -1)
-    planes: Planes = both.transpose(2, 1, 0).copy().view(runs.dtype).reshape(-1, CHANNELS).T
-    return planes
+def _in_order(runs: Planes, memory: Planes) -> Planes:
+    """The sound in the columns of `runs`, sample by sample, in `memory` of the same size."""
+    both = _BOTH[runs.itemsize]
+    in_order = memory.view(both).reshape(-1, _GROUP_RUNS, RUN_SAMPLES)
+    in_order[...] = runs.view(both).reshape(RUN_SAMPLES, _GROUP_RUNS, -1).transpose(2, 1, 0)
+    return memory.reshape(-1, CHANNELS).T
+
+
+def _audible(modes: Modes) -> Modes:
+    """Modes without those that have died away."""
+    # Few numbers: Python is through with them before NumPy has begun.
+    if min(map(abs, modes.ravel().tolist())) > _SILENT_MODE:
+        return modes
+    return np.where(np.abs(modes) > _SILENT_MODE, modes, 0.0)
 
 
 def _powers(decay: Modes, most: int) -> Modes:
