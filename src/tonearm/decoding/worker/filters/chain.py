@@ -201,7 +201,7 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]
         return pcm, (state,) * frames
 
     planes, states = apply(state, np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T)
-    return as_pcm(planes), states
+    return as_pcm(planes, may_clip=not state.is_volume_alone or state.filters.volume > 1.0), states
 
 
 def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, StatesAfter]:
