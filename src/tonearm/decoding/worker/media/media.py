@@ -17,7 +17,13 @@ from tonearm.decoding.worker.media.facts import StreamTitles, source_facts
 from tonearm.decoding.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
 from tonearm.decoding.worker.media.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
-from tonearm.decoding.worker.media.resampling import Resampler, SourceFormat, settle_samples
+from tonearm.decoding.worker.media.resampling import (
+    BLOCK_SAMPLES,
+    LIVE_BLOCK_SAMPLES,
+    Resampler,
+    SourceFormat,
+    settle_samples,
+)
 from tonearm.decoding.worker.reading import play_errors
 from tonearm.decoding.worker.reading.guarded_reader import (
     OPENING_DEADLINE_S,
@@ -90,7 +96,7 @@ def open_media(
         is_exact=is_length_exact(opened, first_sound.head),
     )
     pages = reader.another() if first.startswith(b"OggS") and isinstance(reader, DescriptorReader) else None
-    return Media(opened, guard, facts, name, titles, pages)
+    return Media(opened, guard, facts, name, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 
 class Media:
@@ -104,12 +110,14 @@ class Media:
         name: str,
         titles: StreamTitles | None = None,
         pages: MediaReader | None = None,
+        block_samples: int = BLOCK_SAMPLES,
     ) -> None:
         self.facts = facts
         self._opened = opened
         self._guard = guard
         self._name = name
         self._titles = titles
+        self._block_samples = block_samples
         self._decoded_bytes = 0
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._audible_samples = audible_source_samples(opened)
@@ -122,6 +130,10 @@ class Media:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
+
+    def decode_block(self) -> bytes:
+        """As `decode`, as much as is resampled at once."""
+        return self.decode(self._block_samples)
 
     def decode(self, at_least_samples: int) -> bytes:
         """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` samples or more; `b""` only at the end.
@@ -234,7 +246,7 @@ class Media:
         source = SourceFormat.of_frame(frame)
         check_limits(self._name, source.sample_rate_hz, source.channels)
         finished = self._finish_resampler()
-        self._resampler = Resampler(source)
+        self._resampler = Resampler(source, self._block_samples)
         self._resampler.push(frame)
         return finished
 

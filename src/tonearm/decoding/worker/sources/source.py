@@ -35,7 +35,6 @@ from tonearm.decoding.messages import (
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
 from tonearm.decoding.worker.media.facts import StreamTitles, read_picture
 from tonearm.decoding.worker.media.opus_packets import SourcePacket
-from tonearm.decoding.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.reading.play_errors import NotSeekable
 from tonearm.decoding.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.decoding.worker.sources.packet_store import PacketStore
@@ -47,7 +46,7 @@ AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 # The same when packets are only read. They take so little, in time and memory, that a slot itself costs more.
 PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
 PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
-FIRST_STEP_SAMPLES: Final = BLOCK_SAMPLES
+FIRST_STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 10  # of PCM one block, whatever its length
 NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 
@@ -386,7 +385,7 @@ class DecodingSource:
                 store.decode_ahead(self._used_up_to + self._ahead_samples)
             return has_more
         while store is self.store and store.end < wanted_end:
-            pcm = self._content.decode(BLOCK_SAMPLES)
+            pcm = self._content.decode_block()
             self._report_titles()
             if not pcm or not self._append(pcm):
                 return False

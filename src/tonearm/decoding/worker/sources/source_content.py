@@ -5,15 +5,16 @@ from collections.abc import Generator
 from typing import Final, Protocol
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, OpenSource
 from tonearm.decoding.worker.media.facts import StreamTitles
 from tonearm.decoding.worker.media.media import Media, MediaReader, open_media
 from tonearm.decoding.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
+from tonearm.decoding.worker.media.resampling import BLOCK_SAMPLES
 from tonearm.decoding.worker.sources.packet_store import PacketDecoding
 
-STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 2  # decoded in one slot
+STEP_SAMPLES: Final = 3 * BLOCK_SAMPLES  # decoded in one slot
 READ_AGAIN_LIMIT_S: Final = 10.0
 
 
@@ -82,10 +83,10 @@ class SourceContent:
         self._media.seek(sample)
         return []
 
-    def decode(self, at_least_samples: int) -> bytes:
+    def decode_block(self) -> bytes:
         """The next PCM; none only at the end."""
         assert self._media is not None
-        return self._media.decode(at_least_samples)
+        return self._media.decode_block()
 
     def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
         """The next packets; none only at the end."""
@@ -105,7 +106,8 @@ class SourceContent:
                 passed = packets[-1].audible_to if packets else sample
                 preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
                 continue
-            pcm = self.decode(STEP_SAMPLES)
+            assert self._media is not None
+            pcm = self._media.decode(STEP_SAMPLES)
             samples = len(pcm) // SAMPLE_BLOCK_BYTES
             if not pcm or passed + samples > sample:
                 return pcm[(sample - passed) * SAMPLE_BLOCK_BYTES :]
