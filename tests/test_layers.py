@@ -59,7 +59,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", "decoding.messages", "protocol.close_codes", "core"),
     # The rooms below the player and its shell.
-    "audio.session": ("audio.session", "audio.opening", "decoding.pool", "decoding.messages", "core"),
+    "audio.session": (
+        *("audio.session", "audio.opening", "audio.clients.framing"),
+        *("decoding.pool", "decoding.messages", "core"),
+    ),
     "audio.opening": ("audio.opening", "audio.load", "decoding.pool", "decoding.messages", "core"),
     "audio.clients": ("audio.clients", "audio.timers", "protocol.close_codes", "core"),
     "node.artwork": ("node.lookup", "audio.opening.track_loader", "core"),

@@ -276,9 +276,6 @@ class Sending:
         self._forms = forms
         if payloads:
             self._broadcast.send(forms, payloads, self._frames_sent, flags)
-        self._grant_on_beat()
-
-    def _grant_on_beat(self) -> None:
         # On common beats, so that the grants of many players wake a decoder process once, and their frames this
         # process.
         beat = self._clock.beat
@@ -395,7 +392,8 @@ class Sending:
         if self._broadcast.wants_silence:
             self._broadcast.send_silence()
         self.pass_frames(1)
-        self._grant_on_beat()
+        if not self._clock.beat % GRANT_STEP_FRAMES:
+            self._session.grant()
         self._observer.open_next_in_time()
 
     def _circumstances(self) -> Circumstances:

@@ -10,7 +10,7 @@ from tonearm.audio.clients.broadcast import (
     CUT_AFTER_FRAMES,
     Broadcast,
 )
-from tonearm.audio.clients.framing import Framing, Stamp, framed
+from tonearm.audio.clients.framing import Framing, Stamp, as_message, framed
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 from tonearm.core.outputs import PCM
 
@@ -23,7 +23,7 @@ def frame(number: int) -> bytes:
 
 
 def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
-    return framed(frame(number), framing, Stamp(1, 0))
+    return framed(as_message(frame(number)), framing, Stamp(1, 0))
 
 
 class Lost:
@@ -46,7 +46,7 @@ def broadcast(lost: Lost) -> Broadcast:
 
 def send(broadcast: Broadcast, first: int, end: int) -> None:
     for number in range(first, end):
-        broadcast.send((PCM,), (frame(number),))
+        broadcast.send((PCM,), (as_message(frame(number)),))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sinks import MemoryListener
 from tonearm.audio.clients.broadcast import Broadcast
-from tonearm.audio.clients.framing import FrameFlag, Framing
+from tonearm.audio.clients.framing import FrameFlag, Framing, as_message
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
 from tonearm.core.outputs import PCM, SILENT_PACKET, Output, Payloads, mp3_output, silent_mp3_frame
 
@@ -33,7 +33,8 @@ class Player:
 
 
 def payloads(number: int) -> Payloads:
-    return bytes((number % 256,)) * FRAME_BYTES, packet(number), packet(number, b"small")
+    pcm = bytes((number % 256,)) * FRAME_BYTES
+    return as_message(pcm), as_message(packet(number)), as_message(packet(number, b"small"))
 
 
 def packet(number: int, name: bytes = b"opus") -> bytes:
@@ -74,8 +75,8 @@ def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> 
     opus, pcm = MemoryListener(output=OPUS), MemoryListener()
     player.broadcast.attach(opus)
     player.broadcast.attach(pcm)
-    player.broadcast.send((PCM,), (SILENT_FRAME,), 1)
-    player.broadcast.send((PCM, OPUS), (SILENT_FRAME, b"packet"), 2)
+    player.broadcast.send((PCM,), (as_message(SILENT_FRAME),), 1)
+    player.broadcast.send((PCM, OPUS), (as_message(SILENT_FRAME), as_message(b"packet")), 2)
     assert len(pcm) == 2
     assert opus.messages == [SILENT_PACKET, b"packet"]
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from tonearm.audio.clients.framing import payload_of
 from tonearm.audio.session.frame_buffer import FrameBuffer, SentFrame
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM
@@ -44,7 +45,7 @@ def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
 
 def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
     assert all(sent.forms == (PCM,) for sent in frames)
-    return [payload for sent in frames for payload in sent.payloads]
+    return [payload_of(message) for sent in frames for message in sent.payloads]
 
 
 def test_frames_come_out_in_order_with_source_and_position() -> None:

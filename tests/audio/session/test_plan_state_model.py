@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Track
+from tonearm.audio.clients.framing import payload_of
 from tonearm.audio.session.frame_buffer import SentFrame
 from tonearm.audio.session.plan_moves import (
     Mix,
@@ -482,7 +483,7 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def content_of(self, frame: SentFrame) -> Content:
         if frame.payloads:
-            return self.contents[int.from_bytes(frame.payloads[frame.forms.index(PCM)], "little")]
+            return self.contents[int.from_bytes(payload_of(frame.payloads[frame.forms.index(PCM)]), "little")]
         fitting = [
             content
             for content in self.contents

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tonearm.audio.clients.framing import FRAMERS, FrameFlag, Framing, Stamp, framed, with_discontinuity
+from tonearm.audio.clients.framing import FRAMERS, FrameFlag, Framing, Stamp, as_message, framed, with_discontinuity
 from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import (
@@ -61,7 +61,7 @@ class _Listener:
 
 
 class _Group:
-    """Listeners that get the very same bytes. `is_special`: there is more to do than to frame the payload."""
+    """Listeners that get the very same bytes. `is_special`: others than the message as which the frame has waited."""
 
     __slots__ = ("frame", "framing", "has_headers", "is_special", "listeners", "must_prime", "output", "wants_silence")
 
@@ -73,7 +73,7 @@ class _Group:
         self.wants_silence = wants_silence
         self.listeners = listeners
         self.must_prime = any(listener.must_prime for listener in listeners)
-        self.is_special = self.has_headers or self.must_prime
+        self.is_special = framing is not Framing.WEBSOCKET or self.must_prime
 
 
 class _Mp3Time:
@@ -151,14 +151,9 @@ class Broadcast:
             self._forms = forms
             self._find_routes()
         for group, place in self._routes:
-            stamp = _NO_STAMP
+            message = payloads[place]
             if group.is_special:
-                if group.has_headers:
-                    passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
-                    stamp = Stamp(number, self._position_us(), flags | passed)
-                if group.must_prime:
-                    self._prime(group, number, stamp)
-            message = group.frame(payloads[place], stamp)
+                message = self._framed(message, group, number, flags)
             for listener in group.listeners:
                 self._give(listener, message)
         if self._recent:
@@ -178,7 +173,7 @@ class Broadcast:
         time.end_frame = end_frame
         time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
         for mp3_frame in mp3_frames:
-            self._send_to_streams(output, mp3_frame)
+            self._send_to_streams(output, as_message(mp3_frame))
 
     def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that need data while the player sends nothing.
@@ -187,7 +182,7 @@ class Broadcast:
         """
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
-                self._send_to_streams(output, _silent_payload(output))
+                self._send_to_streams(output, _silence(output))
                 continue
             time = self._mp3.setdefault(output, _Mp3Time())
             time.owed_samples += FRAME_SAMPLES
@@ -229,6 +224,16 @@ class Broadcast:
         forms = self._forms
         self._routes = tuple((group, forms.index(group.output)) for group in self._groups if group.output in forms)
 
+    def _framed(self, message: bytes, group: _Group, number: int, flags: int) -> bytes:
+        """The frame as its listeners get it, for whom it is not just the message."""
+        stamp = _NO_STAMP
+        if group.has_headers:
+            passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
+            stamp = Stamp(number, self._position_us(), flags | passed)
+        if group.must_prime:
+            self._prime(group, number, stamp)
+        return group.frame(message, stamp)
+
     # The start of a connection
 
     def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
@@ -236,8 +241,8 @@ class Broadcast:
 
         Without it a fresh decoder plays the first 100 ms of quiet music 10 to 20 dB too loud.
         """
-        group.must_prime, group.is_special = False, group.has_headers
-        primer = framed(SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
+        group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
+        primer = framed(_SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
         for listener in group.listeners:
             if listener.must_prime:
                 listener.must_prime = False
@@ -263,33 +268,33 @@ class Broadcast:
         output = sink.output
         wanted = _messages_in(output, sink.burst_ms)
         recent = list(self._recent[output])[-wanted:]
-        silence = _silent_payload(output)
+        silence = _silence(output)
         if listener.must_prime:
             listener.must_prime = False
             recent.insert(0, silence)
-        for payload in (*[silence] * (wanted - len(recent)), *recent):
-            sink.write(framed(payload, sink.framing, _NO_STAMP))
+        for message in (*[silence] * (wanted - len(recent)), *recent):
+            sink.write(framed(message, sink.framing, _NO_STAMP))
 
     def _remember(self, forms: Forms, payloads: Payloads) -> None:
-        for output, payload in zip(forms, payloads, strict=True):
+        for output, message in zip(forms, payloads, strict=True):
             if output in self._recent:
-                self._recent[output].append(payload)
+                self._recent[output].append(message)
 
     # Sending
 
     def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
         while time.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
             time.owed_samples -= MP3_FRAME_SAMPLES
-            self._send_to_streams(output, _silent_payload(output))
+            self._send_to_streams(output, _silence(output))
 
-    def _send_to_streams(self, output: Output, payload: bytes) -> None:
+    def _send_to_streams(self, output: Output, message: bytes) -> None:
         for group in self._groups:
             if group.output == output and group.wants_silence:
-                message = framed(payload, group.framing, _NO_STAMP)
+                in_framing = framed(message, group.framing, _NO_STAMP)
                 for listener in group.listeners:
-                    self._give(listener, message)
+                    self._give(listener, in_framing)
         if output in self._recent:
-            self._recent[output].append(payload)
+            self._recent[output].append(message)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
@@ -344,6 +349,8 @@ class Broadcast:
 
 
 _NO_STAMP: Final = Stamp(0, 0)
+_SILENT_FRAME: Final = as_message(SILENT_FRAME)
+_SILENT_PACKET: Final = as_message(SILENT_PACKET)
 
 
 def _messages_in(output: Output, duration_ms: int) -> int:
@@ -351,11 +358,11 @@ def _messages_in(output: Output, duration_ms: int) -> int:
     return -(-duration_ms // (_MP3_FRAME_MS if output.format == "mp3" else FRAME_MS))
 
 
-def _silent_payload(output: Output) -> bytes:
+def _silence(output: Output) -> bytes:
     match output.format:
         case "pcm":
-            return SILENT_FRAME
+            return _SILENT_FRAME
         case "opus":
-            return SILENT_PACKET
+            return _SILENT_PACKET
         case "mp3":
-            return silent_mp3_frame(output.bitrate_bps)
+            return as_message(silent_mp3_frame(output.bitrate_bps))

@@ -9,12 +9,13 @@ earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from tonearm.audio.clients.framing import packets_as_messages, pcm_as_messages
 from tonearm.audio.session.overlay_positions import OverlayPositions
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import PCM, Forms, Payloads
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Audio, Mark, MarkKind
@@ -325,10 +326,9 @@ def _forms(audio: Audio) -> Forms:
 
 def _payloads(audio: Audio) -> list[Payloads]:
     """Those of each frame, in the order of the forms, copied out of the message."""
-    columns: list[Sequence[bytes]] = [packets for _, packets in audio.packets]
+    columns = [packets_as_messages(packets) for _, packets in audio.packets]
     if audio.pcm:
-        view = memoryview(audio.pcm)
-        columns.append([bytes(view[start : start + FRAME_BYTES]) for start in range(0, len(view), FRAME_BYTES)])
+        columns.append(pcm_as_messages(audio.pcm))
     return list(zip(*columns, strict=True)) if columns else [()] * audio.frames
 
 
