@@ -143,10 +143,16 @@ class MessageSplitter:
             view = view[missing:]
             if len(self._begun) == _end_of_message(self._begun, 0):
                 complete, self._begun = self._begun, bytearray()
-                yield _read(memoryview(complete))
-        start = 0
-        while (end := _end_of_message(view, start)) <= len(view):
-            yield _read(view[start:end])
+                _, kind, session = _HEADER.unpack_from(complete)
+                yield _read(kind, session, memoryview(complete)[_HEADER.size :])
+        start, size = 0, len(view)
+        while start + _HEADER.size <= size:
+            length, kind, session = _HEADER.unpack_from(view, start)
+            body_start = start + _HEADER.size
+            end = body_start + _checked_length(length)
+            if end > size:
+                break
+            yield _read(kind, session, view[body_start:end])
             start = end
         self._begun += view[start:]
 
@@ -156,19 +162,21 @@ def _end_of_message(data: bytearray | memoryview, start: int) -> int:
     body_start = start + _HEADER.size
     if body_start > len(data):
         return body_start
-    length: int = _HEADER.unpack_from(data, start)[0]
+    return body_start + _checked_length(_HEADER.unpack_from(data, start)[0])
+
+
+def _checked_length(length: int) -> int:
     if length > BODY_LIMIT_BYTES:
         raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
-    return body_start + length
+    return length
 
 
-def _read(message: memoryview) -> Message:
-    _, kind, session = _HEADER.unpack_from(message)
+def _read(kind: int, session: int, body: memoryview) -> Message:
     coding = _BY_KIND.get(kind)
     if coding is None:
         raise BrokenMessage(f"a message of the unknown kind {kind}")
     try:
-        return coding.read(session, message[_HEADER.size :])
+        return coding.read(session, body)
     except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
         raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
 
@@ -182,7 +190,7 @@ def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
     """For messages of numbers only. `layout` is the `struct` format of the fields in their order, without session."""
     numbers = struct.Struct("<" + layout)
     whole = struct.Struct(_HEADER.format + layout)
-    names = [field.name for field in fields(message)]
+    names = [field.name for field in fields(cast(Any, message))]
     has_session = names[:1] == ["session"]
     values_of = _values_of(names)
     build: Callable[..., Message] = message
@@ -208,7 +216,7 @@ def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
 def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
     """For messages with text or nested values."""
 
-    has_session = any(field.name == "session" for field in fields(message))
+    has_session = any(field.name == "session" for field in fields(cast(Any, message)))
 
     def pack_json(value: Any) -> bytes:
         # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
@@ -259,25 +267,28 @@ def _pack_audio(audio: Audio) -> bytes:
 
 
 def _read_audio(session: int, body: memoryview) -> Audio:
-    epoch, first_frame, source, position_samples, rate, *counts, has_pcm, overlay_count, is_passed, lag = (
-        _AUDIO.unpack_from(body)
+    numbers = _AUDIO.unpack_from(body)
+    epoch, first_frame, source, position, rate, mark_count, frames, forms, has_pcm, overlay_count, is_passed, lag = (
+        numbers
     )
-    mark_count, frames, outputs = counts
-    marks_start = _AUDIO.size + overlay_count * _OVERLAY.size
-    start = marks_start + mark_count * _MARK.size
-    if start > len(body):
-        raise ValueError(f"{len(body)} bytes with {mark_count} marks and {overlay_count} overlays")
-    marks = _read_marks(body[marks_start:start]) if mark_count else ()
-    overlays = _read_overlays(body[_AUDIO.size : marks_start]) if overlay_count else ()
-    packets = []
-    for _ in range(outputs):
+    start = _AUDIO.size
+    marks: tuple[Mark, ...] = ()
+    overlays: tuple[OverlayPosition, ...] = ()
+    packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
+    if mark_count or overlay_count:
+        marks_start = start + overlay_count * _OVERLAY.size
+        start = marks_start + mark_count * _MARK.size
+        if start > len(body):
+            raise ValueError(f"{len(body)} bytes with {mark_count} marks and {overlay_count} overlays")
+        overlays, marks = _read_overlays(body[_AUDIO.size : marks_start]), _read_marks(body[marks_start:start])
+    for _ in range(forms):
         output = _read_output(bytes(body[start : start + _OUTPUT.size]))
         of_output, start = _read_packets(body, start + _OUTPUT.size, frames)
-        packets.append((output, of_output))
+        packets = (*packets, (output, of_output))
     if len(body) - start != (frames * FRAME_BYTES if has_pcm else 0):
         raise ValueError(f"{len(body) - start} bytes of PCM with {frames} frames")
     pcm = body[start:]
-    of_frames = frames, source, position_samples, marks, pcm, rate, tuple(packets), overlays, is_passed, lag
+    of_frames = frames, source, position, marks, pcm, rate, packets, overlays, is_passed, lag
     return Audio(session, epoch, first_frame, *of_frames)
 
 

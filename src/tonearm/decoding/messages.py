@@ -213,8 +213,7 @@ class Plan:
     holds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
     `outputs` are the forms that somebody listens to. Without any, frames are only counted: no filters run, and `Audio`
@@ -382,8 +381,7 @@ class OverlayPosition(NamedTuple):
     ends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Audio:
+class Audio(NamedTuple):
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
     the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
     sound that was cut off, while the new one has no samples yet. With the rate 0 there are only overlays in the frames:

@@ -26,6 +26,7 @@ MAX_WAITING_TITLES: Final = 200
 # With overlays, the last frames before the buffer is empty are looked at: what is missing must not be waited for.
 LOW_FRAMES: Final = 2
 
+_PCM_ALONE: Final[Forms] = (PCM,)
 _ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
 _BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is still to be sent
 
@@ -133,8 +134,10 @@ class FrameBuffer:
             self.end_plain_run()
             self.overlays.append(audio)
         self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
-        for run in _runs(audio, self.starts):
-            self._continue_with(run)
+        forms = _forms(audio)
+        if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
+            for run in _runs(audio, forms, self.starts):
+                self._continue_with(run)
         self.end_frame = end_frame
 
     def cut(self) -> None:
@@ -311,6 +314,17 @@ class _Run(NamedTuple):
             samples if self.position_rate == 1.0 else round(samples * self.position_rate)
         )
 
+    def goes_on_in(self, audio: Audio, forms: Forms) -> bool:
+        """Whether audio without marks is more of this run, as nearly all is. Only a rate of 1 is looked at."""
+        return (
+            self.position_samples - audio.position_samples == (self.first_frame - audio.first_frame) * FRAME_SAMPLES
+            and self.first_frame < audio.first_frame
+            and self.source == audio.source
+            and self.position_rate == audio.position_rate == 1.0
+            and self.is_passed == audio.is_passed
+            and self.forms == forms
+        )
+
     def continues_with(self, run: "_Run", frame: int) -> bool:
         """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
         (source, here), (other_source, there) = self.position(frame), run.position(frame)
@@ -320,6 +334,8 @@ class _Run(NamedTuple):
 
 
 def _forms(audio: Audio) -> Forms:
+    if not audio.packets:
+        return _PCM_ALONE if audio.pcm else ()
     forms = tuple([output for output, _ in audio.packets])
     return (*forms, PCM) if audio.pcm else forms
 
@@ -332,10 +348,10 @@ def _payloads(audio: Audio) -> list[Payloads]:
     return list(zip(*columns, strict=True)) if columns else [()] * audio.frames
 
 
-def _runs(audio: Audio, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
+def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
     """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
     source = audio.source
-    rate, is_passed, forms = audio.position_rate, audio.is_passed, _forms(audio)
+    rate, is_passed = audio.position_rate, audio.is_passed
     yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)
     for mark in audio.marks:
         if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):

@@ -74,7 +74,7 @@ class SeekingDriver:
             audio = self.driver.wait_for(Audio)
             if audio.epoch != self.epoch:
                 continue
-            heard.append(replace(audio, pcm=bytes(audio.pcm)))
+            heard.append(audio._replace(pcm=bytes(audio.pcm)))
             self.next_frame = audio.first_frame + audio.frames
             if audio.marks and audio.marks[-1].kind is MarkKind.END:
                 break
