@@ -43,12 +43,13 @@ class _Listener:
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring", "ring_size", "sink",
-        "stalled_frames",
+        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "offer", "ring",
+        "ring_size", "sink", "stalled_frames",
     )  # fmt: skip
 
     def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
         self.sink = sink
+        self.offer = sink.offer
         self.ring: deque[bytes] = deque()
         self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
@@ -106,14 +107,18 @@ class Broadcast:
         # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
-        # The groups that frames in these forms are for, each with the place of its payload.
+        # Who frames in these forms are for, each with the place of its payload: those who get it as it is, nearly all,
+        # and the other groups. A tick comes after 20 ms of other work, and every object on its way has to be fetched
+        # into the caches: so the way to a plain listener is short.
         self._forms: Forms = ()
-        self._routes: tuple[tuple[_Group, int], ...] = ()
+        self._plain_routes: tuple[tuple[_Listener, int], ...] = ()
+        self._special_routes: tuple[tuple[_Group, int], ...] = ()
         self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
         self._mp3: dict[Output, _Mp3Time] = {}
         self._count_lost = count_lost
         self._position_us = position_us
         self._is_passed = is_passed
+        self._has_special = False  # there is more to do with a frame than to give it to those on the plain routes
         self.outputs: Outputs = frozenset()
         self.wants_silence = False
 
@@ -150,14 +155,10 @@ class Broadcast:
         if forms is not self._forms:
             self._forms = forms
             self._find_routes()
-        for group, place in self._routes:
-            message = payloads[place]
-            if group.is_special:
-                message = self._framed(message, group, number, flags)
-            for listener in group.listeners:
-                self._give(listener, message)
-        if self._recent:
-            self._remember(forms, payloads)
+        for listener, place in self._plain_routes:
+            self._give(listener, payloads[place])
+        if self._has_special:
+            self._send_specially(forms, payloads, number, flags)
 
     def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
         """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
@@ -217,22 +218,32 @@ class Broadcast:
         self.outputs = frozenset(group.output for group in self._groups)
         self.wants_silence = any(group.wants_silence for group in self._groups)
         self._mp3 = {output: time for output, time in self._mp3.items() if output in self.outputs}
-        self._find_routes()
         self._keep_recent()
+        self._find_routes()
 
     def _find_routes(self) -> None:
         forms = self._forms
-        self._routes = tuple((group, forms.index(group.output)) for group in self._groups if group.output in forms)
+        routes = [(group, forms.index(group.output)) for group in self._groups if group.output in forms]
+        self._special_routes = tuple((group, place) for group, place in routes if group.is_special)
+        self._plain_routes = tuple(
+            (listener, place) for group, place in routes if not group.is_special for listener in group.listeners
+        )
+        self._has_special = bool(self._special_routes or self._recent)
 
-    def _framed(self, message: bytes, group: _Group, number: int, flags: int) -> bytes:
-        """The frame as its listeners get it, for whom it is not just the message."""
-        stamp = _NO_STAMP
-        if group.has_headers:
-            passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
-            stamp = Stamp(number, self._position_us(), flags | passed)
-        if group.must_prime:
-            self._prime(group, number, stamp)
-        return group.frame(message, stamp)
+    def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
+        """Gives a frame to those who do not get it as it is, and keeps it for those who will begin with a burst."""
+        for group, place in self._special_routes:
+            stamp = _NO_STAMP
+            if group.has_headers:
+                passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
+                stamp = Stamp(number, self._position_us(), flags | passed)
+            if group.must_prime:
+                self._prime(group, number, stamp)
+            message = group.frame(payloads[place], stamp)
+            for listener in group.listeners:
+                self._give(listener, message)
+        if self._recent:
+            self._remember(forms, payloads)
 
     # The start of a connection
 
@@ -248,6 +259,7 @@ class Broadcast:
                 listener.must_prime = False
                 if number > 1:
                     self._give(listener, primer)
+        self._find_routes()
 
     def _keep_recent(self) -> None:
         """Keeps as many of the last messages as the longest burst needs."""
@@ -298,7 +310,8 @@ class Broadcast:
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
-            if listener.keeps_up and listener.sink.offer(message):
+            offer = listener.offer  # a call of what is an attribute, not a method, is slow in one expression
+            if listener.keeps_up and offer(message):
                 return
             if listener.has_left:
                 return  # in the course of this very frame
