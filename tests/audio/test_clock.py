@@ -3,11 +3,20 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from tests.support.hand_time import HandTime
-from tonearm.audio.clock import BEAT_MEMBERS, CATCH_UP_FRAMES, LOG_INTERVAL_S, PHASE_MEMBERS, PHASES, Clock
+from tonearm.audio.clock import (
+    BEAT_MEMBERS,
+    CATCH_UP_FRAMES,
+    CROWDED_BEAT_MEMBERS,
+    LOG_INTERVAL_S,
+    PHASE_MEMBERS,
+    PHASES,
+    Clock,
+)
 
 FRAME_S = 0.02
 PHASE_S = FRAME_S / PHASES
@@ -340,3 +349,25 @@ def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once(clock: Clock, t
     by_member.clear()
     time.forward(20 * FRAME_S)
     assert set(by_member) == set(range(60, 3 * PHASE_MEMBERS))
+
+
+def test_in_a_crowd_fewer_do_it_at_once_and_nobody_waits_for_long_when_it_comes(clock: Clock, time: HandTime) -> None:
+    done: dict[int, list[float]] = {}
+
+    def on_beat(number: int) -> None:
+        if clock.beat % 10 == 0:
+            done.setdefault(number, []).append(time.now_s())
+
+    count = PHASES * PHASE_MEMBERS
+    members = [Member(time, lambda number=number: on_beat(number)) for number in range(2 * count)]  # type: ignore[misc]
+    for member in members[:count]:
+        clock.join(member)
+    time.forward(20 * FRAME_S)
+    for member in members[count:]:
+        clock.join(member)
+    time.forward(30 * FRAME_S)
+    last_s = Counter(round(times_s[-1], 6) for times_s in done.values())
+    assert max(last_s.values()) <= CROWDED_BEAT_MEMBERS
+    assert len(done) == 2 * count
+    for times_s in done.values():
+        assert max(after - before for before, after in pairwise(times_s)) < 15 * FRAME_S
