@@ -46,10 +46,10 @@ NO_OUTPUTS: Final[Outputs] = frozenset()
 PCM_ONLY: Final[Outputs] = frozenset({PCM})
 
 # The forms that frames were rendered in, none when it was for nobody, and one frame in each of them, in the same order:
-# 3840 bytes of PCM, or one packet, as a WebSocket message. There is never any MP3 among them: that is made of frames
-# that were sent.
+# 3840 bytes of PCM, or one packet, as a WebSocket message. In one form, as nearly all are, it is that message itself: a
+# tuple for each frame takes 0.2 µs. There is never any MP3 among them: that is made of frames that were sent.
 Forms: TypeAlias = tuple[Output, ...]
-Payloads: TypeAlias = tuple[bytes, ...]
+Payloads: TypeAlias = bytes | tuple[bytes, ...]
 
 
 def has_format(outputs: Outputs, name: OutputFormat) -> bool:

@@ -46,7 +46,7 @@ def broadcast(lost: Lost) -> Broadcast:
 
 def send(broadcast: Broadcast, first: int, end: int) -> None:
     for number in range(first, end):
-        broadcast.send((PCM,), (as_message(frame(number)),))
+        broadcast.send((PCM,), as_message(frame(number)))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> 
     opus, pcm = MemoryListener(output=OPUS), MemoryListener()
     player.broadcast.attach(opus)
     player.broadcast.attach(pcm)
-    player.broadcast.send((PCM,), (as_message(SILENT_FRAME),), 1)
+    player.broadcast.send((PCM,), as_message(SILENT_FRAME), 1)
     player.broadcast.send((PCM, OPUS), (as_message(SILENT_FRAME), as_message(b"packet")), 2)
     assert len(pcm) == 2
     assert opus.messages == [SILENT_PACKET, b"packet"]

@@ -7,7 +7,7 @@ import pytest
 from tonearm.audio.clients.framing import payload_of
 from tonearm.audio.session.frame_buffer import FrameBuffer, SentFrame
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import PCM
+from tonearm.core.outputs import PCM, Payloads
 from tonearm.decoding.messages import Audio, Mark, MarkKind
 
 BEGIN, END, INTERRUPTED = MarkKind.BEGIN, MarkKind.END, MarkKind.INTERRUPTED
@@ -45,7 +45,13 @@ def pop(buffer: FrameBuffer, count: int) -> list[SentFrame]:
 
 def pcm(frames: Sequence[SentFrame]) -> list[bytes]:
     assert all(sent.forms == (PCM,) for sent in frames)
-    return [payload_of(message) for sent in frames for message in sent.payloads]
+    return [payload_of(message(sent.payloads)) for sent in frames]
+
+
+def message(payloads: Payloads | None) -> bytes:
+    """That of a frame in one form."""
+    assert isinstance(payloads, bytes)
+    return payloads
 
 
 def test_frames_come_out_in_order_with_source_and_position() -> None:
@@ -239,7 +245,7 @@ def plain(buffer: FrameBuffer, most: int) -> int:
     count = 0
     while (payloads := buffer.pop_plain()) is not None:
         count += 1
-        assert payloads[0][-2:] == bytes((buffer.next_frame - 1, 0))
+        assert message(payloads)[-2:] == bytes((buffer.next_frame - 1, 0))
     return count
 
 
@@ -258,7 +264,7 @@ def test_plain_frames_go_on_in_those_that_come_later() -> None:
     buffer.allow_plain(100)
     buffer.append(audio(5, 5))
     taken = [buffer.pop_plain() for _ in range(9)]
-    assert [payloads[0][-2] for payloads in taken if payloads] == list(range(1, 10))
+    assert [message(payloads)[-2] for payloads in taken if payloads] == list(range(1, 10))
     assert buffer.end_position() == (1, 10 * FRAME_SAMPLES)
     assert buffer.pop_plain() is None
 

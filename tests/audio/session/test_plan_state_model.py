@@ -483,7 +483,8 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def content_of(self, frame: SentFrame) -> Content:
         if frame.payloads:
-            return self.contents[int.from_bytes(payload_of(frame.payloads[frame.forms.index(PCM)]), "little")]
+            assert isinstance(frame.payloads, bytes), "only PCM is listened to"
+            return self.contents[int.from_bytes(payload_of(frame.payloads), "little")]
         fitting = [
             content
             for content in self.contents

@@ -156,7 +156,7 @@ class Broadcast:
             self._forms = forms
             self._find_routes()
         for listener, place in self._plain_routes:
-            self._give(listener, payloads[place])
+            self._give(listener, payloads if isinstance(payloads, bytes) else payloads[place])
         if self._has_special:
             self._send_specially(forms, payloads, number, flags)
 
@@ -232,6 +232,7 @@ class Broadcast:
 
     def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
         """Gives a frame to those who do not get it as it is, and keeps it for those who will begin with a burst."""
+        messages = (payloads,) if isinstance(payloads, bytes) else payloads
         for group, place in self._special_routes:
             stamp = _NO_STAMP
             if group.has_headers:
@@ -239,11 +240,11 @@ class Broadcast:
                 stamp = Stamp(number, self._position_us(), flags | passed)
             if group.must_prime:
                 self._prime(group, number, stamp)
-            message = group.frame(payloads[place], stamp)
+            message = group.frame(messages[place], stamp)
             for listener in group.listeners:
                 self._give(listener, message)
         if self._recent:
-            self._remember(forms, payloads)
+            self._remember(forms, messages)
 
     # The start of a connection
 
@@ -287,8 +288,8 @@ class Broadcast:
         for message in (*[silence] * (wanted - len(recent)), *recent):
             sink.write(framed(message, sink.framing, _NO_STAMP))
 
-    def _remember(self, forms: Forms, payloads: Payloads) -> None:
-        for output, message in zip(forms, payloads, strict=True):
+    def _remember(self, forms: Forms, messages: tuple[bytes, ...]) -> None:
+        for output, message in zip(forms, messages, strict=True):
             if output in self._recent:
                 self._recent[output].append(message)
 

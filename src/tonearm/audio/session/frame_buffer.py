@@ -9,7 +9,7 @@ earlier than was known then ends the run of plain frames.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -340,12 +340,14 @@ def _forms(audio: Audio) -> Forms:
     return (*forms, PCM) if audio.pcm else forms
 
 
-def _payloads(audio: Audio) -> list[Payloads]:
+def _payloads(audio: Audio) -> Sequence[Payloads]:
     """Those of each frame, in the order of the forms, copied out of the message."""
+    if not audio.packets:
+        return pcm_as_messages(audio.pcm) if audio.pcm else [()] * audio.frames
     columns = [packets_as_messages(packets) for _, packets in audio.packets]
     if audio.pcm:
         columns.append(pcm_as_messages(audio.pcm))
-    return list(zip(*columns, strict=True)) if columns else [()] * audio.frames
+    return list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
 
 
 def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
