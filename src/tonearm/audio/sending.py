@@ -278,9 +278,11 @@ class Sending:
             self._broadcast.send(forms, payloads, self._frames_sent, flags)
         # On common beats, so that the grants of many players wake a decoder process once, and their frames this
         # process.
-        beat = self._clock.beat
-        if not beat % GRANT_STEP_FRAMES:
-            self._session.grant(is_long_step=not beat % LONG_GRANT_STEP_FRAMES)
+        if not self._clock.beat % GRANT_STEP_FRAMES:
+            self._grant()
+
+    def _grant(self) -> None:
+        self._session.grant(is_long_step=not self._clock.beat % LONG_GRANT_STEP_FRAMES)
 
     def _underrun(self) -> None:
         self._is_buffering = True
@@ -393,7 +395,7 @@ class Sending:
             self._broadcast.send_silence()
         self.pass_frames(1)
         if not self._clock.beat % GRANT_STEP_FRAMES:
-            self._session.grant()
+            self._grant()
         self._observer.open_next_in_time()
 
     def _circumstances(self) -> Circumstances:
