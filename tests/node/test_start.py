@@ -4,7 +4,7 @@ from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.audio.clients.framing import Framing, Stamp, framed
+from tonearm.audio.clients.framing import Framing, Stamp, as_message, framed
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node.node import Node, NodeSettings
 
@@ -30,7 +30,7 @@ async def test_every_kind_of_connection_gets_the_same_sound(node: Node, shelf: S
     frames = [padded(pcm)[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
     del others[Framing.WEBSOCKET_WITH_HEADER]  # its messages differ from each other
     for framing, listener in others.items():
-        assert listener.messages == [framed(frame, framing, Stamp(1, 0)) for frame in frames]
+        assert listener.messages == [framed(as_message(frame), framing, Stamp(1, 0)) for frame in frames]
 
 
 async def test_a_player_without_listeners_starts_after_a_while(shelf: Shelf) -> None:
