@@ -42,7 +42,7 @@ from tonearm.decoding.worker.sources.pcm_store import PcmStore
 from tonearm.decoding.worker.sources.scheduler import DecodeScheduler, DecodeThreads, Slot
 from tonearm.decoding.worker.sources.source_content import STEP_SAMPLES, SourceContent
 
-AHEAD_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
+AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
 # The same when packets are only read. They take so little, in time and memory, that a slot itself costs more.
 PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
 PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
