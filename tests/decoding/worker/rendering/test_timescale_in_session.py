@@ -151,6 +151,22 @@ def test_a_sound_that_goes_on_in_the_next_file_goes_on_at_a_timescale(setting: d
     assert bends(pcm[: -2 * FRAME_SAMPLES * 4]) < STEADY_BEND * 3
 
 
+@pytest.mark.parametrize("frame", [44, 45, 47])
+def test_files_join_behind_a_timescale_that_was_set_again_from_an_earlier_frame_on(frame: int) -> None:
+    # The first setting reaches behind the joint, and what the second one plays before it lies elsewhere in its waves.
+    sources = [ToneSource(SECOND), ToneSource(2 * SECOND)]
+    bench = bench_of(*sources)
+    bench.play(1, following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(48, after=1, following=2, filters=at(pitch=0.9))
+    bench.render()
+    bench.plan(frame, after=1, following=2, filters=Filters(volume=0.9, effects=at(pitch=0.9).effects))
+    pcm = bench.run(frames=80)
+    assert [mark.frame for mark in bench.marks] == [0, 50, 50]
+    assert bends(pcm) < STEADY_BEND * 3
+
+
 def test_a_change_that_is_taken_back_goes_on_from_an_earlier_frame() -> None:
     bench = bench_of(MemorySource(1, 10 * SECOND, ends=True))
     bench.play(1)

@@ -197,6 +197,7 @@ class StretchedSource:
         self._before: PcmStore | None = None
         self._rest = b""  # what the last frame has behind the end: the beginning of `following`
         self.following: PcmStore | None = None
+        self.joins = 0  # the number of the source at whose end it begins
 
     def begin_next(self, source: int, file: PcmStore) -> "StretchedSource | None":
         """The source that joins at the end, from its start on. None when its samples were not there in time."""

@@ -100,13 +100,15 @@ class SessionSources:
         if self._timescale is None:
             return SourcePosition(source, sample, has_begun)
         for number, stretched in self._stretched.items():
-            known = stretched.source, stretched.setting, stretched.store.start
-            if known == (source, self._timescale, sample) and stretched.store.oldest == sample:
+            # Behind another source, or behind the same one from another place on, it begins elsewhere in its waves.
+            known = stretched.source, stretched.setting, stretched.store.start, stretched.joins
+            if known == (source, self._timescale, sample, joins) and stretched.store.oldest == sample:
                 return SourcePosition(number, sample, has_begun)
         number = next(self._stretched_numbers)
         file, before = self._opened[source].store, self._stretched.get(joins)
         joined = before.begin_next(source, file) if before is not None and before.setting == self._timescale else None
-        self._stretched[number] = joined or StretchedSource(source, file, self._timescale, sample)
+        stretched = self._stretched[number] = joined or StretchedSource(source, file, self._timescale, sample)
+        stretched.joins = joins
         return SourcePosition(number, sample, has_begun)
 
     # PCM
