@@ -293,6 +293,17 @@ def test_a_switch_begins_with_the_first_frame_that_was_not_sent() -> None:
     assert bench.marks == [begin(0, 1), begin(7, 2), end(57, 2)]
 
 
+def test_a_sound_that_is_cut_off_where_files_join_fades_out_with_what_would_have_come() -> None:
+    bench = bench_of(7 * FRAME_SAMPLES + 100, SECOND, SECOND)
+    bench.play(1, following=2)
+    bench.run(7)
+    bench.render()
+    bench.play(3)
+    joined, third = whole(bench, 1, 2), whole(bench, 3)
+    joint = with_tail(frames_of(third, 0, 1), frames_of(joined, 7, 8)[: 4 * GLIDE_SAMPLES])
+    assert sounds_the_same(bench.run(), frames_of(joined, 0, 7) + joint + third[FRAME_BYTES:])
+
+
 def test_a_switch_to_silence() -> None:
     bench = bench_of(SECOND)
     bench.play(1)

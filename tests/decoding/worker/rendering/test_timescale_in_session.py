@@ -167,6 +167,28 @@ def test_files_join_behind_a_timescale_that_was_set_again_from_an_earlier_frame_
     assert bends(pcm) < STEADY_BEND * 3
 
 
+@pytest.mark.parametrize("rest", [0, 1, 100, 239])
+@pytest.mark.parametrize("settings", [({}, {"speed": 1.5}), ({"pitch": 1.3}, {"speed": 0.7}), ({"rate": 1.25}, {})])
+def test_a_change_where_files_join_does_not_click(
+    settings: tuple[dict[str, float], dict[str, float]], rest: int
+) -> None:
+    before, after = (at(**setting) for setting in settings)
+    length = round((42 * FRAME_SAMPLES + rest) * before.effects.position_rate)
+    sources = [ToneSource(length), ToneSource(2 * SECOND, start_sample=length)]
+    sources[1].store.start = sources[1].store.oldest  # numbered on only for its phase
+    bench = bench_of(*sources, filters=before)
+    bench.play(1, following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(42, after=1, following=2, filters=after)
+    pcm = bench.run(frames=80)
+    assert [(mark.kind, mark.source, mark.frame) for mark in bench.marks[1:]] == [
+        (MarkKind.END, 1, 42),
+        (MarkKind.BEGIN, 2, 42),
+    ]
+    assert bends(pcm) < STEADY_BEND * 3
+
+
 def test_a_change_that_is_taken_back_goes_on_from_an_earlier_frame() -> None:
     bench = bench_of(MemorySource(1, 10 * SECOND, ends=True))
     bench.play(1)

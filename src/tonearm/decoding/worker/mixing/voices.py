@@ -65,9 +65,9 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Fade:
-    """A source that fades out: `sample` of it is at the start of the ramp. `is_announced`: the node waits for a mark
-    at its end, because it was a crossfade. `end_sample`: what is decoded of it later does not count. `level_db`: the
-    gain that normalization gave it."""
+    """A source that fades out: `sample` of it is `after` samples behind the start of the ramp, and it is silent before.
+    `is_announced`: the node waits for a mark at its end, because it was a crossfade. `end_sample`: what is decoded of
+    it later does not count. `level_db`: the gain that normalization gave it."""
 
     source: int
     sample: int
@@ -75,9 +75,15 @@ class Fade:
     is_announced: bool = False
     end_sample: int | None = None
     level_db: float = 0.0
+    after: int = 0
+
+    @property
+    def start(self) -> int:
+        """The time at which it begins to sound."""
+        return self.ramp.start + self.after
 
     def sample_at(self, time: int) -> int:
-        return self.sample + max(time - self.ramp.start, 0)
+        return self.sample + max(time - self.start, 0)
 
     def cut_at(self, time: int) -> "Fade":
         """This voice, but gone within GLIDE_SAMPLES from `time` on, or earlier."""
@@ -122,10 +128,10 @@ class Voices:
         rises = tuple(rise.later(samples) for rise in self.rises)
         return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
 
-    def gliding(self, tail: Fade, rise: Ramp) -> "Voices":
-        """The current source goes on elsewhere: its sound before ends with `tail`, and the one after begins with `rise`
-        beside the rises that it has."""
-        return Voices((*self.fades, tail), (*self.rises, rise))
+    def gliding(self, tails: tuple[Fade, ...], rise: Ramp) -> "Voices":
+        """The current source goes on elsewhere: its sound before ends with `tails`, and the one after begins with
+        `rise` beside the rises that it has."""
+        return Voices((*self.fades, *tails), (*self.rises, rise))
 
     def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
         """A source that begins with `rise`, and the one before, with its rises, goes on as `fade`."""
@@ -182,7 +188,7 @@ def mixed(
 
 def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArray[np.float32] | None = None) -> None:
     """Adds a source that fades out to `planes`, which begin at `time`. For `levels` see `mixed`."""
-    first = max(fade.ramp.start - time, 0)
+    first = max(fade.start - time, 0)
     last = min(fade.ramp.end - time, planes.shape[1])
     if last <= first:
         return

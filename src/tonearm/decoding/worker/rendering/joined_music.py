@@ -126,9 +126,9 @@ class JoinedMusic:
             self._sources.next_of.clear()
             self._crossfades.clear()
         self._sources.use_timescale(order.filters)
+        self._sources.next_of[order.after] = order.following
         if order.switch_to is None:
             voices = self._retimed(before, voices)
-        self._sources.next_of[order.after] = order.following
         self._crossfades.pop(order.after, None)
         if order.crossfade is not None and order.following is not None:
             self._crossfades[order.after] = order.crossfade
@@ -162,9 +162,9 @@ class JoinedMusic:
         it fades out as the new one comes in."""
         fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
         position = end.position
-        store = self._sources.made(position.source, position.sample + GLIDE_SAMPLES)
-        if store is None or not position.has_begun or position.sample >= store.end:
-            return Voices(fades)
+        tails = self._tails(end, end.voices)
+        if not tails or tails[0].source != position.source:
+            return Voices(fades)  # it was at its end
         if order.cut_fade is not None and order.switch_to and self._sources.has_samples(order.switch_to):
             samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
             out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
@@ -172,9 +172,7 @@ class JoinedMusic:
             level_db = end.filters.level.gain_db
             fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
             return Voices((*fades, fade), (rise,))
-        ramp = falling(end.time, end.voices.gain_at(end.time))
-        tail = Fade(position.source, position.sample, ramp, end_sample=store.end, level_db=end.filters.level.gain_db)
-        return Voices((*fades, tail))
+        return Voices((*fades, *tails))
 
     def _retimed(self, before: Checkpoint, voices: Voices) -> Voices:
         """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
@@ -187,17 +185,34 @@ class JoinedMusic:
         if not position.has_begun:
             self.position = SourcePosition(source, FROM_START, has_begun=False, is_cut=position.is_cut)
             return voices
+        tails = self._tails(before, voices)
         sample = sources.file_sample(position.source, position.sample)
-        if store.is_finished and sample >= store.end:
+        if not store.is_finished or sample < store.end:
+            self.position = sources.position_in(source, sample, has_begun=True)
+        elif not tails:
             return voices
-        self.position = sources.position_in(source, sample, has_begun=True)
-        ramp = falling(before.time, voices.gain_at(before.time))
-        old = sources.made(position.source, position.sample + GLIDE_SAMPLES)
-        end_sample = None if old is None else old.end
-        tail = Fade(
-            position.source, position.sample, ramp, end_sample=end_sample, level_db=before.filters.level.gain_db
-        )
-        return voices.gliding(tail, rising(before.time))
+        return voices.gliding(tails, rising(before.time))
+
+    def _tails(self, end: Checkpoint, voices: Voices) -> tuple[Fade, ...]:
+        """How the current source goes on behind `end`, fading out within GLIDE_SAMPLES. Where it ends within them,
+        what joins there goes on: it would click otherwise."""
+        sources, position = self._sources, end.position
+        if not position.has_begun:
+            return ()
+        ramp = falling(end.time, voices.gain_at(end.time))
+        tails: list[Fade] = []
+        after, source, sample = 0, position.source, position.sample
+        while (store := sources.made(source, sample + GLIDE_SAMPLES - after)) is not None:
+            length = min(GLIDE_SAMPLES - after, store.end - sample)
+            if length > 0:
+                level_db = end.filters.level.gain_db
+                tails.append(Fade(source, sample, ramp, end_sample=store.end, level_db=level_db, after=after))
+                after += length
+            joined = sources.joined_to(source) if after < GLIDE_SAMPLES and store.is_finished else None
+            if joined is None:
+                break
+            source, sample = joined.source, joined.sample
+        return tuple(tails)
 
     # Gathering
 

@@ -97,17 +97,32 @@ class SessionSources:
     def position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
         """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
         end it begins."""
-        if self._timescale is None:
+        return self._position_at(self._timescale, source, sample, has_begun=has_begun, joins=joins)
+
+    def joined_to(self, source: int) -> SourcePosition | None:
+        """The beginning of what joins at the end of a source, at the timescale of that source. None when nothing that
+        has samples does."""
+        stretched = self._stretched.get(source)
+        next_source = self.next_of.get(self.file_of(source))
+        if next_source is None or not self.has_samples(next_source):
+            return None
+        timescale, start = None if stretched is None else stretched.setting, self._opened[next_source].store.oldest
+        return self._position_at(timescale, next_source, start, has_begun=False, joins=source)
+
+    def _position_at(
+        self, timescale: Timescale | None, source: int, sample: int, *, has_begun: bool, joins: int
+    ) -> SourcePosition:
+        if timescale is None:
             return SourcePosition(source, sample, has_begun)
         for number, stretched in self._stretched.items():
             # Behind another source, or behind the same one from another place on, it begins elsewhere in its waves.
             known = stretched.source, stretched.setting, stretched.store.start, stretched.joins
-            if known == (source, self._timescale, sample, joins) and stretched.store.oldest == sample:
+            if known == (source, timescale, sample, joins) and stretched.store.oldest == sample:
                 return SourcePosition(number, sample, has_begun)
         number = next(self._stretched_numbers)
         file, before = self._opened[source].store, self._stretched.get(joins)
-        joined = before.begin_next(source, file) if before is not None and before.setting == self._timescale else None
-        stretched = self._stretched[number] = joined or StretchedSource(source, file, self._timescale, sample)
+        joined = before.begin_next(source, file) if before is not None and before.setting == timescale else None
+        stretched = self._stretched[number] = joined or StretchedSource(source, file, timescale, sample)
         stretched.joins = joins
         return SourcePosition(number, sample, has_begun)
 
