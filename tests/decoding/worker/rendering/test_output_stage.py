@@ -220,6 +220,43 @@ def test_a_track_has_its_own_gain_from_its_beginning_on() -> None:
     assert np.abs(result[: 2 * length] - wanted).max() * FULL_SCALE < 2
 
 
+def split(sound: NDArray[np.float64], length: int, *lufs: float) -> list[MemorySource]:
+    """A sound that goes on from one file to the next."""
+    return [SoundSource(part, lufs=loud) for part, loud in zip((sound[:length], sound[length:]), lufs, strict=True)]
+
+
+def bend(pcm: bytes) -> int:
+    """The largest second difference: a click stands out in it."""
+    return int(np.abs(np.diff(channels(pcm), 2, axis=0)).max())
+
+
+@pytest.mark.parametrize("offset", [0, 479, 500, 900, 959])
+@pytest.mark.parametrize("changed", [NORMALIZED, filters(normalization=Normalization(-20.0)), Filters()])
+def test_a_gain_glides_to_its_end_where_files_join_and_a_plan_comes(offset: int, changed: Filters) -> None:
+    tone = sine(213, -12.0)
+    wanted = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2).run()
+    assert bend(wanted) < 40  # 9 for the tone itself at that gain, thousands for a jump by 9 dB
+    bench = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(46, after=2, filters=changed)
+    pcm = bench.run()
+    assert bend(pcm) < 40
+    if changed is NORMALIZED:
+        assert pcm == wanted
+
+
+@pytest.mark.parametrize(
+    "changed", [NORMALIZED, filters(limiter=Limiter(ceiling_db=-18.0, enabled=True)), filters(volume=0.5)]
+)
+def test_a_change_where_files_join_does_not_click(changed: Filters) -> None:
+    bench = played(*split(sine(213, -12.0), 45 * FRAME_SAMPLES, -10.0, -19.0), filters=Filters(), following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(45, after=1, following=2, filters=changed)
+    assert bend(bench.run()) < 40
+
+
 def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
     sounds = sine(997, -12.0), sine(500, -20.0)
     sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]

@@ -91,11 +91,28 @@ class SourceLoudness:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off."""
+    """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off.
+
+    `ramped`: so many samples are past of a ramp that leads to the gain from the factor `before`, and that goes on. 0:
+    there is none.
+    """
 
     source: int = 0
     gain_db: float = 0.0
     target_lufs: float | None = None
+    before: float = 1.0
+    ramped: int = 0
+
+    @property
+    def factor(self) -> float:
+        """What the sample before was multiplied by."""
+        factor = math.pow(10.0, self.gain_db / 20.0)
+        return factor if not self.ramped else self.before + (factor - self.before) * float(_RAMP[self.ramped - 1])
+
+    @property
+    def now_db(self) -> float:
+        """The same in decibels."""
+        return self.gain_db if not self.ramped else 20.0 * math.log10(self.factor)
 
 
 UNLEVELLED: Final = Level()
@@ -115,20 +132,24 @@ def levels(
     source: int,
     begins: Sequence[tuple[int, int]],
     loudness_of: Callable[[int], SourceLoudness],
+    *,
+    goes_on: bool = True,
 ) -> Levels:
     """What `frames` frames are multiplied by that begin at `level`.
 
     `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
-    their own gain holds from there on. From one gain to another a ramp leads.
+    their own gain holds from there on. From one gain to another a ramp leads, unless nothing was heard before:
+    `goes_on` says that something was.
     """
     if target_lufs is None:
         if level.target_lufs is None:
             return Levels(None, (UNLEVELLED,) * frames)
         factors = np.ones(frames * FRAME_SAMPLES, np.float32)
-        return Levels(_ramped(factors, level.gain_db), (UNLEVELLED,) * frames)
+        return Levels(_ramped(factors, level.factor), (UNLEVELLED,) * frames)
     gain_db = level.gain_db
     begins_anew = bool(begins) and begins[0][0] == 0
-    if source and not begins_anew and (level.target_lufs != target_lufs or level.source != source):
+    changes = bool(source) and (level.target_lufs != target_lufs or level.source != source)
+    if changes and not begins_anew:
         gain_db = loudness_of(source).first_gain_db(gain_db, target_lufs)
     ends_db = [gain_db] * frames
     # While another source begins the gain stands, so that what fades out under it has the gain that it had.
@@ -137,15 +158,21 @@ def levels(
     steps_db = np.array([gain_db, *ends_db])
     factors = _lines(10.0 ** (steps_db / 20.0))
     after = [Level(source, end_db, target_lufs) for end_db in ends_db]
+    if level.ramped and not changes:
+        factors = _ramped(factors, level.before, level.ramped)
+    elif not begins_anew:
+        factors = _ramped(factors, level.factor)
     for offset, begun in begins:
-        before_db, gain_db = gain_db, loudness_of(begun).first_gain_db(gain_db, target_lufs)
+        before = float(factors[offset - 1]) if offset else level.factor
+        gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
         factors[offset:] = 10.0 ** (gain_db / 20.0)
-        if offset or level.source:  # a sound that goes on from file to file would click
-            factors[offset:] = _ramped(factors[offset:], before_db)
+        if offset or level.source or goes_on:  # a sound that goes on from file to file would click
+            factors[offset:] = _ramped(factors[offset:], before)
         first = offset // FRAME_SAMPLES
         after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
-    if not begins_anew:
-        factors = _ramped(factors, level.gain_db)
+        ramped = (first + 1) * FRAME_SAMPLES - offset
+        if ramped < _RAMP_SAMPLES:
+            after[first] = Level(begun, gain_db, target_lufs, before, ramped)
     return Levels(factors, after)
 
 
@@ -156,10 +183,10 @@ def _lines(points: NDArray[np.float64]) -> NDArray[np.float32]:
     return lines.reshape(-1).astype(np.float32)
 
 
-def _ramped(factors: NDArray[np.float32], before_db: float) -> NDArray[np.float32]:
-    """`factors`, but from the gain before a ramp leads into them; nothing where they go on from it."""
-    before = 10.0 ** (before_db / 20.0)
+def _ramped(factors: NDArray[np.float32], before: float, ramped: int = 0) -> NDArray[np.float32]:
+    """`factors`, but from the factor before a ramp leads into them, of which so many samples are past; nothing where
+    they go on from it."""
     if abs(factors[0] / before - 1.0) > 0.001:
-        length = min(_RAMP_SAMPLES, len(factors))
-        factors[:length] = before + (factors[:length] - before) * _RAMP[:length]
+        length = min(_RAMP_SAMPLES - ramped, len(factors))
+        factors[:length] = before + (factors[:length] - before) * _RAMP[ramped : ramped + length]
     return factors

@@ -83,7 +83,7 @@ class Conditions:
             return "another voice, or a fade"
         if not state.limiter.is_at_rest or (limiter is not None and limiter.enabled is True):
             return "the limiter"
-        gains_db = [state.level.gain_db]
+        gains_db = [state.level.now_db]
         if normalization is not None and effects.normalizes:
             if any(source.tagged_lufs is None for source in self.loudness):
                 return "normalization by measuring"

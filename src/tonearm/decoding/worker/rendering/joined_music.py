@@ -169,7 +169,7 @@ class JoinedMusic:
             samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
             out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
             rise = Ramp(end.time, samples, curve, falls=False)
-            level_db = end.filters.level.gain_db
+            level_db = end.filters.level.now_db
             fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
             return Voices((*fades, fade), (rise,))
         return Voices((*fades, *tails))
@@ -205,7 +205,7 @@ class JoinedMusic:
         while (store := sources.made(source, sample + GLIDE_SAMPLES - after)) is not None:
             length = min(GLIDE_SAMPLES - after, store.end - sample)
             if length > 0:
-                level_db = end.filters.level.gain_db
+                level_db = end.filters.level.now_db
                 tails.append(Fade(source, sample, ramp, end_sample=store.end, level_db=level_db, after=after))
                 after += length
             joined = sources.joined_to(source) if after < GLIDE_SAMPLES and store.is_finished else None

@@ -97,7 +97,7 @@ class BlockOutput:
             return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
         begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits.looks_ahead else 0))
         sound = self._levelled(start, frames, gathered, begins, looks_ahead=limits.looks_ahead)
-        begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades
+        begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades and not start.position.goes_on
         return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
 
     def overlays_alone(
@@ -170,7 +170,10 @@ class BlockOutput:
             length = min(segment.length, frames * FRAME_SAMPLES - segment.offset)
             sources.measure(segment, piece[: max(length, 0) * SAMPLE_BLOCK_BYTES])
         source = sources.file_of(gathered.segments[0].source) if gathered.segments else 0
-        return levels(level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of)
+        goes_on = start.position.goes_on
+        return levels(
+            level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of, goes_on=goes_on
+        )
 
     def _finished(
         self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", limits: Limits, *, begins_anew: bool

@@ -35,6 +35,11 @@ class SourcePosition(NamedTuple):
     is_cut: bool = False
     joins: int = 0
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether something sounded just before that it continues: itself, or the source that it joins."""
+        return self.has_begun or self.joins != 0
+
 
 NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
