@@ -269,6 +269,22 @@ def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
     assert np.abs(result - wanted).max() * FULL_SCALE < 10  # the second one's gain glides for its first 10 ms
 
 
+@pytest.mark.parametrize("at_frame", [44, 46, 50])
+@pytest.mark.parametrize(("before", "after"), [(Filters(), NORMALIZED), (NORMALIZED, Filters())])
+def test_switched_on_and_off_where_tracks_crossfade_it_does_not_click(
+    before: Filters, after: Filters, at_frame: int
+) -> None:
+    sources = [SoundSource(sine(213, -12.0), lufs=-24.0), SoundSource(sine(213, -12.0), lufs=-16.0)]
+    fade = Crossfade(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
+    bench = played(*sources, filters=before, following=2, crossfade=fade)
+    bench.run(frames=40)
+    bench.render()
+    source = 1 if at_frame <= 46 else 2
+    following, crossfade = (2, fade) if source == 1 else (None, None)
+    bench.plan(at_frame, after=source, following=following, crossfade=crossfade, filters=after)
+    assert bend(bench.run(frames=70)) < 40  # 16 for the tone itself at that gain
+
+
 @pytest.mark.parametrize("lufs", [-10.0, None])
 def test_switched_on_and_off_while_playing_it_glides(lufs: float | None) -> None:
     bench = played(SoundSource(sine(200, -6.0, 20.0), lufs=lufs), filters=Filters())

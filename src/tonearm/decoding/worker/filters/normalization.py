@@ -6,7 +6,7 @@ so it belongs to the source, and counts each of its samples once, however often 
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -93,26 +93,45 @@ class SourceLoudness:
 class Level:
     """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off.
 
-    `ramped`: so many samples are past of a ramp that leads to the gain from the factor `before`, and that goes on. 0:
-    there is none.
+    `ramped`: so many samples are past of the ramp that leads to the gain from the factor `before`; it may be over.
     """
 
     source: int = 0
     gain_db: float = 0.0
     target_lufs: float | None = None
     before: float = 1.0
-    ramped: int = 0
+    ramped: int = _RAMP_SAMPLES
+
+    @property
+    def is_ramping(self) -> bool:
+        return self.ramped < _RAMP_SAMPLES
 
     @property
     def factor(self) -> float:
         """What the sample before was multiplied by."""
         factor = math.pow(10.0, self.gain_db / 20.0)
-        return factor if not self.ramped else self.before + (factor - self.before) * float(_RAMP[self.ramped - 1])
+        if not self.is_ramping:
+            return factor
+        share = float(_RAMP[self.ramped - 1]) if self.ramped else 0.0
+        return self.before + (factor - self.before) * share
 
     @property
     def now_db(self) -> float:
         """The same in decibels."""
-        return self.gain_db if not self.ramped else 20.0 * math.log10(self.factor)
+        return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
+
+    def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
+        """With which gain a source goes on behind this one, and the ramp that leads there."""
+        if target_lufs == self.target_lufs and (target_lufs is None or source in (0, self.source)):
+            return self
+        if target_lufs is None:
+            return Level(before=self.factor, ramped=0)
+        gain_db = loudness_of(source).first_gain_db(self.gain_db, target_lufs) if source else self.gain_db
+        return Level(source, gain_db, target_lufs, self.factor, ramped=0)
+
+    def later(self, samples: int) -> "Level":
+        """This one, so many samples later."""
+        return replace(self, ramped=self.ramped + samples) if self.is_ramping else self
 
 
 UNLEVELLED: Final = Level()
@@ -146,11 +165,9 @@ def levels(
             return Levels(None, (UNLEVELLED,) * frames)
         factors = np.ones(frames * FRAME_SAMPLES, np.float32)
         return Levels(_ramped(factors, level.factor), (UNLEVELLED,) * frames)
-    gain_db = level.gain_db
     begins_anew = bool(begins) and begins[0][0] == 0
-    changes = bool(source) and (level.target_lufs != target_lufs or level.source != source)
-    if changes and not begins_anew:
-        gain_db = loudness_of(source).first_gain_db(gain_db, target_lufs)
+    towards = level if begins_anew else level.towards(target_lufs, source, loudness_of)
+    gain_db = towards.gain_db
     ends_db = [gain_db] * frames
     # While another source begins the gain stands, so that what fades out under it has the gain that it had.
     if source and not begins:
@@ -158,10 +175,8 @@ def levels(
     steps_db = np.array([gain_db, *ends_db])
     factors = _lines(10.0 ** (steps_db / 20.0))
     after = [Level(source, end_db, target_lufs) for end_db in ends_db]
-    if level.ramped and not changes:
-        factors = _ramped(factors, level.before, level.ramped)
-    elif not begins_anew:
-        factors = _ramped(factors, level.factor)
+    if towards.is_ramping:
+        factors = _ramped(factors, towards.before, towards.ramped)
     for offset, begun in begins:
         before = float(factors[offset - 1]) if offset else level.factor
         gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)

@@ -199,6 +199,8 @@ def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArr
     voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
     length = voice.shape[1]
     gains = fade.ramp.gains(time + first, length)
+    if fade.level_db:
+        gains = gains * np.float32(10.0 ** (fade.level_db / 20.0))
     if levels is not None:
-        gains = gains * np.float32(10.0 ** (fade.level_db / 20.0)) / levels[first : first + length]
+        gains = gains / levels[first : first + length]
     planes[:, first : first + length] += voice * gains

@@ -358,13 +358,20 @@ class JoinedMusic:
             return False
         time = start.time + gathered.samples
         curve = _curve(crossfade)
-        level_db = start.filters.level.gain_db
+        level_db = self._level_db(start, gathered.samples)
         out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
         fade = Fade(self.position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db)
         gathered.begin_crossfade(fade, Ramp(time, crossfade.samples, curve, falls=False))
         gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
         self.position = SourcePosition(next_source, FROM_START, has_begun=False)
         return True
+
+    def _level_db(self, start: Checkpoint, samples: int) -> float:
+        """The gain that normalization gives the current source so many samples behind `start`."""
+        sources, normalization = self._sources, start.filters.filters.effects.normalization
+        target_lufs = None if normalization is None or normalization.mode == "off" else normalization.target_lufs
+        level = start.filters.level.towards(target_lufs, sources.file_of(self.position.source), sources.loudness_of)
+        return level.later(samples).now_db
 
     def _fades_allow(self, voices: Voices, time: int) -> int:
         """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
