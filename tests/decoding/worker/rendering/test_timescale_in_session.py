@@ -174,7 +174,7 @@ def test_a_change_where_files_join_does_not_click(
 ) -> None:
     before, after = (at(**setting) for setting in settings)
     length = round((42 * FRAME_SAMPLES + rest) * before.effects.position_rate)
-    sources = [ToneSource(length), ToneSource(2 * SECOND, start_sample=length)]
+    sources = [ToneSource(length), ToneSource(4 * SECOND, start_sample=length)]
     sources[1].store.start = sources[1].store.oldest  # numbered on only for its phase
     bench = bench_of(*sources, filters=before)
     bench.play(1, following=2)
