@@ -257,6 +257,27 @@ def test_a_change_where_files_join_does_not_click(changed: Filters) -> None:
     assert bend(bench.run()) < 40
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Filters(), filters(volume=0.1)),
+        (filters(volume=0.1), Filters()),
+        (Filters(gains_db=(12.0,) * 5 + (0.0,) * (BAND_COUNT - 5)), Filters()),
+        (Filters(), filters(compressor=Compressor(makeup_db=6.0))),
+        (filters(normalization=Normalization(-20.0)), filters(timescale=Timescale(speed=1.5))),
+    ],
+)
+def test_a_cut_with_other_settings_does_not_click(before: Filters, after: Filters) -> None:
+    tone, silence = SoundSource(sine(213, -12.0), lufs=-14.0), SoundSource(np.zeros(2 * SECOND), lufs=-14.0)
+    bench = played(tone, silence, filters=before)
+    bench.run(frames=43)
+    bench.render()
+    bench.plan(43, switch_to=2, filters=after)
+    pcm = bench.run(frames=60)
+    assert bend(pcm[20 * FRAME_BYTES :]) < 60  # 27 for the tone itself, made louder by the equalizer
+    assert not any(pcm[44 * FRAME_BYTES :])
+
+
 def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
     sounds = sine(997, -12.0), sine(500, -20.0)
     sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]

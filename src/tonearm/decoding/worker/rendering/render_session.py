@@ -166,11 +166,11 @@ class RenderSession:
         voices = self._music.plan(
             order, before, self._rendered_sources(), is_held=overlays.is_held, begins_anew=cuts_off
         )
-        if before.frame == 0 or (cuts_off and not voices.rises):
+        if before.frame == 0 or (cuts_off and voices.are_one):
             filters = before.filters.at_once(order.filters)
         elif order.filters == before.filters.filters:
             filters = before.filters
-        else:  # audio that continues glides to the new settings
+        else:  # audio that continues, if only to fade out, glides to the new settings
             filters = before.filters.changed(order.filters, history_before(self._timeline, self._sources))
         self._timeline.end = before._replace(
             position=self._music.position,
