@@ -28,8 +28,9 @@ from tonearm.core.effects import (
 )
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, Grant, OpenSession, Overlay, Plan
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, Overlay, Plan
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES
 from tonearm.decoding.worker.rendering.render_session import RenderSession
 from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
@@ -100,8 +101,8 @@ async def filters(run: Run) -> None:
 
 
 def us_a_frame(source: _Noise, setting: Filters, volumes: tuple[float, ...] = ()) -> float:
-    """CPU of the calling thread for each of FRAMES frames, with overlays of these volumes. Ten are rendered at once, as
-    a session does that plays."""
+    """CPU of the calling thread for each of FRAMES frames, with overlays of these volumes. As many are rendered at once
+    as in a session that plays."""
     source.loudness = SourceLoudness()
     order = tuple(Overlay(FIRST_OVERLAY_SOURCE + number, volume, -12.0, 7_200) for number, volume in enumerate(volumes))
     sources = {1: source} | {overlay.source: _Noise() for overlay in order}
@@ -111,7 +112,7 @@ def us_a_frame(source: _Noise, setting: Filters, volumes: tuple[float, ...] = ()
     sent = 0
     begun = time.thread_time()
     while sent < FRAMES:
-        sent += 10
-        session.grant(Grant(1, 2, sent, sent + 20))
+        sent += BLOCK_FRAMES
+        session.grant(Grant(1, 2, sent, sent + GRANT_FRAMES))
         session.render()
     return (time.thread_time() - begun) * 1e6 / FRAMES

@@ -130,16 +130,16 @@ def test_the_source_stays_open_and_what_is_decoded_is_not_read_again(player: See
     whole = decode_bytes(file_of("wav"))
     player.open(file_of("wav"), 1)
     player.cut_to(1)
-    player.play(30)
+    player.play(75)
     # One request is ahead of the demuxer, so by then the sample that is sought is decoded.
-    sought_byte = 60_000 * 44_100 // SECOND * 4
+    sought_byte = 80_000 * 44_100 // SECOND * 4
     while (request := player.driver.wait_for(ReadRequest)).offset < sought_byte + 2 * request.length:
         pass
     read_to = request.offset + request.length
-    player.seek(1, 2, 60_000)
+    player.seek(1, 2, 80_000)
     start, sound = sound_of(player.play(10), 2)
-    assert start == 60_000
-    assert np.array_equal(sound[GLIDE:], whole[60_000 + GLIDE : 60_000 + len(sound)])
+    assert start == 80_000
+    assert np.array_equal(sound[GLIDE:], whole[80_000 + GLIDE : 80_000 + len(sound)])
     requests = [message for message in player.driver.received if isinstance(message, ReadRequest)]
     assert all(request.offset >= read_to for request in requests)  # more of what comes may be read ahead
     player.driver.wait_for(Opened, source=2)
@@ -162,7 +162,7 @@ def test_a_source_that_is_decoded_to_its_end_can_still_be_sought(player: Seeking
     short = wav(music(1.0))
     player.open(short, 1)
     player.cut_to(1)
-    player.play(20)
+    player.play(40)
     player.driver.wait_for(Decoded, source=1)
     for number, target in ((2, 40_000), (3, 100), (4, 47_000)):
         player.seek(number - 1, number, target)

@@ -155,7 +155,7 @@ def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
 
 
 def test_a_title_just_before_an_interruption_is_reported() -> None:
-    radio = mp3(music(0.9, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+    radio = mp3(music(0.7, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
     lost = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The station went away.", "Try again.")
     order = open_order(7, 3, None, is_seekable=False, is_live=True)
     bench = Bench(radio, order, lost)

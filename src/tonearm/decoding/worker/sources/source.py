@@ -205,7 +205,7 @@ class DecodingSource:
 
     def fill_up(self) -> None:
         """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
-        if not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples:
+        if not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples - self._step // 2:
             self._resume()
 
     def finish(self, report: Failed | Decoded) -> None:
