@@ -9,8 +9,8 @@ from tonearm.core.filters import BAND_FREQUENCIES_HZ, BAND_Q
 from tonearm.core.frame import SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.modes import Biquads, ModalFilter
 
-# Players often share settings (a preset). About 220 KB each at most.
-_CACHED_SETTINGS: Final = 64
+# Players often share settings (a preset). Some 160 KB each with 5 bands, 520 at most.
+_CACHED_SETTINGS: Final = 32
 
 
 @lru_cache(maxsize=_CACHED_SETTINGS)

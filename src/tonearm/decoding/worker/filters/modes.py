@@ -36,7 +36,7 @@ RUN_SAMPLES: Final = 40
 _GROUP_RUNS: Final = 12
 _FRAME_GROUPS: Final = FRAME_SAMPLES // (_GROUP_RUNS * RUN_SAMPLES)
 # As many frames as are rendered at once. More are filtered in steps.
-STEP_FRAMES: Final = 10
+STEP_FRAMES: Final = 20
 
 # How large the terms of a sum in float32 may get, in full scales. Measured at half this limit: an error of at most 0.05
 # of the lowest of 16 bits for noise at full scale; 0.16 for a tone that a band takes to 16 times full scale.
