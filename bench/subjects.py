@@ -83,15 +83,16 @@ class Relay(Subject):
 
 @asynccontextmanager
 async def tonearm_node(
-    folder: Path, decoder_processes: int = 0, *, complexity: int = DEFAULT_COMPLEXITY
+    folder: Path, decoder_processes: int = 0, *, complexity: int = DEFAULT_COMPLEXITY, python: str = sys.executable
 ) -> AsyncIterator[TonearmNode]:
-    """`decoder_processes` as in its configuration: 0 is one for each core. `complexity` is that of Opus."""
+    """`decoder_processes` as in its configuration: 0 is one for each core. `complexity` is that of Opus. `python`: the
+    interpreter of another tree, to measure that."""
     config = folder / "bench.toml"
     sections = {"logging": 'level = "error"', "decoder": f"processes = {decoder_processes}"}
     sections["opus"] = f"complexity = {complexity}"
     config.write_text("".join(f"[{name}]\n{line}\n" for name, line in sections.items()))
     port = _free_port()
-    async with _server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port) as pid:
+    async with _server(["tonearm", "serve", "--config", str(config), "--port", str(port)], port, python) as pid:
         yield TonearmNode(pid, port)
 
 
@@ -103,9 +104,9 @@ async def relay(uri: str, *, complexity: int = DEFAULT_COMPLEXITY) -> AsyncItera
 
 
 @asynccontextmanager
-async def _server(arguments: list[str], port: int) -> AsyncIterator[int]:
+async def _server(arguments: list[str], port: int, python: str = sys.executable) -> AsyncIterator[int]:
     """Runs `python -m arguments` until it listens, in a session of its own, of which nothing is left in the end."""
-    process = subprocess.Popen([sys.executable, "-m", *arguments], stdin=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen([python, "-m", *arguments], stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         await _until_listening(process, port)
         yield process.pid
