@@ -46,7 +46,7 @@ class Clock:
 
     `late_frames` counts the ticks that were skipped because the node was over 200 ms late. `beat` is the number of the
     tick under way, and the same for `BEAT_MEMBERS` members of a phase; the next ones are one beat ahead, as the next
-    phase is. So what is done on every tenth beat is done by so many at once, and by the others at other times: a
+    phase is. So what is done on every twentieth beat is done by so many at once, and by the others at other times: a
     thousand players that fetch frames together would hold up all of their ticks, so that fewer do in a crowd. Where
     there is none, half as many at once cost 40 to 80 players a tenth more of the node's and the decoders' time.
     """
