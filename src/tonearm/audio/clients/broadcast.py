@@ -43,13 +43,12 @@ class _Listener:
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "offer", "ring",
+        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring",
         "ring_size", "sink", "stalled_frames",
     )  # fmt: skip
 
     def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
         self.sink = sink
-        self.offer = sink.offer
         self.ring: deque[bytes] = deque()
         self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
         self.stalled_frames = 0
@@ -118,7 +117,6 @@ class Broadcast:
         self._count_lost = count_lost
         self._position_us = position_us
         self._is_passed = is_passed
-        self._has_special = False  # there is more to do with a frame than to give it to those on the plain routes
         self.outputs: Outputs = frozenset()
         self.wants_silence = False
 
@@ -157,7 +155,7 @@ class Broadcast:
             self._find_routes()
         for listener, place in self._plain_routes:
             self._give(listener, payloads if isinstance(payloads, bytes) else payloads[place])
-        if self._has_special:
+        if self._special_routes or self._recent:
             self._send_specially(forms, payloads, number, flags)
 
     def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
@@ -228,7 +226,6 @@ class Broadcast:
         self._plain_routes = tuple(
             (listener, place) for group, place in routes if not group.is_special for listener in group.listeners
         )
-        self._has_special = bool(self._special_routes or self._recent)
 
     def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
         """Gives a frame to those who do not get it as it is, and keeps it for those who will begin with a burst."""
@@ -311,8 +308,7 @@ class Broadcast:
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
-            offer = listener.offer  # a call of what is an attribute, not a method, is slow in one expression
-            if listener.keeps_up and offer(message):
+            if listener.keeps_up and listener.sink.offer(message):
                 return
             if listener.has_left:
                 return  # in the course of this very frame
