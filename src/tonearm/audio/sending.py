@@ -276,13 +276,14 @@ class Sending:
         self._forms = forms
         if payloads:
             self._broadcast.send(forms, payloads, self._frames_sent, flags)
+        self._grant_on_beat()
+
+    def _grant_on_beat(self) -> None:
         # On common beats, so that the grants of many players wake a decoder process once, and their frames this
         # process.
-        if not self._clock.beat % GRANT_STEP_FRAMES:
-            self._grant()
-
-    def _grant(self) -> None:
-        self._session.grant(is_long_step=not self._clock.beat % LONG_GRANT_STEP_FRAMES)
+        beat = self._clock.beat
+        if beat % GRANT_STEP_FRAMES == 0:
+            self._session.grant(is_long_step=beat % LONG_GRANT_STEP_FRAMES == 0)
 
     def _underrun(self) -> None:
         self._is_buffering = True
@@ -394,8 +395,7 @@ class Sending:
         if self._broadcast.wants_silence:
             self._broadcast.send_silence()
         self.pass_frames(1)
-        if not self._clock.beat % GRANT_STEP_FRAMES:
-            self._grant()
+        self._grant_on_beat()
         self._observer.open_next_in_time()
 
     def _circumstances(self) -> Circumstances:

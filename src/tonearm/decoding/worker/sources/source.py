@@ -204,7 +204,8 @@ class DecodingSource:
         return self._needs_more() and self._resume()
 
     def fill_up(self) -> None:
-        """Resumes decoding if there is room, before it is necessary: it costs less while other sources decode."""
+        """Resumes decoding if there is room for half a step, before it is necessary: it costs less while other sources
+        decode, but all that is decoded early takes memory."""
         if not self._is_at_end and self.store.end - self._used_up_to <= self._ahead_samples - self._step // 2:
             self._resume()
 
@@ -448,7 +449,7 @@ class DecodingSource:
 
     @property
     def _ahead_samples(self) -> int:
-        """As much as is heard in two seconds, or four."""
+        """As much as is heard in 1.2 s, or four."""
         return int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
 
     @property
