@@ -181,9 +181,14 @@ def _read(kind: int, session: int, body: memoryview) -> Message:
         raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
 
 
-def _in_parts(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
-    """A message whose body is given in parts, so that audio is copied only once."""
-    return b"".join((_HEADER.pack(sum(map(len, body)), kind, session), *body))
+def _parts(kind: _Kind, session: int, *body: bytes | memoryview) -> tuple[bytes | memoryview, ...]:
+    """A message whose body is given in parts, in parts."""
+    return _HEADER.pack(sum(map(len, body)), kind, session), *body
+
+
+def _joined(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
+    """The same as one piece, so that data is copied only once."""
+    return b"".join(_parts(kind, session, *body))
 
 
 def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
@@ -221,7 +226,7 @@ def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
     def pack_json(value: Any) -> bytes:
         # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
         body = json.dumps(_plain(value), default=_plain).encode("ascii")
-        return _in_parts(kind, value.session if has_session else 0, body)
+        return _joined(kind, value.session if has_session else 0, body)
 
     def read(session: int, body: memoryview) -> Message:
         return _built(message, {**json.loads(bytes(body)), "session": session})
@@ -240,11 +245,8 @@ def _field_names(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
 
 
-def _audio_parts(audio: Audio) -> tuple[bytes | memoryview, bytes | memoryview]:
-    details = [_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays]
-    details += [_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks]
-    details += [_packed_packets(output, packets) for output, packets in audio.packets]
-    numbers = _AUDIO.pack(
+def _audio_parts(audio: Audio) -> Sequence[bytes | memoryview]:
+    head = _AUDIO.pack(
         audio.epoch,
         audio.first_frame,
         audio.source,
@@ -258,8 +260,15 @@ def _audio_parts(audio: Audio) -> tuple[bytes | memoryview, bytes | memoryview]:
         audio.is_passed,
         audio.lag_samples,
     )
-    body = b"".join((numbers, *details)) if details else numbers
-    return _HEADER.pack(len(body) + len(audio.pcm), _Kind.AUDIO, audio.session) + body, audio.pcm
+    return _parts(
+        _Kind.AUDIO,
+        audio.session,
+        head,
+        *[_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays],
+        *[_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks],
+        *[_packed_packets(output, packets) for output, packets in audio.packets],
+        audio.pcm,
+    )
 
 
 def _pack_audio(audio: Audio) -> bytes:
@@ -309,7 +318,7 @@ def _read_packets(body: memoryview, start: int, count: int) -> tuple[tuple[bytes
 
 def _pack_encoded(encoded: Encoded) -> bytes:
     head = _ENCODED.pack(encoded.first_frame, encoded.end_frame, len(encoded.mp3_frames))
-    return _in_parts(_Kind.ENCODED, encoded.session, head, _packed_packets(encoded.output, encoded.mp3_frames))
+    return _joined(_Kind.ENCODED, encoded.session, head, _packed_packets(encoded.output, encoded.mp3_frames))
 
 
 def _read_encoded(session: int, body: memoryview) -> Encoded:
@@ -362,7 +371,7 @@ def _read_outputs(packed: bytes) -> Outputs:
 
 def _pack_grant(grant: Grant) -> bytes:
     numbers = _GRANT.pack(grant.epoch, grant.sent, grant.granted, grant.due_before)
-    return _in_parts(_Kind.GRANT, grant.session, numbers, _packed_outputs(grant.outputs))
+    return _joined(_Kind.GRANT, grant.session, numbers, _packed_outputs(grant.outputs))
 
 
 def _read_grant(session: int, body: memoryview) -> Grant:
@@ -382,7 +391,7 @@ def _read_overlays(packed: memoryview) -> tuple[OverlayPosition, ...]:
 
 
 def _pack_data(data: Data) -> bytes:
-    return _in_parts(_Kind.DATA, data.session, _DATA.pack(data.source, data.offset), data.data)
+    return _joined(_Kind.DATA, data.session, _DATA.pack(data.source, data.offset), data.data)
 
 
 def _read_data(session: int, body: memoryview) -> Data:
@@ -391,7 +400,7 @@ def _read_data(session: int, body: memoryview) -> Data:
 
 
 def _pack_picture(found: FoundPicture) -> bytes:
-    return _in_parts(_Kind.FOUND_PICTURE, found.session, _SOURCE.pack(found.source), found.data)
+    return _joined(_Kind.FOUND_PICTURE, found.session, _SOURCE.pack(found.source), found.data)
 
 
 def _read_picture(session: int, body: memoryview) -> FoundPicture:
