@@ -4,8 +4,8 @@ A block is one or more whole frames, as planes: 2 by n floats, left above right,
 (full scale is 32 768). It is rounded and clipped once, behind the last filter.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ Planes: TypeAlias = NDArray[np.floating[Any]]
 State: TypeAlias = Any
 
 _Sample = TypeVar("_Sample", bound=np.generic)
+_After = TypeVar("_After")
 
 FULL_SCALE: Final = 32_768.0
 
@@ -27,6 +28,28 @@ class States(Protocol):
     def __getitem__(self, frame: int, /) -> State: ...
 
     def __len__(self) -> int: ...
+
+
+class StatesOnDemand(Sequence[_After]):
+    """The states after the frames of a block, made when they are asked for, as few are.
+
+    `after` makes the one after a frame, by its number in the block. What it holds on to is kept as long as this is.
+    """
+
+    def __init__(self, after: Callable[[int], _After], frames: range) -> None:
+        self._after = after
+        self._frames = frames
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @overload
+    def __getitem__(self, index: int) -> _After: ...
+    @overload
+    def __getitem__(self, index: slice) -> "StatesOnDemand[_After]": ...
+    def __getitem__(self, index: int | slice) -> "_After | StatesOnDemand[_After]":
+        frames = self._frames[index]
+        return StatesOnDemand(self._after, frames) if isinstance(frames, range) else self._after(frames)
 
 
 class Kernel(Protocol):

@@ -5,14 +5,14 @@ The state of the filters is an immutable value, so it can be kept for any frame 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, overload
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, samples_of_ms
-from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State, States, interleaved
+from tonearm.decoding.worker.filters.blocks import Kernel, Planes, State, States, StatesOnDemand, interleaved
 from tonearm.decoding.worker.filters.limiter import QUIET, LimiterState
 from tonearm.decoding.worker.filters.modes import ModalFilter
 from tonearm.decoding.worker.filters.normalization import UNLEVELLED, Level
@@ -166,28 +166,6 @@ class ChainState:
         return ChainState(stage, None, self.level, self.limiter)
 
 
-class StatesAfter(Sequence[ChainState]):
-    """The states after the frames of a block. They are put together when they are asked for, as few are."""
-
-    def __init__(self, stage: _Stage, states: Sequence[States], frames: range) -> None:
-        self._stage = stage
-        self._states = states
-        self._frames = frames
-
-    def __len__(self) -> int:
-        return len(self._frames)
-
-    @overload
-    def __getitem__(self, index: int) -> ChainState: ...
-    @overload
-    def __getitem__(self, index: slice) -> "StatesAfter": ...
-    def __getitem__(self, index: int | slice) -> "ChainState | StatesAfter":
-        frames = self._frames[index]
-        if isinstance(frames, range):
-            return StatesAfter(self._stage, self._states, frames)
-        return ChainState(self._stage.after(self._states, frames))
-
-
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]:
     """`pcm` filtered from `state` on, and the state after each frame.
 
@@ -204,7 +182,7 @@ def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]
     return as_pcm(planes, may_clip=not state.is_volume_alone or state.filters.volume > 1.0), states
 
 
-def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, StatesAfter]:
+def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes, Sequence[ChainState]]:
     """As `process`, but with 2 by n samples in 16-bit units, neither rounded nor clipped. `sound` is not changed."""
     stage, outgoing = state._stage, state._outgoing
     planes, states = stage.filtered(sound)
@@ -221,7 +199,8 @@ def apply(state: ChainState, sound: Planes | NDArray[np.int16]) -> tuple[Planes,
         ramp += planes[:, :RAMP_SAMPLES] * (volume * incoming)
         planes *= volume
         planes[:, :RAMP_SAMPLES] = ramp
-    return planes, StatesAfter(stage, states, range(sound.shape[1] // FRAME_SAMPLES))
+    frames = range(sound.shape[1] // FRAME_SAMPLES)
+    return planes, StatesOnDemand(lambda frame: ChainState(stage.after(states, frame)), frames)
 
 
 def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:

@@ -11,13 +11,13 @@ low enough where a peak is, and comes down to it in a curve without corners.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, interleaved, scale
 from tonearm.decoding.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
 
 STEP_SAMPLES: Final = 16
@@ -56,31 +56,12 @@ BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=
 QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32), 0.0)
 
 
-class RestingStates(Sequence[LimiterState]):
-    """The states after the frames of a block in which nothing was limited: made when they are asked for, as few are."""
-
-    def __init__(self, befores: NDArray[np.float32], loudest: float) -> None:
-        self._befores = befores  # by frame, sample and channel
-        self._loudest = loudest
-
-    @classmethod
-    def after(cls, planes: Planes, frames: int, loudest: float) -> "RestingStates":
-        """The states after each of the first frames of `planes`, in which no sample is above `loudest`."""
-        by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
-        return cls(by_frame[:, -HALF_TAPS:].astype(np.float32), loudest)
-
-    def __len__(self) -> int:
-        return len(self._befores)
-
-    @overload
-    def __getitem__(self, index: int) -> LimiterState: ...
-    @overload
-    def __getitem__(self, index: slice) -> "RestingStates": ...
-    def __getitem__(self, index: int | slice) -> "LimiterState | RestingStates":
-        befores = self._befores[index]
-        if isinstance(index, slice):
-            return RestingStates(befores, self._loudest)
-        return LimiterState(_AT_REST, befores.T, self._loudest)
+def _resting_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
+    """The states after each of the first frames of `planes`, in which nothing was limited and no sample is above
+    `loudest`."""
+    by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
+    befores = by_frame[:, -HALF_TAPS:].astype(np.float32)
+    return StatesOnDemand(lambda frame: LimiterState(_AT_REST, befores[frame].T, loudest), range(frames))
 
 
 def nothing_to_do_below(ceiling_db: float) -> float:
@@ -90,7 +71,7 @@ def nothing_to_do_below(ceiling_db: float) -> float:
 
 def at_rest(
     planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
-) -> RestingStates | None:
+) -> Sequence[LimiterState] | None:
     """The states after each of the first frames of `planes`, when `limited` would return these as they are: seen at a
     glance, because nothing is anywhere near the ceiling, what comes next included. None when it is not that clear.
 
@@ -103,7 +84,7 @@ def at_rest(
         return None
     if loudest > most and (loudest := _loudest(planes)) > most:
         return None
-    return RestingStates.after(planes, frames, loudest)
+    return _resting_after(planes, frames, loudest)
 
 
 def limited(
@@ -113,7 +94,7 @@ def limited(
 
     `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
     another sound begins with the first sample, of which nothing was known before.
-    Returns `planes` itself, and RestingStates, when there is nothing to do.
+    Returns `planes` itself when there is nothing to do.
     """
     frames = planes.shape[1] // FRAME_SAMPLES
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
@@ -125,7 +106,7 @@ def limited(
 
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
     if needed is None and state.is_at_rest:
-        return planes, RestingStates.after(planes, frames, math.inf)
+        return planes, _resting_after(planes, frames, math.inf)
     befores = [
         sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
     ]

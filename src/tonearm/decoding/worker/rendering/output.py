@@ -3,14 +3,15 @@ go through the limiter at last."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, overload
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from tonearm.core.effects import NO_EFFECTS
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, scale
+from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, scale
 from tonearm.decoding.worker.filters.chain import ChainState, apply, as_pcm, process
 from tonearm.decoding.worker.filters.limiter import (
     BEGINNING,
@@ -204,7 +205,7 @@ class BlockOutput:
             if filters.limiter is QUIET and filters.passes_by_filters_alone:
                 return pcm, states[:frames]
             limiter = (QUIET,) * frames
-        return pcm, OutputStates(states[:frames], normalized.after[:frames], limiter)
+        return pcm, StatesOnDemand(partial(_with_output, states, normalized.after, limiter), range(frames))
 
 
 class _Sound(NamedTuple):
@@ -222,28 +223,11 @@ def _filled(pcm: bytes | memoryview, samples: int) -> bytes | memoryview:
     return pcm[:size] if len(pcm) >= size else bytes(pcm).ljust(size, b"\0")
 
 
-class OutputStates(Sequence[ChainState]):
-    """The states after the frames of a block: those of the filters, with those of normalization and limiter. They are
-    put together when they are asked for, as few are."""
-
-    def __init__(
-        self, states: Sequence[ChainState], levels_after: Sequence[Level], limiter: Sequence[LimiterState]
-    ) -> None:
-        self._states = states
-        self._levels = levels_after
-        self._limiter = limiter
-
-    def __len__(self) -> int:
-        return len(self._states)
-
-    @overload
-    def __getitem__(self, index: int) -> ChainState: ...
-    @overload
-    def __getitem__(self, index: slice) -> "OutputStates": ...
-    def __getitem__(self, index: int | slice) -> "ChainState | OutputStates":
-        if isinstance(index, slice):
-            return OutputStates(self._states[index], self._levels[index], self._limiter[index])
-        return self._states[index].with_output(self._levels[index], self._limiter[index])
+def _with_output(
+    states: Sequence[ChainState], levels_after: Sequence[Level], limiter: Sequence[LimiterState], frame: int
+) -> ChainState:
+    """The state of the filters after a frame, with those of normalization and limiter."""
+    return states[frame].with_output(levels_after[frame], limiter[frame])
 
 
 def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = False) -> bool:
