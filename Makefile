@@ -1,9 +1,9 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
-## make bench  measurements       make fuzz    damaged media files by the thousand
+## make bench  measurements       make fuzz    damaged and strange media files, as many as one likes
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node; installs them where it can
-## Another Python:  make run PYTHON=python3.12
+## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
 PYTHON ?=
 ARGS ?=
@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-again test-listeners check fuzz bench soundcheck format clip clean
+.PHONY: help run install dev test test-listeners check fuzz bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -26,9 +26,9 @@ install: $(VENV)/.runtime
 dev: $(VENV)/.dev
 
 # Tests start some hundred processes: what Python compiled is kept for the next one, whatever the environment says.
-test test-again: export PYTHONDONTWRITEBYTECODE :=
+test: export PYTHONDONTWRITEBYTECODE :=
 # As in a decoder process. A second thread for small products of matrices only waits, on a core that another test needs.
-test test-again: export OPENBLAS_NUM_THREADS := 1
+test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -36,10 +36,6 @@ test: $(VENV)/.dev
 test-listeners: $(VENV)/.dev
 	@sh tools/install_listeners.sh
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
-
-# What failed in the last run, one by one: on a machine that others use, a test that looks at times may fail once.
-test-again: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 0 --last-failed --last-failed-no-failures none $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
@@ -52,9 +48,17 @@ check: $(VENV)/.dev
 soundcheck: $(VENV)/.dev
 	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
-# Two thousand damaged media files instead of the two hundred of `make test`.
+# Damaged files and strange ones: the latter also on a whole node beside others, SECONDS long or SEEDS many, from SEED on.
+# One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
+MUTATIONS ?= 2000
+FILES ?= 2000
+SECONDS ?= 300
+SEEDS ?=
+SEED ?=
 fuzz: $(VENV)/.dev
-	MUTATIONS=$${MUTATIONS:-2000} $(BIN)/python -m pytest -q -s --timeout 3600 tests/decoding/worker/media/test_mutated_media.py $(ARGS)
+	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" \
+	$(BIN)/python -m pytest -q -s --timeout 86400 tests/decoding/worker/media/test_mutated_media.py \
+	tests/decoding/worker/media/test_strange_media.py tests/e2e/test_strange_media.py $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev
@@ -69,7 +73,7 @@ clip: $(VENV)/.runtime
 	$(BIN)/python tools/make_clip.py src/tonearm/clips/welcome.opus
 
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Each step leaves a stamp, so that a second run has nothing to do.
 $(VENV)/.made: tools/make_venv.sh

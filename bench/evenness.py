@@ -7,13 +7,16 @@ from typing import Final
 from bench.spread import percentile
 
 FRAME_S: Final = 0.020
+WHOLE_SHARE: Final = 0.99
 
 
 @dataclass(frozen=True)
 class Evenness:
-    """Of all listeners together, `worst_share` of the worst of them. Lateness is the whole window if no frame came."""
+    """Of all listeners together, `worst_share` of the worst of them; so many `whole` ones got at least `WHOLE_SHARE`.
+    Lateness is the whole window if no frame came."""
 
     frames: int
+    whole: int
     worst_share: float
     late_p50_ms: float
     late_p99_ms: float
@@ -22,9 +25,11 @@ class Evenness:
 def evenness(arrivals_s: Sequence[Sequence[float]], window_s: float) -> Evenness:
     """`arrivals_s` holds each listener's times of arrival within a window of `window_s`."""
     late_ms = [late for arrivals in arrivals_s for late in lateness_ms(arrivals)] or [window_s * 1000]
+    shares = [share(len(arrivals), window_s) for arrivals in arrivals_s]
     return Evenness(
         frames=sum(map(len, arrivals_s)),
-        worst_share=min((share(len(arrivals), window_s) for arrivals in arrivals_s), default=0.0),
+        whole=sum(one >= WHOLE_SHARE for one in shares),
+        worst_share=min(shares, default=0.0),
         late_p50_ms=percentile(late_ms, 50),
         late_p99_ms=percentile(late_ms, 99),
     )

@@ -4,7 +4,7 @@ from typing import Final
 
 HEAD: Final = b"\x82\x7e\x0f\x00"  # a whole binary message, unmasked, of 3840 bytes
 MESSAGE_BYTES: Final = len(HEAD) + 3840
-MOST_PACKET_BYTES: Final = 1275  # of 20 ms of Opus (RFC 6716, 3.4)
+MOST_PACKET_BYTES: Final = 1276  # of 20 ms of Opus: a byte of TOC, and 1275 (RFC 6716, 3.4)
 _WHOLE_BINARY: Final = 0x82
 _PACKET_HEAD: Final = bytes([_WHOLE_BINARY, 126])
 

@@ -67,6 +67,15 @@ def _piece(rate_hz: int) -> np.ndarray:
     return np.resize(minute, (LENGTH_S * rate_hz, 2))
 
 
+def make_bare_mp3(folder: Path) -> Path:
+    """The piece as MP3 without a table in front: its length has to be counted."""
+    path = folder / "bare.mp3"
+    if not path.exists():
+        full = ["-i", str(make_file(folder, "mp3")), "-c", "copy", "-write_xing", "0", "-id3v2_version", "0"]
+        subprocess.run(["ffmpeg", "-v", "error", *full, str(path)], check=True)
+    return path
+
+
 def make_tone(folder: Path) -> Path:
     """Some minutes of a steady 1 kHz tone, for hearing when a filter takes hold."""
     return _make_tone(folder / "tone.wav", LENGTH_S)

@@ -50,14 +50,16 @@ def cpu_s(root: int) -> float:
 
 def pss_mb(root: int) -> float:
     """Proportional set size: what is shared by several processes is shared out among them."""
-    total_kb = 0
-    for pid in tree(root):
-        try:
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        except OSError:
-            continue
-        total_kb += next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
-    return total_kb / 1024
+    return sum(map(pss_mb_of, tree(root)))
+
+
+def pss_mb_of(pid: int) -> float:
+    """Of one process; 0 when it is gone."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0) / 1024
 
 
 def thread_times(root: int) -> dict[tuple[int, int], ThreadTime]:

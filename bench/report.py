@@ -17,6 +17,7 @@ _FLAT_FILTERS: Final = "filters/flat/us_a_frame"
 _SUBJECTS: Final = {"flat": "node, flat", "bands": "node, 5 bands", "relay": "relay"}
 # Of one window one figure is named as noisy, not each that was read from it.
 _SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "p50_ms", "p95_ms")
+_REST: Final = frozenset({"growth", "fanout", "no_listeners", "sleep", "startup", "overload"})  # parts without a table
 _NOT_MEASURED: Final = "-"
 _SAID: Final[dict[bool | None, str]] = {True: "reached", False: "missed", None: "not measured"}
 
@@ -28,7 +29,7 @@ def as_text(figures: Figures, plan: Plan) -> str:
         *([_growth(figures)] if "growth" in plan.parts else []),
         *([_reactions(figures)] if {"control", "seek", "opus"} & set(plan.parts) else []),
         *([_opus(figures)] if {"opus", "passthrough"} & set(plan.parts) else []),
-        *([_rest(figures)] if {"growth", "fanout", "no_listeners", "sleep", "startup"} & set(plan.parts) else []),
+        *([_rest(figures)] if _REST & set(plan.parts) else []),
         *([_steps(figures)] if "steps" in plan.parts else []),
         *([_filters(figures)] if "filters" in plan.parts else []),
         _oddities(figures),
@@ -162,7 +163,7 @@ def _opus(figures: Figures) -> str:
 
 
 def _rest(figures: Figures) -> str:
-    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", "fanout/", "no_listeners/", "sleep/", "startup/")
+    begins = ("growth/empty", "growth/flat/mb", "growth/bands/mb", *(f"{part}/" for part in _REST - {"growth"}))
     names = [name for name in figures.values if name.startswith(begins)]
     return text_table("The rest", ["figure", "measured"], [[name, shown(figures.summary(name))] for name in names])
 

@@ -12,6 +12,7 @@ from bench.parts.filters import filters
 from bench.parts.growth import BANDS_PLAYERS, FLAT_PLAYERS, growth
 from bench.parts.no_listeners import no_listeners
 from bench.parts.opus import opus
+from bench.parts.overload import overload
 from bench.parts.passthrough import passthrough
 from bench.parts.reaction import reaction
 from bench.parts.seek import seek
@@ -32,6 +33,7 @@ _SINGLE: Final = {
     "startup": startup,
     "steps": steps,
     "filters": filters,
+    "overload": overload,
 }
 PARTS: Final = ("cost", "growth", "capacity", *(part for part in _SINGLE if part != "growth"))
 
@@ -87,6 +89,8 @@ def _expected_s(part: str, plan: Plan) -> float:
             return 32 + 54 * len(plan.formats)
         case "filters":
             return 20
+        case "overload":
+            return 260
         case "startup":
             return 6
         case "fanout":

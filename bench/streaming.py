@@ -75,6 +75,12 @@ class Streaming:
             await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
         await asyncio.sleep(SETTLE_S)
 
+    async def listen_to(self, numbers: range) -> None:
+        """One listener more to each of these players, which are there already; they begin and settle."""
+        await self._listen([f"p{number}" for number in numbers])
+        await self._side.order(do="hear_all", limit_s=_BEGIN_LIMIT_S)
+        await asyncio.sleep(SETTLE_S)
+
     async def add_listeners(self, count: int, audio: Audio | None = None) -> None:
         """`count` more to each player, of the same kind as its first unless `audio` names another."""
         for number in range(self.players):

@@ -7,14 +7,26 @@ from tempfile import mkdtemp
 from typing import Any, Final
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.support.kept_audio import keep_in
 
-# The same examples in each run, so that a test fails by what was changed and not by chance. `--hypothesis-seed` and
-# `--hypothesis-profile=default` look further.
-settings.register_profile("the same each time", derandomize=True)
-settings.load_profile("the same each time")
+pytest_plugins = ("pytester", "tests.support.second_tries", "tests.support.missing_programs")
+
+# Other examples in each run. A failure prints how to repeat it, and is repeated by itself in the next run of this tree.
+# No example has a limit of time: the machine may have much else to do.
+settings.register_profile(
+    "explore",
+    derandomize=False,
+    deadline=None,
+    print_blob=True,
+    database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# The same examples in each run: to find the change with which a test began to fail.
+settings.register_profile("bisect", settings.get_profile("explore"), derandomize=True, database=None)
+settings.load_profile("explore")
 
 # What is collected stays to the end. To look through it for garbage again and again takes a quarter of the time that
 # collecting needs, in each of the processes that run tests.

@@ -10,6 +10,7 @@ import pytest
 from tests.support.command import run_tonearm
 from tonearm.config.load import load_config
 from tonearm.config.schema import Config
+from tonearm.serve import addresses_behind
 from tonearm.version import VERSION
 
 
@@ -125,3 +126,52 @@ def test_serve_tells_that_the_port_is_in_use(tmp_path: Path) -> None:
         f"tonearm: cannot listen on 127.0.0.1:{port}: address already in use; "
         "choose another server.host or server.port (--host, --port)\n"
     )
+
+
+def test_serve_tells_that_the_public_port_is_in_use(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config = f'[public]\nenabled = true\nplayers = ["radio"]\nport = {port}\n'
+        (tmp_path / "tonearm.toml").write_text(config, encoding="utf-8")
+        result = run_tonearm("serve", "--port", "0", folder=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == (
+        f"tonearm: cannot listen on 127.0.0.1:{port}: address already in use; "
+        "choose another public.host or public.port\n"
+    )
+
+
+def test_check_config_names_all_mistakes_and_warns_as_serve_does(tmp_path: Path) -> None:
+    file = tmp_path / "tonearm.toml"
+    file.write_text("[server]\nport = '1'\nhost = 'localhost:1'\n", encoding="utf-8")
+    result = run_tonearm("check-config", folder=tmp_path)
+    assert (result.returncode, result.stderr.count("\n"), result.stdout) == (2, 2, "")
+    assert all(line.startswith("tonearm: tonearm.toml, line ") for line in result.stderr.splitlines())
+    file.write_text("[server]\nhost = '0.0.0.0'\nmax_connections = 1000000000\n", encoding="utf-8")
+    result = run_tonearm("check-config", folder=tmp_path)
+    assert result.returncode == 0
+    assert "tonearm: warning: other machines can reach this node and it has no password" in result.stderr
+    assert "not server.max_connections = 1000000000" in result.stderr
+
+
+def test_a_node_for_all_addresses_says_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert addresses_behind("127.0.0.1") == addresses_behind("localhost") == []
+    trie = """Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 127.0.0.1
+        /32 host LOCAL
+     +-- 172.17.0.0/16 2 0 2
+        |-- 172.17.0.0
+           /16 link UNICAST
+        |-- 172.17.0.2
+           /32 host LOCAL
+        |-- 172.17.255.255
+           /32 link BROADCAST
+"""
+    interfaces = """00000000000000000000000000000001 01 80 10 80       lo
+fe800000000000000000000000000001 02 40 20 80     eth0
+20010db8000000000000000000000002 02 40 00 80     eth0
+"""
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: trie if path.name == "fib_trie" else interfaces)
+    assert addresses_behind("0.0.0.0") == ["172.17.0.2"]
+    assert addresses_behind("::") == ["2001:db8::2"]

@@ -33,7 +33,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "protocol": ("protocol", "interop", "core"),
     "sandbox": ("sandbox",),
     "decoding": (*MESSAGES, "core", "sandbox.report"),
-    "decoding.pool": ("decoding.pool", *MESSAGES, *SUPERVISION),
+    "decoding.pool": ("decoding.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.outputs"),
     "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
     # The rooms of a decoder process, from the one that imports most to those that import only core and what is said
     # between the processes. The process itself stands above them.
@@ -71,6 +71,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("node.lookup", "audio.opening.source_input", "protocol.json_text"),
         *("sources", "interop", "core"),
     ),
+    "node.process_figures": ("core",),
     "node.quarantined_opener": ("sources", "core"),
     "node": (
         "node",
@@ -81,6 +82,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "protocol.rendering",
         "protocol.json_text",
         "core",
+        "version",
         *SUPERVISION,
     ),
     "server": (
@@ -101,8 +103,10 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "listen"),
     "m3u8": ("sources.hls",),
+    "msgspec": MESSAGES,
     "multidict": ("server",),
     "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "listen"),
+    "prometheus_client": ("protocol.metrics",),
     "pydantic": ("protocol", "server.bodies", "config"),
     "pydantic_core": ("protocol.json_text", "server.bodies"),
     "re2": ("config.patterns",),

@@ -119,8 +119,12 @@ def _check_config(path: Path | None) -> int:
     try:
         loaded = _load(path, {})
     except ConfigError as error:
-        return _refuse(str(error))
-    for warning in loaded.warnings:
+        for problem in error.problems:
+            _refuse(problem)
+        return exit_codes.WRONG_USE
+    from tonearm.serve import start_warnings
+
+    for warning in (*loaded.warnings, *start_warnings(loaded.config)):
         sys.stderr.write(f"tonearm: warning: {warning}\n")
     origin = loaded.path or "no file"
     sys.stdout.write(f"# {origin} and the environment are in order. With the defaults they come to:\n")

@@ -5,9 +5,11 @@ With it the log lines on stderr, and three commands to paste into another termin
 
 import asyncio
 import gc
+import ipaddress
 import json
 import logging
 import os
+import re
 import resource
 import shlex
 import signal
@@ -19,17 +21,18 @@ from typing import Final
 
 from tonearm import exit_codes
 from tonearm.config.load import DEFAULT_FILE, LoadedConfig
-from tonearm.config.patterns import compile_pattern
-from tonearm.config.schema import Config, ServerConfig
+from tonearm.config.patterns import compile_pattern, id_matcher
+from tonearm.config.schema import Config, PublicConfig, ServerConfig
 from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.node.node import Node, NodeSettings
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError
-from tonearm.server.app import BindError, EdgeSettings, Server, build_app
+from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app
 from tonearm.server.app import serve as listen_on
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
+from tonearm.server.station import Station
 from tonearm.sources.http.client import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
@@ -56,7 +59,31 @@ _PLAYER: Final = "demo"
 def node_url(host: str, port: int) -> str:
     """How a client on this machine reaches a node that listens on `host`."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
+    return f"http://{_in_url(reachable)}:{port}"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+_LOCAL_IPV4: Final = re.compile(r"\|-- ([0-9.]+)\n\s+/32 host LOCAL")
+
+
+def addresses_behind(host: str) -> list[str]:
+    """The addresses of this machine that `host` stands for when it is one for all of them, but for loopback's; none
+    where the system does not tell them as Linux does."""
+    try:
+        if host == "0.0.0.0":  # noqa: S104 - compared, not bound
+            found = _LOCAL_IPV4.findall(Path("/proc/net/fib_trie").read_text(encoding="ascii"))
+        elif host == "::":
+            lines = Path("/proc/net/if_inet6").read_text(encoding="ascii").splitlines()
+            found = [str(ipaddress.IPv6Address(bytes.fromhex(line.split()[0]))) for line in lines]
+        else:
+            return []
+    except (OSError, ValueError):
+        return []
+    addresses = (ipaddress.ip_address(address) for address in dict.fromkeys(found))
+    return [str(address) for address in addresses if not (address.is_loopback or address.is_link_local)]
 
 
 def commands_to_try(url: str, *, has_password: bool) -> str:
@@ -84,6 +111,8 @@ Ctrl-C ends the node.
 
 
 _SHUTDOWN_PATIENCE_S: Final = 4.0
+
+_PUBLIC_KEEPALIVE_S: Final = 15.0  # nobody holds a place there for long without listening
 
 # New objects before the youngest are looked through, which takes under 0.5 ms, and how often that happens before the
 # older ones are. The interpreter's own are 700, 10 and 10.
@@ -116,6 +145,41 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
+def start_warnings(config: Config) -> list[str]:
+    """What `serve` would warn of with this configuration on this system. The limit of descriptors is raised for it."""
+    server, descriptors = config.server, raise_descriptor_limit()
+    warnings = []
+    if _is_open_to_others(server):
+        warnings.append(_OPEN_TO_OTHERS)
+    fewer = _fewer_connections(config, descriptors)
+    return warnings + [text for section, text in fewer if "max_connections" in section.model_fields_set]
+
+
+_OPEN_TO_OTHERS: Final = "other machines can reach this node and it has no password; set server.password"
+
+
+def _is_open_to_others(server: ServerConfig) -> bool:
+    return not server.listens_on_loopback_only and not server.password.get_secret_value()
+
+
+def _fewer_connections(config: Config, descriptors: int) -> list[tuple[ServerConfig | PublicConfig, str]]:
+    """The sections that promise more connections than there can be, each with what is to be said of it."""
+    most: list[tuple[str, ServerConfig | PublicConfig, ConnectionLimits]]
+    most = [("server", config.server, connection_limits(config, descriptors))]
+    if config.public.enabled:
+        most.append(("public", config.public, public_limits(config, descriptors)))
+    found = []
+    for name, section, limits in most:
+        if limits.max_connections < section.max_connections:
+            text = (
+                f"at most {limits.max_connections} connections, not {name}.max_connections = "
+                f"{section.max_connections}, for the system allows no more descriptors; raise its limit (ulimit -Hn, "
+                "LimitNOFILE=)"
+            )
+            found.append((section, text))
+    return found
+
+
 def raise_descriptor_limit() -> int:
     """Sets the process's own limit of open descriptors to the highest that it may, and returns that."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -128,14 +192,29 @@ def raise_descriptor_limit() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
-def connection_limits(server: ServerConfig, descriptors: int) -> ConnectionLimits:
+def connection_limits(config: Config, descriptors: int) -> ConnectionLimits:
     """A quarter of the descriptors is kept for sources, files and processes, however many connect."""
-    most = min(server.max_connections, max(1, descriptors * 3 // 4))
+    server = config.server
+    for_public = public_limits(config, descriptors).max_connections if config.public.enabled else 0
+    most = min(server.max_connections, max(1, descriptors * 3 // 4 - for_public))
     return ConnectionLimits(
         max_connections=most,
         max_strangers=max(1, int(most * server.stranger_share)),
         request_timeout_s=server.request_timeout_s,
         keepalive_timeout_s=server.keepalive_timeout_s,
+    )
+
+
+def public_limits(config: Config, descriptors: int) -> ConnectionLimits:
+    """Who does not listen gives way to others when all places are taken."""
+    public = config.public
+    most = min(public.max_connections, max(1, descriptors // 4))
+    return ConnectionLimits(
+        max_connections=most,
+        max_strangers=most,
+        request_timeout_s=config.server.request_timeout_s,
+        keepalive_timeout_s=min(config.server.keepalive_timeout_s, _PUBLIC_KEEPALIVE_S),
+        max_per_address=public.max_per_address,
     )
 
 
@@ -151,8 +230,9 @@ async def _run(config: Config, shows_commands: bool) -> int:
         listens_on_loopback_only=config.server.listens_on_loopback_only,
         hosts=config.server.hosts,
         allowed_origins=config.server.allowed_origins,
-        connections=connection_limits(config.server, descriptors),
+        connections=connection_limits(config, descriptors),
         audio=_audio_settings(config),
+        open_paths=config.server.open_paths,
     )
     app = build_app(node, edge_settings)
     try:
@@ -160,13 +240,21 @@ async def _run(config: Config, shows_commands: bool) -> int:
     except (OSError, TimeoutError) as error:
         log.error("the first decoder process did not start: %s", str(error) or "it took too long")
         return exit_codes.FAILED
+    servers: list[Server] = []
     try:
-        server = await listen_on(app, config.server.host, config.server.port)
+        for one, host, port in _addresses(config, node, app, descriptors):
+            servers.append(await listen_on(one, host, port))
+            opener.add_own_address(host, servers[-1].port)
     except BindError as error:
+        await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
-        sys.stderr.write(f"tonearm: {_bind_problem(config, error)}\n")
+        sys.stderr.write(f"tonearm: {_bind_problem(error)}\n")
         return exit_codes.WRONG_USE
-    opener.add_own_address(config.server.host, server.port)
+    server = servers[0]
+    for public in servers[1:]:
+        log.info(
+            "anybody may hear %s at %s", ", ".join(config.public.players), node_url(config.public.host, public.port)
+        )
     _tell_start(config, server.port, descriptors)
     node.announce_processes()
     keep_collections_short()
@@ -175,8 +263,19 @@ async def _run(config: Config, shows_commands: bool) -> int:
         sys.stdout.flush()
     await stop.wait()
     log.info("stopping")
-    await _shut_down(server, node)
+    await _shut_down(servers, node)
+    log.info("stopped")
     return exit_codes.OK
+
+
+def _addresses(config: Config, node: Node, app: App, descriptors: int) -> list[tuple[App, str, int]]:
+    """What listens where: `app`, and behind it the public address, if there is one."""
+    addresses = [(app, config.server.host, config.server.port)]
+    if config.public.enabled:
+        is_listed = id_matcher(config.public.players)
+        public = build_public_app(node, is_listed, public_limits(config, descriptors), _audio_settings(config))
+        addresses.append((public, config.public.host, config.public.port))
+    return addresses
 
 
 def keep_collections_short() -> None:
@@ -239,36 +338,34 @@ def _audio_settings(config: Config) -> AudioSettings:
         ),
         mp3_bitrate_bps=config.stream.mp3_bitrate_bps,
         burst_ms=config.stream.burst_ms,
+        station=Station(config.stream.name, config.stream.genre, config.stream.url),
     )
 
 
-def _bind_problem(config: Config, error: BindError) -> str:
+def _bind_problem(error: BindError) -> str:
     """One line in the configuration's words; the system's own repeat the address."""
     cause = error.__cause__
     if not isinstance(cause, OSError) or cause.errno is None or cause.errno <= 0:  # negative: a name's lookup
         return str(error)
     reason = os.strerror(cause.errno).lower()
+    options = " (--host, --port)" if error.section == "server" else ""
     return (
-        f"cannot listen on {config.server.host}:{config.server.port}: {reason}; "
-        "choose another server.host or server.port (--host, --port)"
+        f"cannot listen on {error.host}:{error.port}: {reason}; "
+        f"choose another {error.section}.host or {error.section}.port{options}"
     )
 
 
 def _tell_start(config: Config, port: int, descriptors: int) -> None:
     server = config.server
     log.info("at most %d descriptors, for connections, sources and decoder processes together", descriptors)
-    connections = connection_limits(server, descriptors).max_connections
-    if connections < server.max_connections:
-        log.log(
-            logging.WARNING if "max_connections" in server.model_fields_set else logging.INFO,
-            "at most %d connections, not server.max_connections = %d, for the system allows no more descriptors; raise "
-            "its limit (ulimit -Hn, LimitNOFILE=)",
-            connections,
-            server.max_connections,
-        )
+    for section, text in _fewer_connections(config, descriptors):
+        log.log(logging.WARNING if "max_connections" in section.model_fields_set else logging.INFO, "%s", text)
     log.info("tonearm %s listens on %s", VERSION, node_url(server.host, port))
-    if not server.listens_on_loopback_only and not server.password.get_secret_value():
-        log.warning("other machines can reach this node and it has no password; set server.password")
+    if _is_open_to_others(server):
+        log.warning(_OPEN_TO_OTHERS)
+    others = [f"http://{_in_url(address)}:{port}" for address in addresses_behind(server.host)]
+    if others:
+        log.info("other machines reach it at %s", " or ".join(others))
     if not (config.allows_files and config.allows_private_networks):
         log.info(
             "local files are %s (sources.files), addresses of private networks are %s (sources.private_networks)",
@@ -290,11 +387,12 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, on_first_signal)
 
 
-async def _shut_down(server: Server, node: Node) -> None:
+async def _shut_down(servers: list[Server], node: Node) -> None:
     try:
         async with asyncio.timeout(_SHUTDOWN_PATIENCE_S):
-            await server.stop_accepting()
+            for server in servers:
+                await server.stop_accepting()
             await node.stop()
-            await server.close()
+            await asyncio.gather(*(server.close() for server in servers))
     except TimeoutError:
         log.warning("not everything ended within %g s; leaving anyway", _SHUTDOWN_PATIENCE_S)

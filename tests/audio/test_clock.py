@@ -97,6 +97,24 @@ def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, lat
     assert clock.late_frames == 0
 
 
+def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: HandTime) -> None:
+    for _ in range(3):
+        clock.join(Member(time))
+    time.forward(0.1)
+    assert clock.frames_late == {5: 0, 20: 0, 100: 0}
+    time.stand_still(0.03)
+    time.forward(0.1)
+    late = dict(clock.frames_late)
+    assert late[20] == 3  # of the two that came at once, the first
+    assert 3 <= late[5] <= 6
+    assert late[100] == 0
+    assert clock.quiet_s > 1_000_000
+    time.stand_still(0.5)
+    time.forward(0.1)
+    assert clock.frames_late[100] >= 3 * CATCH_UP_FRAMES
+    assert 0 < clock.quiet_s < 0.2
+
+
 def test_much_too_late_sends_ten_frames_and_counts_the_others(clock: Clock, time: HandTime) -> None:
     members = [Member(time) for _ in range(2 * PHASES)]
     for member in members:
@@ -371,3 +389,17 @@ def test_in_a_crowd_fewer_do_it_at_once_and_nobody_waits_for_long_when_it_comes(
     assert len(done) == 2 * count
     for times_s in done.values():
         assert max(after - before for before, after in pairwise(times_s)) < 15 * FRAME_S
+
+
+def test_a_member_that_leaves_and_joins_within_its_own_tick_costs_no_further_wake(clock: Clock, time: HandTime) -> None:
+    member = Member(time)
+
+    def leave_and_join() -> None:
+        clock.leave(member)
+        clock.join(member)
+
+    member.then = leave_and_join
+    clock.join(member)
+    time.forward(2.0)
+    assert len(member.ticks_s) in range(99, 102)
+    assert time.waiting_timers == 1

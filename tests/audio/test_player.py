@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from tonearm.audio.clients.framing import Framing
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LoopMode
 from tonearm.decoding.messages import DropSource, Flush, Grant, OpenSession, Plan, SeekSource
 
@@ -184,6 +186,15 @@ async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
     bench.listen()
     bench.opened(1, length_ms=100)
     bench.decoded(1)
+    assert not bench.orders(Flush)
+
+
+async def test_a_part_of_a_file_that_is_short_waits_for_the_next_one_too() -> None:
+    bench = PlayerBench(replace(make_track("a"), start_ms=5_000, end_ms=5_150), "b")
+    bench.listen()
+    bench.opened(1)
+    bench.decoded(1)
+    assert bench.plan.following == 2
     assert not bench.orders(Flush)
 
 
@@ -603,7 +614,7 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
         patch.setattr("tonearm.audio.clients.broadcast.Broadcast.send", _fail)
         bench.tick(1)
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
-    assert bench.events.named("TrackException")[0]["error"]["code"] == "corrupt"
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "internal"
     assert ends(bench) == [("a", "loadFailed")]
     bench.opened(2)
     bench.audio(bench.plan.at_frame, 10, 2, position=0, marks=[(BEGIN, bench.plan.at_frame, 2)], voice=2)
@@ -631,6 +642,106 @@ async def test_an_error_with_a_message_ends_the_track(
     assert ends(bench) == [("a", "loadFailed")]
     assert state(bench) == "failed"
     assert any(record.exc_info for record in caplog.records)
+
+
+async def test_after_an_error_in_the_decoder_what_is_here_is_heard_and_the_next_track_plays() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(2)
+    first = bench.session
+    bench.session_failed(1)
+    await bench.settle()
+    assert bench.session is not first
+    assert bench.started_at == {}  # that track is not tried again
+    assert ends(bench) == []
+    bench.tick(9)
+    assert len(bench.listener.messages) == 10
+    assert [error["error"]["code"] for error in bench.events.named("TrackException")] == ["internal"]
+    assert ends(bench) == [("a", "loadFailed")]
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    bench.opened(2)
+    bench.audio(bench.plan.at_frame, 10, 2, position=0, marks=[(BEGIN, bench.plan.at_frame, 2)], voice=2)
+    bench.tick(5)
+    assert bench.listener.messages[-1][-1] == 2
+
+
+async def test_an_error_in_the_decoder_at_the_next_track_spares_the_one_that_sounds() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(20)
+    bench.decoded(1)  # so that the next one is opened
+    await bench.settle()
+    bench.session_failed(2)
+    await bench.settle()
+    assert list(bench.started_at) == [1]
+    assert ends(bench) == []
+    bench.audio(20, 5, 1, marks=[(END, 25, 1)])
+    bench.tick(26)
+    assert ends(bench) == [("a", "finished"), ("b", "loadFailed")]
+    await bench.settle()
+    assert 3 in bench.started_at
+
+
+async def test_an_error_after_a_source_was_opened_ends_its_track_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonearm.audio.opening.source_input.SourceOpening._begin", _fail)
+    bench = PlayerBench("a")
+    bench.listen()
+    await bench.settle()
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(10)
+    bench.session_failed(1)
+    bench.tick(20)
+    await bench.settle()
+    bench.session_failed(2)
+    assert state(bench) == "failed"
+    sessions = len(bench.pool.sessions)
+    bench.session_failed(0)  # without a track nothing can be left out: it does not come back by itself
+    bench.tick(20)
+    assert len(bench.pool.sessions) == sessions
+    bench.player.play()
+    await bench.settle()
+    assert len(bench.pool.sessions) == sessions + 1
+    assert list(bench.started_at) == [3]
+
+
+async def test_a_skip_while_an_error_of_the_decoder_is_under_way_spares_the_next_track() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.player.skip()
+    await bench.settle()
+    bench.session_failed(1)
+    await bench.settle()
+    assert list(bench.started_at) == [2]
+    assert bench.events.named("TrackException") == []
+
+
+async def test_after_an_error_in_the_decoder_no_overlay_is_opened_again() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.player.add_overlays((make_track("clip"), OverlaySettings()))
+    await bench.settle()
+    bench.session_failed(0)
+    bench.tick(15)
+    await bench.settle()
+    assert bench.started_at == {}
+    assert [error["error"]["code"] for error in bench.events.named("OverlayException")] == ["internal"]
+    assert [end["reason"] for end in bench.events.named("OverlayEnd")] == ["loadFailed"]
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+async def test_a_process_that_ended_at_work_on_a_session_counts_against_its_track() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.lose((0,))
+    assert [uri.rpartition("/")[2] for uri in bench.suspects.uris] == ["a.mp3"]
+    bench.player.stop()
+    sessions = len(bench.pool.sessions)
+    bench.pool.lose((0,))  # nothing to be counted: it must not end the next one, too
+    assert len(bench.pool.sessions) == sessions
 
 
 async def test_a_listener_may_go_and_the_player_be_deleted_while_a_frame_is_sent() -> None:
@@ -814,3 +925,16 @@ async def test_an_interrupted_source_is_opened_again_to_seek_in_it() -> None:
     bench.player.seek(5_000)
     await bench.settle()
     assert bench.started_at == {1: 0, 2: 240_000}
+
+
+async def test_why_a_listener_is_closed_stands_in_the_log_and_in_the_figures(caplog: pytest.LogCaptureFixture) -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    still = MemoryListener(takes=0, wants_silence=True)
+    with caplog.at_level(logging.INFO):
+        bench.player.attach(still)
+        bench.tick(520)
+    assert [code for code, _ in still.closed] == [1013]
+    assert "player p: a listener is closed (pcm): nothing was read for 10 seconds" in caplog.text
+    quality = bench.player.status().quality
+    assert (quality.closed_too_slow, quality.closed_failed) == (1, 0)

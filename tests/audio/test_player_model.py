@@ -7,7 +7,7 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.simulated_decoder import Piece, Track
@@ -142,7 +142,7 @@ async def run(names: list[str], steps: list[Step]) -> Run:
     return Run(pieces, bench.pool.names, asked, bench.said, wanted, left, open_sources)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25)
 @given(st.lists(NAMES, min_size=1, max_size=4), STEPS)
 @example(["odd", "short"], [Step("fade", "", 0, 4_000, 3.0), Step("seek", "", 9_990, 0, 12.34)])
 @example(["odd", "long"], [Step("fade", "", 0, 8_000, 3.0), Step("seek", "", 15_500, 0, 12.34)])

@@ -94,7 +94,7 @@ class Trial:
 
     def add(self) -> None:
         if not self.bench.player.status().overlays:
-            self.bench.player.add_overlay(make_track(f"overlay{self.added}"), SETTINGS)
+            self.bench.player.add_overlays((make_track(f"overlay{self.added}"), SETTINGS))
             self.added += 1
 
     async def ticks(self, frames: int) -> None:
@@ -136,3 +136,17 @@ async def test_whatever_the_player_does_all_of_an_overlay_is_heard(seed: int) ->
         await trial.ticks(5)
     trial.check()
     await trial.bench.player.delete()
+
+
+async def test_an_update_that_falls_due_in_a_frame_of_overlays_alone_comes_with_it() -> None:
+    bench = RenderingBench("a", pcm_of=pcm_of)
+    bench.listen()
+    await bench.pump()
+    bench.decode(100 * FRAME_SAMPLES)
+    await bench.ticks(110)
+    for number in range(5):  # the track's source gives nothing more
+        bench.player.add_overlays((make_track(f"overlay{number}"), SETTINGS))
+        await bench.pump()
+        await bench.ticks(37)
+    assert len(bench.listener) in range(251, 300)
+    assert bench.events.ops.count("PlayerUpdate") == 3  # playing, loading, and the one after five seconds

@@ -106,6 +106,29 @@ async def test_sound_that_comes_back_ends_the_stall_and_another_one_is_reported_
     assert emitted(bench, "TrackStuck", "TrackException") == ["TrackStuck", "TrackStuck"]
 
 
+async def test_who_waits_for_a_busy_node_is_told_why_and_waits_as_long_as_it_takes() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(10)
+    bench.pool.is_full = True
+    bench.pool.lose()
+    bench.tick(2)
+    bench.time.forward(1000)
+    (event,) = bench.events.named("TrackStuck")
+    assert "more to do than it can" in event["cause"]
+    status = bench.player.status()
+    assert (status.state, status.quality.waiting_for_room_ms) == ("loading", 7000)
+    assert bench.events.named("TrackException") == []
+
+    bench.pool.is_full = False
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    assert bench.player.status().quality.waiting_for_room_ms is None
+    bench.time.forward(31)  # now it is the source's own fault
+    assert emitted(bench, "TrackException") == ["TrackException"]
+
+
 async def test_a_pause_stops_the_time() -> None:
     bench = stalled_player()
     bench.time.forward(8)

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.track_info import SourceFacts
+from tonearm.decoding.messages import GRANT_FRAMES
 
 KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
 WITHOUT_LISTENERS = Circumstances(
@@ -85,6 +87,55 @@ async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> No
     updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][1:]
     assert updates == [5_000 * (number + 1) for number in range(len(updates))]
     assert len(updates) >= 6
+    await bench.close()
+
+
+async def test_a_new_player_without_a_listener_sleeps_from_its_first_frame_on() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(0.2)
+    assert bench.is_asleep
+    assert [event["op"] for event in bench.said] == ["TrackStart", "PlayerUpdate"]
+    assert bench.shelf.opened == ["a"]
+    rendered = len(bench.pool.contents)
+    await bench.run(3)
+    assert bench.player.status().position_ms == pytest.approx(3_200, abs=60)
+    assert len(bench.pool.contents) == rendered <= GRANT_FRAMES
+    await bench.close()
+
+
+async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that_the_player_can_sleep() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a", sleeps=False, has_files=True)
+    bench.shelf.claims["a"] = 50 * SAMPLE_RATE_HZ
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(0.3)
+    assert bench.is_asleep
+    assert bench.player.status().track.info.length_ms == 60_000
+    await bench.run(150)
+    assert bench.shelf.loaded == ["a"]
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 2, abs=20)
+    bench.player.attach(MemoryListener())
+    await bench.run(0.2)
+    assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
+    assert bench.shelf.loaded == ["a"]
+    await bench.close()
+
+
+async def test_the_last_track_ends_in_its_sleep_when_it_is_over() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
+    await bench.run(61)
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (end["reason"], end["position"], end["playedMs"]) == ("finished", 60_000, 60_000)
+    start = next(event for event in bench.said if event["op"] == "TrackStart")
+    assert end["time"] - start["time"] == pytest.approx(60_000, abs=20)
+    assert bench.player.status().state == "idle"
+    assert len(bench.pool.contents) <= GRANT_FRAMES
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    bench.player.enqueue(bench.new_track("b"))
+    await bench.run(2)
+    assert bench.heard(listener)[0].pieces[0].sample == 0
+    assert bench.player.status().track.info.title == "b"
     await bench.close()
 
 
@@ -345,8 +396,6 @@ async def test_a_skip_leaves_sleep_and_the_next_track_sleeps_as_well() -> None:
     await bench.run(1)
     assert bench.player.status().track.info.title == "b"
     assert bench.player.status().state == "playing"
-    assert not bench.is_asleep
-    await bench.run(3)
     assert bench.is_asleep
     await bench.close()
 
@@ -634,6 +683,34 @@ async def test_what_is_asked_of_a_player_just_before_a_turn_counts() -> None:
     bench.player.play()
     await bench.run(2)
     assert bench.player.status().track.info.title == "b"
+    await bench.close()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda bench: bench.player.enqueue(bench.new_track("b")),
+        lambda bench: bench.player.clear_queue(),
+        lambda bench: bench.player.remove(bench.player.queue.tracks[0].id),
+        lambda bench: bench.player.move(bench.player.queue.tracks[1].id, 0),
+        lambda bench: bench.player.shuffle(),
+        lambda bench: bench.player.set_loop(LoopMode.TRACK),
+        lambda bench: bench.player.change_metadata(False, {"topic": 1}),
+        lambda bench: bench.player.queue,
+        lambda bench: bench.player.history,
+    ],
+)
+async def test_what_is_asked_in_the_moment_of_a_turn_comes_after_it(ask: Callable[[SleepBench], object]) -> None:
+    """The node is late: the turn is past, but its timer has not gone off."""
+    bench = await in_its_third_turn(30_900)
+    for _ in range(2):
+        bench.player.enqueue(bench.new_track("b"))
+    bench.player.enqueue(bench.new_track("a"))
+    said = len(bench.said)
+    bench.time.stand_still(1.0)
+    ask(bench)
+    ops = [event["op"] for event in bench.said[said:] if event["op"] != "PlayerUpdate"]
+    assert ops[:3] == ["TrackEnd", "QueueUpdate", "TrackStart"]
     await bench.close()
 
 

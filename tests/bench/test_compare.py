@@ -1,18 +1,19 @@
 """Nodes of several trees, measured while they play at the same time."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.missing_programs import needs
+
 ROOT = Path(__file__).parents[2]
 VENV = ROOT / ".venv"
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@needs("ffmpeg")
 @pytest.mark.skipif(not VENV.exists(), reason="this tree has no .venv")
 def test_a_tree_beside_itself_gets_a_cost_and_a_ratio_each() -> None:
     few = ("--players", "2", "--rounds", "1", "--seconds", "0.5", "--format", "wav")

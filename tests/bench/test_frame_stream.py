@@ -42,7 +42,7 @@ def test_another_payload_of_a_frames_length_is_no_frame() -> None:
 
 SHORT_PACKET = b"\x82\x03\xfc\xff\xfe"
 PACKET = b"\x82\x7e\x01\x40" + bytes(320)
-TOO_LONG = b"\x82\x7e\x04\xfc" + bytes(1276)
+TOO_LONG = b"\x82\x7e\x04\xfd" + bytes(1277)
 
 
 @pytest.mark.parametrize("piece_bytes", [1, 3, 5, 100, len(PACKET), 1 << 20])

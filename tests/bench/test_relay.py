@@ -2,15 +2,14 @@
 
 import asyncio
 import contextlib
-import shutil
 from pathlib import Path
 
 import aiohttp
-import pytest
 from bench import media, processes
 from bench.relay import PAGE_HEAD_BYTES, opus_packets
 from bench.subjects import relay
 
+from tests.support.missing_programs import needs
 from tonearm.interop.ogg_opus import OggOpusStream
 
 
@@ -32,7 +31,7 @@ async def test_packets_come_out_as_they_went_in() -> None:
     assert await packets_of(data) == packets
 
 
-@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@needs("ffmpeg")
 async def test_its_encoder_is_not_seconds_ahead_of_what_is_sent(tmp_path: Path) -> None:
     uri = str(media.make_tone(tmp_path))
     packets: list[bytes] = []

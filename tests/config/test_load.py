@@ -1,6 +1,8 @@
 """From a file, the environment and options to a configuration."""
 
 import importlib.util
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,6 +74,11 @@ WRONG = {
         'sources.private_networks must be "auto", true or false, not 1',
     ),
     "empty host": ("[server]\nhost = ''\n", "server.host must be an address or a name to listen on"),
+    "host and port in one": (
+        "[server]\nhost = 'localhost:2333'\n",
+        'such as "127.0.0.1" or "::1", and the port is server.port, not the text "localhost:2333"',
+    ),
+    "a URL as host": ("[server]\nhost = 'http://localhost'\n", "must be an address or a name alone"),
     "a host with a port": (
         "[server]\nhosts = ['radio.example', 'radio.example:80']\n",
         'such as "radio.example", without scheme and port; "radio.example:80" is none',
@@ -85,6 +92,7 @@ WRONG = {
         'server.allowed_origins must hold origins such as "https://radio.example:8443", without a path',
     ),
     "any origin": ("[server]\nallowed_origins = ['*']\n", '"*" is none'),
+    "a path that is never open": ("[server]\nopen_paths = ['/v0/stats']\n", "server.open_paths can hold /metrics"),
     "more than all": ("[server]\nmax_load = 2\n", "server.max_load must be 1 or less, not 2"),
     "unclosed group": (
         "[sources]\nblocked = ['ok', 'ab(c']\n",
@@ -101,6 +109,19 @@ WRONG = {
         "server.password must not hold control characters",
     ),
     "user agent with a line break": ('[sources]\nuser_agent = "a\\nb"\n', "sources.user_agent must be printable ASCII"),
+    "a public address for no players": (
+        "[public]\nenabled = true\n",
+        'line 1: public is enabled and lists no players; set public.players = ["radio"], or to ["*"] for all',
+    ),
+    "no ids of players": (
+        "[public]\nplayers = ['radio', 'club/*']\n",
+        'with * for any number of them and ? for one; "club/*" is none',
+    ),
+    "a set of characters": ("[public]\nplayers = ['club-[ab]']\n", '"club-[ab]" is none'),
+    "the same port twice": (
+        "[public]\nenabled = true\nplayers = ['radio']\nport = 2333\n",
+        "line 1: public has the same port as the server, 2333; set public.port to another one",
+    ),
     "two problems": ("[server]\nport = true\nhost = 1\n", "(and 1 more)"),
 }
 
@@ -138,9 +159,9 @@ def test_an_endless_file_is_not_read_to_its_end() -> None:
 
 def test_the_resolver_needs_its_extra(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(
-        ConfigError, match=r"resolver\.enabled is true, but yt-dlp is not installed.*tonearm\[resolver\]"
-    ):
+    # With the interpreter that runs, however the node was installed.
+    installs = f"{re.escape(sys.executable)} -m pip install yt-dlp"
+    with pytest.raises(ConfigError, match=rf"resolver\.enabled is true, but yt-dlp is not installed.*{installs}"):
         load("[resolver]\nenabled = true\n")
 
 
@@ -307,3 +328,17 @@ def test_keys_of_the_older_node_are_read_and_named(load: Load) -> None:
         "[spotify]",
     ):
         assert name in warning
+
+
+def test_all_problems_are_told_at_once(load: Load) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("[server]\nport = true\nhots = 1\n[sources]\nblocked = ['(']\n", TONEARM_SERVER__PASWORD="x")
+    beginnings = (
+        "environment variable TONEARM_SERVER__PASWORD: ",
+        "node.toml, line 2: server.port must be a whole number",
+        "node.toml, line 3: unknown key server.hots",
+        "node.toml, line 5: sources.blocked holds a bad pattern",
+    )
+    assert len(caught.value.problems) == len(beginnings)
+    for problem, beginning in zip(caught.value.problems, beginnings, strict=True):
+        assert problem.startswith(beginning)

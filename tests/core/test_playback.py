@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.playback_log import names_queued, new_player, playing_player, sound
 from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
-from tonearm.core.errors import BadRequest, LimitReached
+from tonearm.core.errors import BadRequest, LimitReached, NotSeekable
 from tonearm.core.events import (
     FiltersChange,
     MetadataChange,
@@ -20,7 +20,7 @@ from tonearm.core.events import (
 )
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import FilterChange
-from tonearm.core.play_queue import LoopMode, SourceId
+from tonearm.core.play_queue import LoopMode, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track_info import SourceFacts
 
@@ -39,6 +39,21 @@ def test_a_new_player_opens_its_track_and_waits_for_the_clock() -> None:
     assert not player.wants_frames
     assert log.do(player.start_clock()) == []
     assert player.wants_frames
+
+
+def test_a_player_without_a_first_track_is_idle_until_it_gets_one() -> None:
+    playback = Playback("p", None, {})
+    for call in (playback.begin, playback.start_clock, playback.play, playback.skip, playback.stop):
+        assert call() == Outcome(), call
+    assert (playback.state, playback.current.is_none) == (IDLE, True)
+    with pytest.raises(NotSeekable, match="no track yet"):
+        playback.seek(5)
+    playback.set_loop(LoopMode.QUEUE)
+    first = make_track("a")
+    assert playback.enqueue(first).actions == (Open(1, first),)
+    assert (playback.state, playback.current) == (LOADING, first)
+    playback.skip()
+    assert [track.info.title for track in (playback.current, *playback.queue)] == ["a"]
 
 
 def test_the_first_frame_starts_the_track() -> None:

@@ -161,7 +161,7 @@ class Model:
 LENGTH_MS: Final = 1000
 
 IN_ORDER: Final = re.compile(
-    r"((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange|CrossfadeChange) )?"
+    r"(QueueDetails )?((PlayerPause|PlayerResume|Seek|SeekFailed|LoopModeChange|CrossfadeChange) )?"
     r"(((TrackException )?TrackEnd (QueueUpdate )?)+|QueueUpdate )?"
     r"(TrackStart )?(PlayerUpdate |PlayerDelete )?"
 )
@@ -587,5 +587,5 @@ class PlaybackMachine(RuleBasedStateMachine):
                 self.last_length, self.last_version = length, version
 
 
-PlaybackMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+PlaybackMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 TestPlaybackModel = PlaybackMachine.TestCase

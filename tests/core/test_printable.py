@@ -28,6 +28,7 @@ def test_one_line_has_no_blanks_but_single_ones() -> None:
         ("/music/what? now.mp3", "/music/what? now.mp3"),
         ("file:///music/a.mp3", "file:///music/a.mp3"),
         ("one\nline\r\n\tonly", "one line only"),
+        ("\x1b[31mred \udcff", "[31mred"),
         ("", ""),
     ],
 )

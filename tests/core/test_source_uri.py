@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tonearm.core.errors import BadRequest
 from tonearm.core.source_uri import (
     MAX_URI_CHARACTERS,
+    hint_for_link,
     initial_track_info,
     item_of_page,
     media_fragment,
@@ -302,3 +303,24 @@ def test_items_of_a_page(given: str, page: str, item: int | None) -> None:
     assert uri.page == (page, item)
     if item is not None:
         assert item_of_page(parse_source_uri(page), item) == given
+
+
+@pytest.mark.parametrize(
+    ("text", "link"),
+    [
+        ("youtube.com/watch?v=x", "https://youtube.com/watch?v=x"),
+        ("www.example.de", "https://www.example.de"),
+        ("soundcloud.com", "https://soundcloud.com"),
+        ("youtu.be?x=1", "https://youtu.be?x=1"),
+        ("radio.example:8000/live", "http://radio.example:8000/live"),
+        ("localhost:8000", "http://localhost:8000"),
+        ("song.flac", None),
+        ("music/song.flac", None),
+        ("./radio.example/live", None),
+        ("/srv/www.example.de/song.mp3", None),
+        ("C:/song.mp3", None),
+        ("Best of.com mix/x.mp3", None),
+    ],
+)
+def test_what_looks_like_a_host_gets_a_hint(text: str, link: str | None) -> None:
+    assert hint_for_link(text) == ("" if link is None else f" If it is meant as a link, write {link}.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.tracks import make_track
+from tonearm.core.events import QueueDetails
 from tonearm.core.playback import Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
@@ -48,9 +49,9 @@ def test_the_first_of_the_next_ones_of_which_nothing_is_known(
 
 def test_each_is_read_once_whether_it_could_be_or_not() -> None:
     playback = playing(make_track("a"), make_track("b"), make_track("c"))
-    playback.tags_read("a", FACTS)
+    assert playback.tags_read("a", FACTS).events == (QueueDetails(("a",)),)
     assert unread(playback) == "b"
-    playback.tags_read("b", None)
+    assert playback.tags_read("b", None).events == ()
     assert unread(playback) == "c"
     first, second, _ = playback.queue
     assert (first.info.title, first.info.author, first.info.length_ms) == ("Title", "Author", 5000)
@@ -109,3 +110,15 @@ def test_names_from_a_playlist_stay() -> None:
     playback.tags_read("a", FACTS)
     (waiting,) = playback.queue
     assert (waiting.info.title, waiting.info.author, waiting.info.length_ms) == ("Part", "Them", 5000)
+
+
+def test_what_is_opened_to_be_played_next_shows_its_title_while_it_waits() -> None:
+    playback = playing(make_track("a"), make_track("b"))
+    playback.next_is_due()
+    assert playback.has_unread(1)
+    source = playback.next_source
+    assert source is not None
+    assert playback.opened(source, FACTS).events == (QueueDetails(("a",)),)
+    assert not playback.has_unread(1)
+    assert playback.has_unread(1, first=1)
+    assert playback.unread_track(5, first=2) is None

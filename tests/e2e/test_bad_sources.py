@@ -19,6 +19,7 @@ from tests.support.e2e_players import (
     hear_to_end,
     order,
     patch,
+    refusal,
     state,
     until_state,
     waiting_uris,
@@ -308,3 +309,30 @@ async def test_create_and_queue_check_the_form_of_a_uri_and_not_whether_it_plays
         ):
             answer = await node.request("POST", target, body)
             assert (answer.status, answer.json()["code"]) == (400, "bad_request"), uri
+
+
+async def test_a_page_that_only_the_resolver_plays_says_so_wherever_it_fails(node: RunningNode) -> None:
+    async with MediaServer() as server:
+        page = server.serve("/watch", media(b"<!doctype html><html></html>", content_type="text/html; charset=utf-8"))
+        heard = await hear_to_end(node, "p", page)
+        explained = await node.request("GET", f"/v0/loadtracks?explain=true&identifier={page}")
+        listed = await node.request("GET", f"/v0/loadplaylist?identifier={page}")
+        await create(node, "q", page)
+        pictured = await node.request("GET", "/v0/players/q/artwork")
+    error = error_of(heard)
+    assert (error["code"], error["stage"]) == ("not_audio", "decode")
+    assert refusal(listed) == (400, "load_failed")
+    told = [error["hint"], explained.json()["error"]["hint"], listed.json()["message"], pictured.json()["message"]]
+    assert all("resolver.enabled" in text for text in told), told
+    for target in ("/v0/search?query=x", f"/v0/resolve?url={page}", "/v0/loadplaylist?identifier=ytsearch:x"):
+        assert "resolver.enabled" in (await node.request("GET", target)).json()["message"]
+
+
+async def test_a_link_without_its_scheme_says_what_to_write(node: RunningNode) -> None:
+    heard = await hear_all(node, {name: name for name in ("radio.example/live.mp3", "music/live.mp3")})
+    hints = [error_of(story)["hint"] for story in heard.values()]
+    assert "write https://radio.example/live.mp3." in hints[0]
+    assert "https" not in hints[1]
+    answer = await node.request("POST", "/v0/players", {"id": "q", "uri": "localhost:8000/live.mp3"})
+    assert refusal(answer) == (400, "bad_request")
+    assert "write http://localhost:8000/live.mp3." in answer.json()["message"]

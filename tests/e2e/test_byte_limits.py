@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT, create, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
@@ -79,6 +81,7 @@ async def test_kept_events_have_a_budget_in_bytes(tmp_path: Path) -> None:
             assert (await tape.until("PlayerState"))["lost"] is True
 
 
+@pytest.mark.timing
 async def test_fat_players_are_listed_and_nobody_listening_misses_a_frame(tmp_path: Path) -> None:
     (tmp_path / "song.wav").write_bytes(wav(music(5.0)))
     async with running_node(tmp_path, IMPATIENT) as node:

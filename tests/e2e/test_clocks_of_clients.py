@@ -115,6 +115,7 @@ async def heard_by_a_clock(node: RunningNode, tick_s: float, seconds: float) -> 
     return numbers, hand
 
 
+@pytest.mark.timing
 async def test_a_running_node_heard_by_clocks_that_are_far_off(node: RunningNode) -> None:
     """Four seconds, eight frames too many for one client, and too few for the other. All sound comes in order."""
     (node.folder / "song.wav").write_bytes(wav(tone(440, 10.0)))

@@ -5,8 +5,20 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from tests.support.e2e_players import PATIENT, create, delete, enqueue, refusal, state, waiting_uris
-from tests.support.e2e_sockets import listening
+from tests.support.audio_files import music, pcm_of, wav
+from tests.support.e2e_players import (
+    PATIENT,
+    create,
+    delete,
+    done,
+    enqueue,
+    order,
+    patch,
+    refusal,
+    state,
+    waiting_uris,
+)
+from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import WEBSOCKET_HEADERS
 from tests.support.running_node import RunningNode, running_node
 
@@ -85,3 +97,66 @@ async def test_limits_are_those_of_the_configuration(tmp_path: Path) -> None:
                 answer = await node.request("GET", target, headers=upgrade)
                 assert refusal(answer) == (429, "limit_reached")
                 assert "player.max_listeners" in answer.json()["message"]
+
+
+async def test_a_player_begins_idle_and_gets_its_first_track_later(node: RunningNode) -> None:
+    song, beep = music(0.3, seed=1), music(0.2, seed=2)
+    (node.folder / "song.wav").write_bytes(wav(song))
+    (node.folder / "beep.wav").write_bytes(wav(beep))
+    answer = await node.request("POST", "/v0/players", {"id": "p", "idle": True, "metadata": {"guild": 1}})
+    assert (answer.status, answer.json()) == (201, {"id": "p"})
+    now = await state(node, "p")
+    assert (now["state"], now["trackId"], now["position"], now["metadata"]) == ("idle", "", 0, {"guild": 1})
+    assert now["track"]["info"]["uri"] == ""
+    async with following(node, "p") as tape, listening(node, "p") as ear:
+        # There is nothing to play, to leave or to seek in; an overlay sounds all the same.
+        await order(node, "p", "play", "skip", "pause", "play")
+        await done(node, "DELETE", "/v0/players/p/track")
+        for method, path, body, refused in (
+            ("PATCH", "position", {"position": 5}, (409, "not_seekable")),
+            ("POST", "previous", None, (409, "no_previous")),
+            ("GET", "artwork", None, (404, "no_artwork")),
+        ):
+            assert refusal(await node.request(method, f"/v0/players/p/{path}", body)) == refused
+        assert (await node.request("POST", "/v0/players/p/overlays", {"uri": "beep.wav", "duckDb": 0})).status == 201
+        await tape.until("OverlayEnd", reason="finished")
+        await patch(node, "p", "loop", {"mode": "track"})
+        await patch(node, "p", "loop", {"mode": "none"})
+        await enqueue(node, "p", "song.wav")
+        await tape.until("PlayerUpdate", state="idle")
+        assert (await node.request("GET", "/v0/players/p/history")).json()[0]["uri"] == "song.wav"
+        await delete(node, "p")
+        await ear.closed()
+        assert ear.pcm.startswith(pcm_of(beep))
+        assert pcm_of(song) in ear.pcm
+        tracks = [line for line in tape.summary() if line.startswith("Track")]
+        assert tracks == ["TrackStart song", "TrackEnd song finished"]
+
+
+async def test_a_player_begins_with_a_part_of_a_file_and_metadata_of_its_own(node: RunningNode) -> None:
+    song = music(1.0, seed=1)
+    (node.folder / "song.wav").write_bytes(wav(song))
+    track = {"uri": "song.wav", "startMs": 200, "endMs": 500, "metadata": {"by": "me"}}
+    answer = await node.request("POST", "/v0/players", {"id": "p", "track": track, "metadata": {"guild": 1}})
+    assert (answer.status, answer.json()) == (201, {"id": "p"})
+    now = await state(node, "p")
+    assert (now["track"]["userData"], now["metadata"]) == ({"by": "me"}, {"guild": 1})
+    assert (now["startMs"], now["endMs"]) == (200, 500)
+    async with following(node, "p") as tape, listening(node, "p") as ear:
+        start = await tape.until("TrackStart")
+        assert (start["position"], start["startMs"], start["endMs"]) == (200, 200, 500)
+        assert start["track"]["info"]["length"] == 1000  # the file's
+        assert (await tape.until("TrackEnd"))["playedMs"] == 300
+        await delete(node, "p")
+        await ear.closed()
+        assert len(ear.pcm) == 300 * 192
+
+
+async def test_the_answer_says_what_of_a_playlist_was_left_out(tmp_path: Path) -> None:
+    async with running_node(tmp_path, PATIENT + "max_waiting_tracks = 1\n") as node:
+        (node.folder / "list.m3u").write_text("a.wav\nftp://x.example/b\nc.wav\nd.wav\n")
+        answer = await node.request("POST", "/v0/players", {"id": "p", "uri": "list.m3u"})
+        left_out = answer.json()["leftOut"]
+        assert (answer.status, left_out["count"], len(left_out["reasons"])) == (201, 2, 2)
+        assert "no room" in left_out["reasons"][0]
+        assert await waiting_uris(node, "p") == [f"{node.folder}/c.wav"]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.support.audio_files import flac, opus, pcm_of, tone, wav
 from tests.support.e2e_players import PATIENT, create, state, until_state
@@ -139,6 +140,7 @@ async def test_a_kill_under_many_players_is_not_heard(tmp_path: Path) -> None:
             assert ear.pcm == pcm[: len(ear.pcm)]
 
 
+@pytest.mark.timing
 async def test_no_player_waits_for_a_process_to_start(tmp_path: Path) -> None:
     (tmp_path / "file.flac").write_bytes(flac(NOISE))
     async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 3\n") as node:

@@ -3,6 +3,8 @@
 import json
 import time
 
+import pytest
+
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state
 from tests.support.e2e_sockets import EventFields, following, listening
@@ -131,6 +133,7 @@ async def test_wrong_questions_are_refused(node: RunningNode) -> None:
         assert refusal(await node.request("GET", f"/v0/players/q/{socket}")) == (404, "player_not_found")
 
 
+@pytest.mark.timing
 async def test_a_client_that_is_256_events_behind_is_closed(node: RunningNode) -> None:
     await create(node, "p", "x.wav")
     async with (

@@ -147,3 +147,11 @@ async def test_filters_survive_the_change_of_tracks_and_flat_is_bit_for_bit_agai
         await patch(node, "p", "filters", {"volume": 1.0})
         await order(node, "p", "play")
         assert await ear.more_frames(10) == pcm_of(noise)
+
+
+async def test_a_preset_of_lavalink_sets_the_bands(node: RunningNode) -> None:
+    await create(node, "p", "x.wav")
+    await patch(node, "p", "filters", {"equalizer": [{"band": 0, "gain": 0.25}, {"band": 14, "gain": -0.25}]})
+    assert await bands(node, "p") == pytest.approx([6.0206, *[0.0] * 13, -24.0], abs=1e-3)
+    await patch(node, "p", "filters", {"equalizer": []})
+    assert await bands(node, "p") == [0.0] * 15

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.audio_files import music, pcm_of, wav
+from tests.support.audio_files import flac, music, pcm_of, wav
 from tests.support.e2e_players import create, delete, done, order, patch, refusal, state
 from tests.support.e2e_sockets import following, listening
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, Reply, Request, media
+from tests.support.pcm import channels
 from tests.support.running_node import RunningNode, running_node
 
 PLAYER = "/v0/players/p"
@@ -194,3 +197,62 @@ async def test_deleting_the_player_ends_it(node: RunningNode) -> None:
         await delete(node, "p")
         await tape.closed()
         assert tape.summary()[-3:] == ["TrackEnd song stopped", "OverlayEnd stopped", "PlayerDelete"]
+
+
+async def eventually_loaded(node: RunningNode, count: int) -> None:
+    """Waits until so many overlays are opened: their length is known."""
+
+    async def are_there() -> bool:
+        return len([overlay for overlay in await overlays(node) if overlay["length"]]) == count
+
+    await eventually(are_there, f"{count} overlays with a length")
+
+
+async def test_several_begin_with_the_same_frame(node: RunningNode) -> None:
+    clips = [music(0.4 + 0.1 * number, seed=number) * 0.3 for number in range(3)]
+    (node.folder / "a.wav").write_bytes(wav(clips[0]))
+    (node.folder / "b.flac").write_bytes(flac(clips[1]))
+    answers = asyncio.Event()
+
+    async def slow(request: Request, reply: Reply) -> None:
+        await answers.wait()
+        await media(wav(clips[2]))(request, reply)
+
+    answer = await node.request("POST", "/v0/players", {"id": "p", "idle": True})
+    assert answer.status == 201
+    async with MediaServer() as server, listening(node, "p") as ear, following(node, "p") as tape:
+        uris = ["a.wav", "b.flac", server.serve("/c.wav", slow)]
+        body = {"overlays": [{"uri": uri, "volume": 0.5} for uri in uris]}
+        answer = await node.request("POST", OVERLAYS, body)
+        overlay_ids = answer.json()["overlayIds"]
+        assert (answer.status, len(set(overlay_ids))) == (201, 3)
+        await eventually_loaded(node, 2)
+        assert ear.pcm == b""
+        answers.set()
+        for _ in uris:
+            await tape.until("OverlayEnd", reason="finished")
+        await delete(node, "p")
+        await ear.closed()
+        begun = [event["overlayId"] for event in tape.events if event["op"] == "OverlayStart"]
+        assert begun == overlay_ids
+    longest = len(clips[2])
+    together = sum(np.pad(channels(pcm_of(clip)) * 0.5, ((0, longest - len(clip)), (0, 0))) for clip in clips)
+    assert np.abs(channels(ear.pcm)[:longest] - together).max() <= 2
+
+
+async def test_of_several_all_are_taken_or_none(node: RunningNode) -> None:
+    await create(node, "p", "song.wav", paused=True)
+    good = {"uri": "a.wav"}
+    for several, answer, told in (
+        ([good, {"uri": "ftp://x/y"}], (400, "bad_request"), "1 (counted from 0)"),
+        ([good, {"uri": "b.wav", "volume": 6}], (400, "bad_request"), "`overlays.1.volume` must lie"),
+        ([good, {}], (400, "bad_request"), "`overlays.1.uri` is missing"),
+        ([good] * 9, (429, "limit_reached"), "8 can sound at once"),
+        ([good] * 101, (400, "bad_request"), "`overlays`"),
+        ([], (400, "bad_request"), "`overlays` must not be empty"),
+        ("a.wav", (400, "bad_request"), "`overlays` must be an array"),
+    ):
+        reply = await node.request("POST", OVERLAYS, {"overlays": several})
+        assert refusal(reply) == answer
+        assert told in reply.json()["message"]
+    assert await overlays(node) == []

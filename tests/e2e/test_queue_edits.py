@@ -2,16 +2,19 @@
 
 import asyncio
 import json
+import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import create, done, enqueue, order, patch, refusal, state, waiting_uris
-from tests.support.e2e_sockets import following
+from tests.support.e2e_sockets import following, listening
 from tests.support.http_client import connected
-from tests.support.media_server import Answer, MediaServer, Reply, Request, media
+from tests.support.media_server import Answer, MediaServer, Reply, Request, media, stall
 from tests.support.running_node import RunningNode
 
 QUEUE = "/v0/players/p/queue"
@@ -170,6 +173,10 @@ async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode
         'PERFORMER "Band"\nFILE "side.wav" WAVE\nTRACK 01 AUDIO\nTITLE "One"\nINDEX 01 00:00:00\n'
         'TRACK 02 AUDIO\nTITLE "Two"\nINDEX 01 00:01:00\n'
     )
+    (node.folder / "side.wav").write_bytes(wav(music(2.0)))
+    found = (await node.request("GET", f"/v0/loadplaylist?identifier={node.folder}/side.cue")).json()["tracks"]
+    shown = [(entry["info"]["length"], entry["startMs"], entry.get("endMs")) for entry in found]
+    assert shown == [(1000, 0, 1000), (0, 1000, None)]
     await post(node, {"uri": "side.cue"})
     listed = (await node.request("GET", f"{QUEUE}?details=true")).json()
     assert [(entry["title"], entry["author"], entry["startMs"], entry.get("endMs")) for entry in listed] == [
@@ -177,13 +184,19 @@ async def test_the_tracks_of_a_cue_sheet_are_parts_of_its_file(node: RunningNode
         ("Two", "Band", 1000, None),
     ]
     assert [entry["uri"].rpartition("/")[2] for entry in listed] == ["side.wav#t=0.000,1.000", "side.wav#t=1.000"]
+    for _ in range(2):
+        await done(node, "POST", "/v0/players/p/skip")
+    now = await state(node, "p")
+    assert (now["startMs"], "endMs" in now) == (1000, False)
+    last, first = (await node.request("GET", "/v0/players/p/history")).json()
+    assert (last["startMs"], last["endMs"], "startMs" in first) == (0, 1000, False)
 
 
 async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: RunningNode) -> None:
     """Whatever one of them has to wait for: a playlist from a slow server, or a large body."""
     await queued(node)
     async with MediaServer() as server, AsyncExitStack() as stack:
-        uri = server.serve("/list.m3u", answers_after(0.5))
+        uri = server.serve("/list.m3u", answers_after(partial(asyncio.sleep, 0.5)))
         many: list[dict[str, object]] = [{"uri": f"{number}.wav", "metadata": "x" * 500} for number in range(1000)]
         bodies = [{"uri": uri}, {"uri": "second.wav"}, {"tracks": many}, {"uri": "last.wav"}]
         connections = [await stack.enter_async_context(connected(node.port)) for _ in bodies]
@@ -196,10 +209,11 @@ async def test_calls_are_done_in_the_order_in_which_they_were_begun(node: Runnin
         assert listed == ["a.wav", "b.wav", "second.wav", *(f"{number}.wav" for number in range(1000)), "last.wav"]
 
 
+@pytest.mark.timing
 async def test_a_skip_comes_after_what_was_put_next_before_it(node: RunningNode) -> None:
     await queued(node, "a")
     async with MediaServer() as server:
-        uri = server.serve("/list.m3u", answers_after(0.5))
+        uri = server.serve("/list.m3u", answers_after(partial(asyncio.sleep, 0.5)))
         added = asyncio.create_task(node.request("POST", QUEUE, {"uri": uri, "index": 0}))
         await server.requested(1)
         await done(node, "POST", "/v0/players/p/skip")
@@ -209,22 +223,24 @@ async def test_a_skip_comes_after_what_was_put_next_before_it(node: RunningNode)
 
 async def test_a_skip_does_not_wait_long_for_a_slow_playlist(node: RunningNode) -> None:
     ids = await queued(node, "a")
+    has_skipped = asyncio.Event()
     async with MediaServer() as server:
-        uri = server.serve("/list.m3u", answers_after(3.0))
+        uri = server.serve("/list.m3u", answers_after(has_skipped.wait))
         added = asyncio.create_task(node.request("POST", QUEUE, {"uri": uri, "index": 0}))
         await server.requested(1)
         await done(node, "POST", "/v0/players/p/skip")
         assert not added.done()
         assert (await state(node, "p"))["trackId"] == ids["a"]
+        has_skipped.set()
         assert (await added).status == 201
         assert [entry.rpartition("/")[2] for entry in await waiting_uris(node, "p")] == ["a.wav", "b.wav"]
 
 
-def answers_after(delay_s: float) -> Answer:
+def answers_after(wait: Callable[[], Awaitable[object]]) -> Answer:
     """A playlist of two tracks from a server that takes its time."""
 
     async def slow_list(request: Request, reply: Reply) -> None:
-        await asyncio.sleep(delay_s)
+        await wait()
         await media(b"a.wav\nb.wav\n", content_type="audio/x-mpegurl")(request, reply)
 
     return slow_list
@@ -242,3 +258,69 @@ async def test_skipping_to_a_track(node: RunningNode) -> None:
         await done(node, "POST", "/v0/players/p/skip", body)
         assert (await state(node, "p"))["trackId"] != before
     await order(node, "p", "skip")
+
+
+async def test_the_answer_waits_until_the_titles_asked_for_are_known(node: RunningNode) -> None:
+    await queued(node)
+    async with MediaServer() as server, following(node, "p") as tape:
+        uris = [server.serve(f"/{number}.wav", media(wav(music(1.0)))) for number in range(8)]
+        added = (await post(node, {"tracks": [{"uri": uri} for uri in uris]}))["trackIds"]
+        # The last ones wait behind those that are read ahead anyway.
+        last = (await node.request("GET", f"{QUEUE}?details=true&wait=5000&offset=6&limit=2")).json()
+        assert [(entry["id"], entry["length"]) for entry in last] == [(added[6], 1000), (added[7], 1000)]
+        first = (await node.request("GET", f"{QUEUE}?details=true&wait=5000&limit=1")).json()
+        assert [(entry["id"], entry["length"]) for entry in first] == [(added[0], 1000)]
+        told: list[str] = []
+        while not {added[6], added[7], added[0]} <= set(told):  # between them may come what is read ahead anyway
+            told += (await tape.until("QueueDetails"))["trackIds"]
+        assert len(told) == len(set(told))
+        # A source that cannot be read keeps nobody waiting, nor does a queue without tracks.
+        await done(node, "DELETE", QUEUE)
+        await enqueue(node, "p", "missing.wav")
+        begun_s = time.monotonic()
+        assert len((await node.request("GET", f"{QUEUE}?details=true&wait=5000")).json()) == 1
+        assert (await node.request("GET", f"{QUEUE}?details=true&wait=5000&offset=1")).json() == []
+        assert time.monotonic() - begun_s < 9  # both waits would take ten
+
+
+async def test_the_wait_for_titles_is_no_longer_than_asked_for(node: RunningNode) -> None:
+    await queued(node)
+    async with MediaServer() as server:
+        await enqueue(node, "p", server.serve("/silent.mp3", stall()))
+        (entry,) = (await node.request("GET", f"{QUEUE}?details=true&wait=300")).json()
+        assert entry["title"] == "silent"
+        waiting_for_titles = asyncio.create_task(node.request("GET", f"{QUEUE}?details=true&wait=5000"))
+        await server.requested(1)
+        await done(node, "DELETE", "/v0/players/p")
+    assert refusal(await waiting_for_titles) == (404, "player_not_found")
+    await create(node, "p", "now.wav")
+    for wrong in ("wait=5001", "wait=-1", "limit=0", "offset=x", "limit=1.5"):
+        assert refusal(await node.request("GET", f"{QUEUE}?details=true&{wrong}")) == (400, "bad_request")
+
+
+async def test_a_part_of_the_queue_is_listed(node: RunningNode) -> None:
+    await queued(node, "a", "b", "c", "d")
+    for query, names in (("offset=1&limit=2", "b c"), ("limit=1", "a"), ("offset=3", "d"), ("offset=9", "")):
+        listed = (await node.request("GET", f"{QUEUE}?{query}")).json()
+        assert " ".join(entry["uri"].removesuffix(".wav") for entry in listed) == names
+
+
+async def test_a_folder_is_a_playlist_of_its_audio_files(node: RunningNode) -> None:
+    album = node.folder / "Best of"
+    album.mkdir()
+    for name in ("10.wav", "9.wav", "cover.jpg"):
+        (album / name).write_bytes(wav(music(0.3)))
+    await queued(node, "last")
+    for uri in ("Best of", "./Best of/", album.as_uri()):
+        assert len((await post(node, {"uri": uri, "index": 0}))["trackIds"]) == 2
+        assert (await waiting_uris(node, "p"))[:2] == [f"{album}/9.wav", f"{album}/10.wav"]
+    listed = (await node.request("GET", "/v0/loadplaylist?identifier=Best%20of")).json()
+    assert [track["info"]["title"] for track in listed["tracks"]] == ["9", "10"]
+    loaded = (await node.request("GET", "/v0/loadtracks?identifier=Best%20of")).json()
+    assert (loaded["loadType"], loaded["data"]["info"]["length"]) == ("track", 300)
+    # One whose name looks like that of a file takes its place when its turn comes.
+    album.rename(node.folder / "Best.of")
+    answer = await node.request("POST", "/v0/players", {"id": "q", "uri": "Best.of"})
+    assert (answer.status, answer.json()) == (201, {"id": "q"})
+    async with following(node, "q", "?since=0") as tape, listening(node, "q"):
+        assert [(await tape.until("TrackStart"))["track"]["info"]["title"] for _ in range(2)] == ["9", "10"]

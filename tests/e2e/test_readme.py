@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shlex
-import shutil
 import sys
 import wave
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -17,6 +16,7 @@ import pytest
 from tests.support.config_table import config_table
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.missing_programs import needs
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
 from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
@@ -34,8 +34,6 @@ LISTENER, EVENTS, DISCORD_SOURCE = blocks("python")
 
 # Also prints each answer's status, on stderr.
 CURL = 'curl() { command curl -sS -w "%{stderr}%{http_code}\\n" "$@"; }\n'
-
-needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made of curl commands")
 
 
 @asynccontextmanager
@@ -95,7 +93,7 @@ async def paste(block: int, node: RunningNode, folder: Path) -> tuple[list[int],
     return [int(line) for line in errors.decode().split()], output.decode()
 
 
-@needs_curl
+@needs("curl")
 async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
     (listen_command,) = (shlex.split(block) for block in blocks("") if " listen " in block)
     raw = tmp_path / "tour.raw"

@@ -52,6 +52,7 @@ async def test_a_signal_ends_everything_in_good_order(tmp_path: Path, number: in
             assert await node.ended() == 0
         assert not [pid for pid in decoders if exists(pid)]
         assert not any("ERROR" in line for line in node.log)
+        assert node.log[-1].endswith(" stopped\n")
     assert list(temporary.iterdir()) == []
 
 

@@ -4,9 +4,12 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, enqueue, hear_to_end
 from tests.support.e2e_sockets import listening
+from tests.support.eventually import eventually
 from tests.support.media_server import Answer, MediaServer, media, stall
 from tests.support.radio_server import fall_silent, radio
 from tests.support.running_node import running_node
@@ -26,6 +29,7 @@ STALLS: dict[str, tuple[Answer, str]] = {
 }
 
 
+@pytest.mark.timing
 async def test_what_never_starts_is_told_given_up_and_the_next_track_plays(tmp_path: Path) -> None:
     sound = music(1.0)
     config = f"{PATIENT}[sources]\nstart_timeout_s = {START_TIMEOUT_S}\n"
@@ -60,11 +64,14 @@ async def test_what_never_starts_is_told_given_up_and_the_next_track_plays(tmp_p
             assert [event["op"] for event in rest] == ["TrackStart", "TrackEnd"], name
             assert heard.pcm == pcm_of(sound), name
         silent = server.url("/2")
+        await node.request("GET", "/v0/loadtracks?identifier=/no/such/file.mp3")
+        last = "cannot be loaded: /no/such/file.mp3: "
+        await eventually(lambda: any(last in line for line in node.log), "the node's whole log is there")
         log = "".join(node.log)
         assert f"player p2 created: {silent}" in log
         assert "track ended (loadFailed) without a sound" in log
         assert "track ended (finished) after 1.0 s" in log
         assert "raise sources.start_timeout_s" in log
-        assert "player p2: a listener came; 1 listen" in log
-        await node.request("GET", "/v0/loadtracks?identifier=/no/such/file.mp3")
-        assert any("cannot be loaded: /no/such/file.mp3: " in line for line in node.log)
+        assert "player p2: a listener came; 1 listen (pcm)" in log
+        assert f"player p2 created: {silent} (asked for by 127.0.0.1)" in log
+        assert "player p2 deleted (asked for by 127.0.0.1)" in log

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT, PATIENT, create, until_state
 from tests.support.eventually import eventually
@@ -28,6 +30,7 @@ def full_server() -> Iterator[int]:
         yield port
 
 
+@pytest.mark.timing
 async def test_servers_get_as_much_time_as_the_configuration_gives_them(tmp_path: Path) -> None:
     config = f"{IMPATIENT}[sources]\nconnect_timeout_s = 1\nheaders_timeout_s = 1\nstall_timeout_s = 1\n"
     song = wav(music(20.0))
@@ -52,8 +55,12 @@ async def test_servers_get_as_much_time_as_the_configuration_gives_them(tmp_path
             assert time.monotonic() - began_s < 20
 
 
+@pytest.mark.timing
 async def test_an_idle_connection_is_kept_for_as_long_as_the_configuration_says(tmp_path: Path) -> None:
-    async with running_node(tmp_path, f"[server]\nkeepalive_timeout_s = 1\n{PATIENT}") as node:
+    async with running_node(
+        tmp_path, f"[server]\nkeepalive_timeout_s = 1\n[decoder]\nprocesses = 1\n{PATIENT}"
+    ) as node:
+        await node.decoders_ready(2)
         descriptors = node.open_descriptors()
         async with connected(node.port) as connection:
             for _ in range(2):

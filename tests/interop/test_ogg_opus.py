@@ -77,6 +77,31 @@ def test_chained_streams_are_both_read() -> None:
     assert len(read_back(data)[0]) == 20
 
 
-def test_packets_that_do_not_fit_on_a_page_are_refused() -> None:
-    with pytest.raises(ValueError, match="segments"):
-        OggOpusStream(1, 0).page([bytes(255 * 200)] * 2)
+def test_packets_that_do_not_fit_on_a_page_go_over_several() -> None:
+    random = np.random.default_rng(6)
+    # A page has room for 255 segments of 255 bytes, and a packet ends with one that is shorter.
+    lengths = (100, 255 * 254, 255 * 255 - 1, 255 * 255, 255 * 200, 255 * 200, 150_000, 3)
+    packets = [b"\xfc" + random.bytes(length - 1) for length in lengths]
+    stream = OggOpusStream(1, 312)
+    data = stream.head("tonearm") + stream.page(packets[:4]) + stream.page(packets[4:7]) + stream.page(packets[7:])
+    read, _, _ = read_back(data + stream.end())
+    assert read == packets
+
+
+def test_the_time_on_a_page_is_that_of_the_packets_that_end_on_it() -> None:
+    stream = OggOpusStream(1, 0)
+    times = []
+    data = stream.page([PACKET, bytes(255 * 600), PACKET], is_last=True)
+    while data:
+        _, _, flags, granule, _, _, _, segments = struct.unpack_from("<4sBBqIIIB", data)
+        times.append((granule, flags))
+        data = data[27 + segments + sum(data[27 : 27 + segments]) :]
+    assert times == [(FRAME_SAMPLES, 0), (-1, 1), (3 * FRAME_SAMPLES, 1 | 4)]
+
+
+def test_tags_of_any_length_can_be_read() -> None:
+    stream = OggOpusStream(1, 312)
+    data = stream.head("tonearm", [("TITLE", "x" * 100_000)]) + stream.page([PACKET] * 5, is_last=True)
+    packets, tags, _ = read_back(data)
+    assert len(packets) == 5
+    assert tags["title"] == "x" * 100_000

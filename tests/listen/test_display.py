@@ -84,3 +84,18 @@ def test_a_stream_that_is_gone_does_not_end_the_listening() -> None:
     stream = io.TextIOWrapper(io.FileIO(writing, "w"), encoding="utf-8", write_through=True)
     Display(stream).say("gone")
     stream.detach().close()
+
+
+def test_eighty_columns_have_room_for_everything_and_the_title_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Display, "_columns", lambda _: 80)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    display = Display(stream)
+    short, long = view("Song"), view("A song with a name that is longer than the terminal has room for")
+    for shown in (short, long):
+        display.show(shown, Levels((0.0, -6.0), -5.8, -14.24), 0)
+    for line in stream.getvalue().split("\x1b[K")[:-1]:
+        assert 70 < len(line.removeprefix("\r")) < 80, line
+    assert "  late 0  Song\x1b[K" in stream.getvalue()
+    assert "  late 0  A song" in stream.getvalue()
+    assert "...\x1b[K" in stream.getvalue()

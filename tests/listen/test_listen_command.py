@@ -256,3 +256,19 @@ async def test_raw_into_a_file_holds_the_same_bytes(tmp_path: Path) -> None:
             )  # fmt: skip
         assert await process.wait() == 0
     assert path.read_bytes() == FRAME * 5
+
+
+async def test_a_wrong_password_is_told_from_none(commands: Commands) -> None:
+    async with ListenedNode(password="sesame").running() as node:
+        for arguments, told in (((), "wants its password"), (("--password", "x"), "refused the password")):
+            returned, _, errors = await (await commands.listen(node, *arguments)).end()
+            assert (returned, told in errors) == (1, True), errors
+
+
+async def test_a_strangers_server_is_told_from_a_missing_player(commands: Commands) -> None:
+    async with ListenedNode().running() as node:
+        returned, _, errors = await (await commands.listen(node, player="missing")).end()
+        assert (returned, "There is no player 'missing'" in errors) == (1, True), errors
+        node.url += "/elsewhere"
+        returned, _, errors = await (await commands.listen(node)).end()
+        assert (returned, "another server and no tonearm node" in errors) == (1, True), errors

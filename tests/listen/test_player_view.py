@@ -41,8 +41,19 @@ def test_pause_and_resume_and_ends_are_breaks_but_updates_while_playing_are_not(
     assert view.take(event("PlayerUpdate", state="loading", paused=False, position=0)) == (True, None)
 
 
+def test_starts_are_worth_a_line_and_what_is_over_is_not_shown_any_more() -> None:
+    view = PlayerView()
+    started = event("TrackStart", track=track("Song", "Singer", length_ms=9_000), position=0)
+    assert view.take(started)[1] == "track starts: Singer - Song"
+    assert (view.title, view.length_ms) == ("Singer - Song", 9_000)
+    view.take(event("TrackEnd", track=track("Song", "Singer"), reason="loadFailed"))
+    assert (view.title, view.length_ms) == ("", 0)
+
+
 def test_ends_and_failures_are_worth_a_line() -> None:
     view = PlayerView()
+    hinted = event("TrackException", track=track("a"), error={"message": "It is none.", "hint": "Check it."})
+    assert view.take(hinted)[1] == "track failed: It is none. Check it."
     assert view.take(event("TrackEnd", track=track("a"), reason="skipped"))[1] == "track ended: skipped"
     failed = event("TrackException", track=track("a"), error={"message": "No such file."})
     assert view.take(failed)[1] == "track failed: No such file."

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,9 +13,10 @@ import pytest
 from tests.support.audio_files import tone, wav
 from tests.support.e2e_players import PATIENT, create, enqueue, order
 from tests.support.eventually import eventually
+from tests.support.missing_programs import needs
 from tests.support.running_node import RunningNode, running_node
 
-pytestmark = pytest.mark.skipif(shutil.which("mpv") is None, reason="mpv is not installed: apt-get install mpv")
+pytestmark = needs("mpv")
 
 ONE_HZ, OTHER_HZ = 1000, 400
 RATE_HZ = 48_000

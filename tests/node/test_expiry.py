@@ -1,16 +1,21 @@
 """Players that nobody needs any more, on a node that is told to delete them."""
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
 
 from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, running_node
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.node.node import NodeSettings
+from tonearm.core.events import DeleteReason
+from tonearm.node.node import Node, NodeSettings
 
 EXPIRE_S = 1.2
 
 
+@pytest.mark.timing
 async def test_players_that_nobody_listens_or_speaks_to_are_deleted(shelf: Shelf) -> None:
     uri, _ = shelf.song(30.0)
     async with running_node(NodeSettings(decoder_processes=1, expire_s=EXPIRE_S)) as node:
@@ -51,3 +56,59 @@ async def test_without_the_key_no_player_expires_and_no_reason_is_given(shelf: S
         player = Listening(node, "p")
         await node.delete_player("p")
         assert "reason" not in player.events.named("PlayerDelete")[0]
+
+
+def break_delete(node: Node, player_id: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """The next delete of the player does its work and fails then. Returns whether it has come to that."""
+    player = node.player(player_id)
+    delete = player.delete
+    failed: list[bool] = []
+
+    async def fail(reason: DeleteReason | None = None) -> None:
+        await delete(reason)
+        failed.append(True)
+        raise RuntimeError("a fault of the node")
+
+    monkeypatch.setattr(player, "delete", fail)
+    return lambda: bool(failed)
+
+
+async def test_a_delete_that_fails_ends_neither_the_look_for_others_nor_the_stop(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri, _ = shelf.song(30.0)
+    # `running_node` looks whether a process, a task or a descriptor is left.
+    async with running_node(NodeSettings(decoder_processes=1, expire_s=EXPIRE_S)) as node:
+        await node.create_player("broken", uri, {})
+        has_failed = break_delete(node, "broken", monkeypatch)
+        await eventually(has_failed, "the delete of a player fails")
+        await node.create_player("forgotten", uri, {})
+        await eventually(lambda: not node.has_player("forgotten"), "the next forgotten player is deleted")
+        for name in ("first", "second"):
+            await node.create_player(name, uri, {})
+        has_failed = break_delete(node, "first", monkeypatch)
+        closed = Listening(node, "second").listener.closed
+    assert has_failed()
+    assert closed == [(1001, "the node is shutting down")]
+    failures = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.getMessage() for record in failures] == [
+        "player broken, which nobody needs, could not be deleted properly",
+        "a player could not be stopped properly",
+    ]
+
+
+async def test_a_player_whose_end_fails_is_closed_all_the_same(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, _ = shelf.song(30.0)
+    async with running_node(NodeSettings(decoder_processes=1)) as node:
+        await node.create_player("p", uri, {})
+        player = Listening(node, "p")
+        await player.listener.wait_frames(3)
+
+        def fail(*_: object) -> None:
+            raise RuntimeError("a fault of the node")
+
+        monkeypatch.setattr(node.player("p"), "_emit", fail)
+        with pytest.raises(RuntimeError):
+            await node.delete_player("p")
+        assert player.listener.closed == [(1000, "the player was deleted")]
+        assert not node.has_player("p")

@@ -15,9 +15,11 @@ from tonearm.node.node import Node
 async def test_a_bad_source_is_reported_and_the_next_one_plays(
     node: Node, shelf: Shelf, server: MediaServer, tmp_path: Path
 ) -> None:
+    empty_folder = tmp_path / "nothing"
+    empty_folder.mkdir()
     bad_sources: dict[str, tuple[str, str, int | None]] = {
         "missing": (str(tmp_path / "missing.mp3"), "file_missing", None),
-        "folder": (str(tmp_path), "file_unreadable", None),
+        "folder": (str(empty_folder), "file_unreadable", None),
         "empty": (shelf.put("empty.mp3", b""), "empty", None),
         "text": (shelf.put("text.mp3", b"this is no audio at all\n" * 1000), "not_audio", None),
         "no_sound": (shelf.put("video.mp4", video_without_sound()), "no_audio_stream", None),

@@ -35,7 +35,8 @@ async def test_a_player_paused_from_the_start_begins_with_the_first_sample(node:
     witness = await listening(node, "witness", shelf.song(5.0)[0])
     await witness.more_frames(5)
     assert len(player.listener) == 0
-    assert player.events.ops == ["ListenersChange"]
+    assert player.events.ops == ["ListenersChange", "PlayerUpdate"]
+    assert (player.state["state"], player.state["paused"]) == ("playing", True)
     node.player("p").play()
     await player.wait_state("idle")
     assert player.listener.pcm == padded(pcm)

@@ -12,7 +12,7 @@ from tests.support.audio_files import Signal, encoded, mp3, opus, tone
 from tests.support.fetching import QUICK
 from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media
-from tests.support.node_in_process import Listening, listening, running_node
+from tests.support.node_in_process import Listening, decoder_processes, listening, running_node, spare_ready
 from tests.support.radio_server import fall_silent, radio
 from tonearm.audio import timers
 from tonearm.core.frame import FRAMES_PER_SECOND
@@ -188,8 +188,8 @@ async def test_a_station_that_falls_silent_is_stuck_and_then_given_up(
         station = server.serve("/live", radio(sound(), stop_after=8000, ends_by=fall_silent))
         player = await listening(node, "p", station, server.serve("/song.mp3", media(other_sound())))
         await player.events.wait_for("TrackStart", 2)
-        (stuck,) = player.events.named("TrackStuck")
-        assert stuck["cause"] == "the source sends nothing"
+        # A station that the machine kept from sending for so long was stuck before, and went on.
+        assert {stuck["cause"] for stuck in player.events.named("TrackStuck")} == {"the source sends nothing"}
         assert player.failures == ["timeout"]
         assert player.ends == [("Test FM", "loadFailed")]
 
@@ -223,3 +223,25 @@ async def test_a_station_can_be_looked_up(node: Node, server: MediaServer) -> No
         0,
     )
     await server.all_gone()
+
+
+async def test_thirty_players_of_one_station_cost_one_connection(server: MediaServer) -> None:
+    uri = server.serve("/live", radio(sound(), titles={1: "Band - One"}.get))
+    async with running_node(NodeSettings(decoder_processes=2)) as node:
+        await spare_ready(node)
+        players = [await listening(node, f"p{number}", uri) for number in range(30)]
+        for player in players:
+            await player.listener.wait_frames(60)
+        assert len(decoder_processes(node)) == 2
+        assert (server.connections, len(server.requests)) == (1, 1)
+        for player in players:
+            assert 430 < loudest_hz(samples_of(player.listener.pcm)[9600:]) < 450
+            assert player.events.named("StreamTitle")[0]["title"] == "Band - One"
+            assert player.starts == ["Test FM"]
+        for player in players[:-1]:
+            await node.delete_player(player.id)
+        players[-1].require_no_underrun()
+        await players[-1].more_frames(60)
+        assert server.connections == 1
+        await node.delete_player(players[-1].id)
+        await server.all_gone()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 import numpy as np
+import pytest
 import pytest_asyncio
 
 from tests.support.audio_files import flac, mp3, music, opus, pcm_of, tone, wav
@@ -65,6 +66,7 @@ FILES: dict[str, Callable[[int], bytes]] = {
 }
 
 
+@pytest.mark.timing
 async def test_a_listener_hears_the_right_samples_and_exact_joins(node: Node, shelf: Shelf) -> None:
     whole: dict[str, bytes] = {}
     wait_from_the_first = WaitForCpu(*decoder_processes(node))
@@ -130,7 +132,7 @@ async def test_what_has_become_of_a_source_is_found_when_a_listener_comes(node: 
         await events[name].wait_for("TrackStart", 2)
 
 
-async def test_live_and_unseekable_sources_and_guessed_lengths_stay_awake(
+async def test_live_and_unseekable_sources_and_lengths_that_cannot_be_counted_stay_awake(
     node: Node, server: MediaServer, shelf: Shelf
 ) -> None:
     song = music(30.0, 44_100)
@@ -138,13 +140,15 @@ async def test_live_and_unseekable_sources_and_guessed_lengths_stay_awake(
     uris = {
         "live": server.serve("/live", radio(mp3(tone(440, 3.0, 44_100)), bytes_per_s=40_000)),
         "unseekable": server.serve("/song.wav", media(wav(song, 44_100), ranges=False, content_type="audio/wav")),
-        "guessed": shelf.put("guessed.mp3", uncounted),
+        "guessed": server.serve("/guessed.mp3", media(uncounted, content_type="audio/mpeg")),
     }
     for name, uri in uris.items():
         await without_listener(node, name, uri)
     seekable = server.serve("/other.wav", media(wav(song, 44_100), content_type="audio/wav"))
     await without_listener(node, "known", seekable)
-    await asleep(node, "known")
+    await without_listener(node, "counted", shelf.put("guessed.mp3", uncounted))
+    await asleep(node, "known", "counted")
+    assert 30_000 <= state_of(node, "counted")["track"]["info"]["length"] <= 30_100
     assert not any(is_asleep(node, name) for name in uris)
     assert [state_of(node, name)["state"] for name in uris] == ["playing"] * 3
 
@@ -166,6 +170,7 @@ async def test_a_song_from_a_server_is_asked_for_again_where_the_listener_comes(
     assert min(distance(samples_of(listener.pcm), reference[place + lag :]) for lag in lags) == 0
 
 
+@pytest.mark.timing
 async def test_a_familiar_file_is_changed_in_its_sleep_and_heard_in_place_and_joined_exactly(
     node: Node, shelf: Shelf
 ) -> None:

@@ -103,6 +103,7 @@ EVERY_EVENT: list[tuple[Event, dict[str, object]]] = [
     (events.PlayerPause(20), {"position": 20}),
     (events.PlayerResume(20), {"position": 20}),
     (events.QueueUpdate(3, 9), {"length": 3, "version": 9}),
+    (events.QueueDetails(("a", "b")), {"trackIds": ["a", "b"]}),
     (events.LoopModeChange(LoopMode.QUEUE), {"mode": "queue"}),
     (events.FiltersChange(FILTERS), {"filters": FILTERS_OUT}),
     (
@@ -264,6 +265,31 @@ def test_what_is_known_of_a_waiting_track() -> None:
         "startMs": 1000,
         "endMs": 2000,
     }
+
+
+@pytest.mark.parametrize(
+    ("start_ms", "end_ms", "expected"),
+    [
+        (0, None, {}),
+        (1000, None, {"startMs": 1000}),
+        (0, 2000, {"startMs": 0, "endMs": 2000}),
+        (1000, 2000, {"startMs": 1000, "endMs": 2000}),
+    ],
+)
+def test_a_part_of_a_file_says_which_wherever_it_is_shown(
+    start_ms: int, end_ms: int | None, expected: dict[str, int]
+) -> None:
+    track = replace(TRACK, start_ms=start_ms, end_ms=end_ms)
+    start = rendering.event_text("p", "1ife", 7, 5, events.TrackStart(track, {}, start_ms))
+    check_event(start)
+    state = rendering.player_out(make_status("p", track))
+    check_player(state)
+    played = rendering.played_track_out(replace(PLAYED, queued_track=QueuedTrack(track)))
+    TypeAdapter(replies.PlayedTrack).validate_json(json.dumps(played), strict=True)
+    listed = rendering.listed_track_out(track)
+    TypeAdapter(replies.ListedTrack).validate_json(json.dumps(listed), strict=True)
+    for shown in (json.loads(start), state, played, listed):
+        assert {name: shown[name] for name in ("startMs", "endMs") if name in shown} == expected
 
 
 def test_what_was_played() -> None:

@@ -35,6 +35,18 @@ def test_only_the_filters_that_are_there_change() -> None:
     assert change == FilterChange(gains=((99, -1.0),))  # its range is the core's matter
 
 
+def test_lavalinks_equalizer_sets_the_same_bands() -> None:
+    body = {"equalizer": [{"band": 0, "gain": 0.25}, {"band": 1, "gain": -0.25}, {"band": 2, "gain": 0}]}
+    gains = dict(FiltersPatch.model_validate(body).as_change().gains or ())
+    assert gains == pytest.approx({0: 6.0206, 1: -24.0, 2: 0.0}, abs=1e-4)
+    assert FiltersPatch.model_validate({"equalizer": []}).as_change() == FilterChange(gains=())
+    for gain in (-0.26, 1.01):
+        with pytest.raises(BadRequest, match=r"gain .* is -0\.25 to 1"):
+            FiltersPatch.model_validate({"equalizer": [{"band": 0, "gain": gain}]}).as_change()
+    with pytest.raises(BadRequest, match="`eq` and `equalizer`"):
+        FiltersPatch.model_validate({"eq": [], "equalizer": []}).as_change()
+
+
 def test_only_what_is_there_of_a_crossfade_changes() -> None:
     assert CrossfadePatch.model_validate({}).as_edit() == CrossfadeEdit()
     body = {"durationMs": 5_000, "curve": "linear", "onSkip": False}
@@ -87,7 +99,7 @@ def test_a_description_says_the_ranges() -> None:
 
 def test_effects_are_read_by_their_names_and_null_is_off() -> None:
     change = FiltersPatch.model_validate(
-        {"lowPass": {"frequencyHz": 300}, "limiter": {"enabled": True}, "karaoke": None, "echo": {"decay": 2, "x": 1}}
+        {"lowPass": {"frequencyHz": 300}, "limiter": {"enabled": True}, "karaoke": None, "echo": {"decay": 2}}
     ).as_change()
     assert change == FilterChange(
         effects={

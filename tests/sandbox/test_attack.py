@@ -3,9 +3,10 @@
 The attack goes on in a thread that was begun after the filter, inside of the processes of a real node.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import structs
 
 from tests.sources.resolver.test_page_resolver import resolving
 from tests.support import attack
@@ -42,7 +43,7 @@ def attacked_decoder(tmp_path: Path, mode: SandboxMode) -> tuple[SandboxReport, 
         report = driver.ready()
         driver.open_session()
         order = open_order(1, 1, song.stat().st_size, has_descriptor=True)
-        driver.send_with_descriptor_of(replace(order, name="attack.wav"), song)
+        driver.send_with_descriptor_of(structs.replace(order, name="attack.wav"), song)
         through = got_through(driver.wait_for(Failed).failure.message)
         driver.open_file(song, source=2)
         assert driver.wait_for(Opened, source=2).facts.length_ms == 200

@@ -6,10 +6,11 @@ traceback tells where.
 
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.decoding.worker.media.test_media_formats import LOSSLESS, LOSSY, at
 from tests.support.audio_files import encoded, flac, id3, mp3, music, opus, tone, video_without_sound, vorbis, wav
@@ -122,7 +123,7 @@ def test_a_call_that_nothing_foresees_is_seen(tmp_path: Path) -> None:
     try:
         driver.ready()
         driver.open_session()
-        driver.send(replace(open_order(1, 1, 10), name="attack.wav"))
+        driver.send(structs.replace(open_order(1, 1, 10), name="attack.wav"))
         status, stderr = driver.wait_for_end()
     finally:
         driver.close()

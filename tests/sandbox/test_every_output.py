@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.support.audio_files import id3, mp3, music
 from tests.support.decoder_driver import DecoderDriver, open_order
@@ -45,6 +46,7 @@ from tonearm.decoding.messages import (
     Overlay,
     Plan,
     SeekSource,
+    Want,
 )
 from tonearm.decoding.messages import Audio as AudioMessage
 from tonearm.sandbox.report import SandboxMode
@@ -58,7 +60,7 @@ ALL_AT_ONCE = Effects(
     tremolo=Tremolo(),
     vibrato=Vibrato(),
     rotation=Rotation(0.5),
-    distortion=Distortion(),
+    distortion=Distortion(sin_scale=2.0),
     echo=Echo(50.0),
     compressor=Compressor(),
     normalization=Normalization(),
@@ -212,13 +214,13 @@ def nobody(driver: DecoderDriver, session: int, _: Outputs, song: Path) -> Heard
     listener = Listener(driver, session, frozenset())
     driver.open_file(song, session)
     order = open_order(session, 2, song.stat().st_size, has_descriptor=True)
-    driver.send_with_descriptor_of(replace(order, is_probe=True), song)
+    driver.send_with_descriptor_of(structs.replace(order, want=Want.FACTS), song)
     for source in (1, 2):
         driver.wait_for(Opened, session, source)
     cover = song.with_name("cover.mp3")
     cover.write_bytes(id3(texts={}, picture=b"\x89PNG\r\n\x1a\n" + bytes(2000)) + mp3(music(1.0)))
     order = open_order(session, 3, cover.stat().st_size, has_descriptor=True)
-    driver.send_with_descriptor_of(replace(order, is_probe=True, wants_picture=True), cover)
+    driver.send_with_descriptor_of(structs.replace(order, want=Want.PICTURE), cover)
     assert len(driver.wait_for(FoundPicture, session).data) == 2008
     listener.plan(Filters(), cut_to=1, after=1)
     listener.play(60)

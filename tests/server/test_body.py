@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.support.fake_node import FakeNode
-from tests.support.http_client import Headers, connected, request
+from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.server.bodies import MAX_VALUES
 
 PATH = "/v0/players/p/metadata"
@@ -149,3 +149,88 @@ async def test_of_many_wrong_fields_only_the_first_is_looked_at(port: int) -> No
     for _ in range(5):
         await request(port, "PATCH", "/v0/players/p/filters", body=body)
     assert time.process_time() - begun_s < 0.5  # each took 0.4 s when all were looked at
+
+
+async def test_many_unknown_names_hold_nobody_up(port: int) -> None:
+    names = b",".join(b'"x%d":1' % number for number in range(MAX_VALUES - 100))
+    bodies = {
+        "/v0/players/p/filters": b"{%s}" % names,
+        "/v0/players/p/metadata": b'{"value": 1, %s}' % names,
+    }
+    for path, body in bodies.items():
+        answer = await request(port, "PATCH", path, body=body)
+        assert answer.status in (204, 400)
+        assert len(answer.header("Tonearm-Ignored") or answer.json()["message"]) < 500
+        begun_s = time.process_time()
+        for _ in range(5):
+            await request(port, "PATCH", path, body=body)
+        assert time.process_time() - begun_s < 0.5, path  # each took 0.4 s when all were looked at
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("PATCH /v0/players/p/filters", {"lowpass": {}}, "no field `lowpass`; did you mean `lowPass`?"),
+        (
+            "PATCH /v0/players/p/filters",
+            {"timescale": {"sped": 2}},
+            "`timescale.sped`; did you mean `timescale.speed`?",
+        ),
+        ("PATCH /v0/players/p/filters", {"rotation": {"q": 2}}, "no field `rotation.q`; there are rotationHz."),
+        ("POST /v0/players", {"id": "n", "uri": "a", "filters": {"volum": 2}}, "did you mean `filters.volume`?"),
+        ("PATCH /v0/players/p/filters", {"eq": [], "equalizer": []}, "`eq` and `equalizer` set the same bands"),
+        ("PATCH /v0/players/p/filters", {"equalizer": [{"band": 1, "gain": 2}]}, "gain 2 is out of range"),
+    ],
+)
+async def test_an_unknown_name_among_filters_is_refused_with_the_nearest_one(
+    node: FakeNode, port: int, path: str, body: object, sentence: str
+) -> None:
+    method, _, target = path.partition(" ")
+    answer = await send_json(port, method, target, body)
+    assert (answer.status, answer.json()["code"]) == (400, "bad_request")
+    assert sentence in answer.json()["message"]
+    assert node.fakes["p"].done == []
+    assert "n" not in node.fakes
+
+
+IGNORED = [
+    ("POST /v0/players", {"id": "q", "uri": "a", "volumee": 1, "noReplace": True}, 201, "volumee, noReplace"),
+    ("POST /v0/players", {"id": "q", "url": "a"}, 400, "url"),
+    ("POST /v0/players", {"id": "p", "uri": "a", "x": 1}, 409, "x"),
+    ("POST /v0/players/p/queue", {"uri": "a", "meta": {}}, 201, "meta"),
+    ("POST /v0/players/p/queue", {"tracks": [{"uri": "a"}, {"uri": "b", "meta": {}}]}, 201, "tracks.1.meta"),
+    ("PUT /v0/players/p/track", {"uri": "a", "x": 1}, 201, "x"),
+    ("POST /v0/players/p/skip", {"too": "a"}, 204, "too"),
+    ("PATCH /v0/players/p/loop", {"mode": "none", "a b, \r\nü": 1}, 204, "a%20b%2C%20%0D%0A%C3%BC"),
+    ("PATCH /v0/players/p/metadata", {"value": {"x": 1}, "y": 2}, 204, "y"),
+    ("PATCH /v0/players/p/position", {"position": 1, "x": 1}, 204, "x"),
+    ("PATCH /v0/players/p/crossfade", {"onskip": True}, 204, "onskip"),
+    ("POST /v0/encodetrack", {"info": {"identifier": "a.mp3", "isSeekable": True}}, 200, "info.isSeekable"),
+    ("PATCH /v0/players/p/metadata", {"value": {"x": 1}}, 204, None),
+    ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "q": 1}]}, 204, "eq.0.q"),
+    ("PATCH /v0/players/p/filters", {"eq": [{"band": 1, "gain_db": 2, "frequency_hz": 40}]}, 204, None),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "ignored"), IGNORED)
+async def test_the_answer_names_the_fields_that_were_ignored(
+    port: int, path: str, body: object, status: int, ignored: str | None
+) -> None:
+    method, _, target = path.partition(" ")
+    answer = await send_json(port, method, target, body)
+    assert (answer.status, answer.header("Tonearm-Ignored")) == (status, ignored)
+
+
+async def test_however_much_is_ignored_the_header_stays_short(port: int) -> None:
+    for name in ("x" * 500, "\U0001f3b5" * 100):
+        body = {"tracks": [{"uri": "a", name: 1} for _ in range(300)]}
+        ignored = (await send_json(port, "POST", "/v0/players/p/queue", body)).header("Tonearm-Ignored")
+        assert ignored is not None
+        assert ignored.endswith(", ...")
+        assert len(ignored) < 1100
+
+
+@pytest.mark.parametrize("body", [b"", b"  \r\n"])
+async def test_an_empty_body_is_called_empty(port: int, body: bytes) -> None:
+    answer = await request(port, "POST", "/v0/players", body=body)
+    assert (answer.status, answer.json()["message"]) == (400, "The body is empty. Send JSON in it.")

@@ -1,6 +1,5 @@
 """How long a connection may take, and how many there may be."""
 
-import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
@@ -10,13 +9,16 @@ from typing import Final
 import pytest
 
 from tests.support.edge import running_edge
+from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
+from tests.support.hand_time import LoopTime
 from tests.support.http_client import Connection, connected, request, websocket
 from tonearm.server.app import EdgeSettings
-from tonearm.server.http_server import ConnectionLimits
+from tonearm.server.http_server import ConnectionLimits, origin_of
 
-REQUEST_S: Final = 0.15
-KEEPALIVE_S: Final = 0.4
+# Far longer than a test takes: only the tests put time forward.
+REQUEST_S: Final = 1000.0
+KEEPALIVE_S: Final = 3000.0
 HURRIED: Final = ConnectionLimits(10, 3, request_timeout_s=REQUEST_S, keepalive_timeout_s=KEEPALIVE_S)
 PATIENT: Final = ConnectionLimits(10, 3)
 PASSWORD: Final = (("Authorization", "secret"),)
@@ -48,34 +50,56 @@ async def cut(connection: Connection) -> bytes:
     return b""
 
 
-async def took_s(connection: Connection) -> float:
-    start_s = asyncio.get_running_loop().time()
+async def cut_or_answered(connection: Connection) -> bool:
+    """Whether an answer came."""
+    with contextlib.suppress(ConnectionResetError):
+        return await connection.reader.read(12) == b"HTTP/1.1 200"
+    return False
+
+
+async def pass_time(time: LoopTime, port: int, seconds: float) -> None:
+    """Puts time forward once the server has read what was sent to it, and lets it do what is due then."""
+    for wait_s in (seconds, 0.0):
+        # It takes connections and bytes in as they come: what came before this request is taken in before its answer.
+        assert (await request(port, "GET", "/info")).status == 200
+        time.forward(wait_s)
+
+
+def is_cut(connection: Connection) -> bool:
+    return connection.reader.at_eof() or connection.reader.exception() is not None
+
+
+async def cut_after(time: LoopTime, port: int, connection: Connection, limit_s: float) -> None:
+    await pass_time(time, port, 0.99 * limit_s)
+    assert not is_cut(connection)
+    time.forward(0.02 * limit_s)
     assert await cut(connection) == b""
-    return asyncio.get_running_loop().time() - start_s
 
 
 @pytest.mark.parametrize("half", HALVES)
 async def test_half_a_head_is_cut(node: FakeNode, half: str) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(HALVES[half])
-        assert await took_s(connection) > REQUEST_S / 2
+        await cut_after(LoopTime(), port, connection, REQUEST_S)
 
 
 async def test_one_that_sends_a_byte_now_and_then_gains_no_time(node: FakeNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
-        for byte in b"GET /info HTTP/1.1\r\nHost: localhost\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":
+        time = LoopTime()
+        for byte in b"GET /inf":
             connection.send(bytes([byte]))
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(connection.reader.read(1), REQUEST_S / 10)
-                break
-        else:
-            pytest.fail("the connection was not cut")
+            await pass_time(time, port, REQUEST_S / 8.1)
+            assert not is_cut(connection)
+        connection.send(b"o")
+        time.forward(REQUEST_S / 8.1)
+        assert await cut(connection) == b""
 
 
 @pytest.mark.parametrize("half", [HALF_A_BODY, HALF_A_CHUNK])
 async def test_half_a_body_is_refused_and_the_connection_closed(node: FakeNode, half: bytes) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(half)
+        await pass_time(LoopTime(), port, 1.01 * REQUEST_S)
         answer = await connection.read_answer()
         assert (answer.status, answer.json()["code"]) == (400, "bad_request")
         assert await cut(connection) == b""
@@ -88,6 +112,7 @@ async def test_a_body_that_nobody_waits_for_does_not_keep_the_connection(
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(HALF_AN_UNREAD_BODY)
         assert (await connection.read_answer("POST")).status == 204
+        LoopTime().forward(1.01 * REQUEST_S)
         assert await cut(connection) == b""
     assert not [record for record in caplog.records if record.exc_info]
 
@@ -98,7 +123,7 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send(b"GET /v0/players/p/stream.wav HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
         await connection.read_head()
-        await asyncio.sleep(2 * REQUEST_S)
+        await pass_time(LoopTime(), port, 2 * REQUEST_S)
         (listener,) = node.fakes["p"].listeners
         listener.write(b"4\r\nabcd\r\n")
         chunks = connection.chunks()
@@ -113,19 +138,20 @@ async def test_half_a_body_of_what_goes_on_for_longer_ends_nothing(
 
 async def test_the_next_request_has_its_time_from_its_first_byte(node: FakeNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
+        time = LoopTime()
         for _ in range(2):
             connection.send_request("GET", "/info")
             assert (await connection.read_answer()).status == 200
-            await asyncio.sleep(1.2 * REQUEST_S)  # idle, which is allowed for longer
+            await pass_time(time, port, 1.2 * REQUEST_S)  # idle, which is allowed for longer
         connection.send(HALVES["half a head"])
-        assert await took_s(connection) < KEEPALIVE_S
+        await cut_after(time, port, connection, REQUEST_S)
 
 
 async def test_an_idle_connection_is_closed_after_its_time(node: FakeNode) -> None:
     async with limited_edge(node, HURRIED) as port, connected(port) as connection:
         connection.send_request("GET", "/info")
         assert (await connection.read_answer()).status == 200
-        assert await took_s(connection) > KEEPALIVE_S / 2
+        await cut_after(LoopTime(), port, connection, KEEPALIVE_S)
 
 
 async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alone(node: FakeNode) -> None:
@@ -136,10 +162,11 @@ async def test_a_request_that_takes_long_to_answer_and_open_sockets_are_left_alo
         websocket(port, "/v0/players/p/ws") as socket,
     ):
         asking.send_request("POST", "/v0/players/p/queue", body=b'{"uri": "a.mp3"}')
-        await asyncio.sleep(3 * KEEPALIVE_S)
-        assert not asking.reader.at_eof()
+        await pass_time(LoopTime(), port, 3 * KEEPALIVE_S)
+        assert not is_cut(asking)
         (listener,) = node.fakes["p"].listeners
         listener.write(b"\x82\x01a")
+        assert (await socket.read_frame()).payload == b""  # a ping, after so long a time
         assert (await socket.read_frame()).payload == b"a"
 
 
@@ -185,3 +212,38 @@ async def test_when_all_places_are_taken_by_those_who_were_let_in_nobody_else_co
             assert (await request(port, "GET", "/info")).status == 200
     assert any("max_connections" in record.getMessage() for record in caplog.records)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+    ],
+)
+def test_what_counts_as_one_place(address: str, origin: str) -> None:
+    assert origin_of(address) == origin
+
+
+async def test_an_address_holds_so_many_connections_and_gets_places_back(
+    node: FakeNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = ConnectionLimits(10, 10, max_per_address=2)
+    async with limited_edge(node, limits) as port:
+        async with websocket(port, "/v0/players/p/ws"), connected(port) as second, connected(port) as third:
+            second.send_request("GET", "/info")
+            assert (await second.read_answer()).status == 200
+            third.send_request("GET", "/info")
+            assert await cut(third) == b""
+
+        async def both_come() -> bool:
+            async with connected(port) as one, connected(port) as other:
+                for connection in (one, other):
+                    connection.send_request("GET", "/info")
+                return all([await cut_or_answered(connection) for connection in (one, other)])
+
+        await eventually(both_come, "the node sees that the others have gone")
+    assert any("max_per_address" in record.getMessage() for record in caplog.records)

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from tests.support.edge import running_edge
@@ -79,3 +81,26 @@ async def test_a_missing_or_broken_url_is_refused(node: FakeNode, port: int, que
 async def test_a_resolver_that_is_off_says_so(port: int) -> None:
     answer = await request(port, "GET", "/v0/resolve?url=x")
     assert (answer.status, answer.json()["code"]) == (400, "resolver_disabled")
+
+
+async def test_the_first_page_names_what_there_is(port: int) -> None:
+    for headers in ((), (("Accept", "*/*"),), (("Accept", "application/json"),)):
+        index = (await request(port, "GET", "/", headers=headers)).json()
+        assert index["version"] == VERSION
+        assert {"GET /info", "POST /v0/players", "GET /v0/players/{player_id}/ws"} <= {*index["paths"]}
+    page = await request(port, "GET", "/", headers=(("Accept", "text/html,*/*;q=0.8"),))
+    assert (page.status, page.header("Content-Type")) == (200, "text/html; charset=utf-8")
+    text = page.body.decode()
+    assert VERSION in text
+    assert "/v0/players/{player_id}/queue" in text
+
+
+async def test_the_documents_that_are_named_are_there(port: int) -> None:
+    root = Path(__file__).parents[2]
+    for document in (await request(port, "GET", "/")).json()["documents"]:
+        assert (root / document).is_file(), document
+
+
+async def test_what_is_not_there_names_a_page_that_is(port: int) -> None:
+    lost = await request(port, "GET", "/v1/players")
+    assert (lost.status, "GET / names all paths" in lost.json()["message"]) == (404, True)

@@ -8,7 +8,7 @@ from tests.support.http_client import connected, request, send_json
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.filters import FilterChange
-from tonearm.core.play_queue import LoopMode
+from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.node.node import WantedSettings
 from tonearm.node.wanted_tracks import WantedTrack
 
@@ -129,6 +129,13 @@ async def test_what_is_wanted_of_a_track_reaches_the_node(node: FakeNode, port: 
     assert (await send_json(port, "POST", "/v0/players", new)).status == 201
     changes = (FilterChange(gains=()), FilterChange(volume=2.0))
     assert node.wanted[-1] == (WantedTrack(None, {}, "QUJD"), WantedSettings(True, LoopMode.TRACK, changes))
+    assert (await send_json(port, "POST", "/v0/players", {"id": "r", "track": body, "metadata": 7})).status == 201
+    assert node.wanted[-1] == (wanted, WantedSettings())
+    assert (await send_json(port, "POST", "/v0/players", {"id": "s", "idle": True})).status == 201
+    assert node.wanted[-1:] == [(None, WantedSettings())]
+    node.left_out = LeftOut(2, ("Why.",))
+    answer = await send_json(port, "POST", "/v0/players", {"id": "t", "uri": "a.m3u", "idle": False})
+    assert answer.json() == {"id": "t", "leftOut": {"count": 2, "reasons": ["Why."]}}
 
 
 async def test_the_queue_has_a_tag(port: int) -> None:
@@ -192,6 +199,14 @@ async def test_a_patch_reaches_the_player(node: FakeNode, port: int, path: str, 
         ("POST /v0/players", {"id": "x"}, "`uri`"),
         ("POST /v0/players", {"id": 1, "uri": "a"}, "`id` must be a string"),
         ("POST /v0/players", {"id": "x", "uri": None}, "`uri` must be a string"),
+        ("POST /v0/players", {"id": "x"}, "`uri` is missing; `encoded`, `track` or `idle: true`"),
+        ("POST /v0/players", {"id": "x", "idle": False}, "`uri` is missing"),
+        ("POST /v0/players", {"id": "x", "idle": 1}, "`idle` must be true or false"),
+        ("POST /v0/players", {"id": "x", "idle": True, "uri": "a"}, "`uri` and `idle` exclude each other"),
+        ("POST /v0/players", {"id": "x", "track": {"uri": "a"}, "uri": "a"}, "`uri` and `track` exclude each other"),
+        ("POST /v0/players", {"id": "x", "track": {}}, "`track.uri` is missing"),
+        ("POST /v0/players", {"id": "x", "track": "a.mp3"}, "`track` must be an object"),
+        ("POST /v0/players", {"id": "x", "track": {"uri": "a", "startMs": "1"}}, "`track.startMs` must be"),
         ("POST /v0/players", [], "body must be an object"),
         ("POST /v0/players", "x", "body must be an object"),
         ("POST /v0/players", None, "body must be an object"),

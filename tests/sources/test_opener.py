@@ -373,3 +373,13 @@ async def test_policy_judges_each_uri_once_and_not_again_when_a_transfer_is_resu
             await opened_source.close()
     assert len(server.requests) > 4
     assert [text for text in pattern.texts if "/" in text] == [first, last, last]
+
+
+async def test_a_site_of_pages_that_sends_no_page_names_the_resolver_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_name(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    for uri, names_resolver in (("https://www.youtube.com/watch?v=x", True), ("https://radio.example/a", False)):
+        told = await failure(uri)
+        assert (told.code, "resolver.enabled" in told.hint) == (FailureCode.NAME_NOT_FOUND, names_resolver)

@@ -270,6 +270,7 @@ class TestCueSheets:
             (part.reference, part.title, part.author, part.start_ms, part.end_ms) for part in listing.entries
         ] == CUE_PARTS
         assert all(part.is_part for part in listing.entries)
+        assert [part.length_ms for part in listing.entries] == [192_493, 240_000 - 192_493, 0]
 
     def test_a_track_of_a_sheet_says_where_it_begins_and_ends(self, tmp_path: Path) -> None:
         for place, whole in (

@@ -4,13 +4,13 @@ import mmap
 import os
 import select
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
+
+from msgspec import structs
 
 from tests.support.decoder_forks import start_alone, start_decoder
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
@@ -19,8 +19,10 @@ from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.decoding.message_coding import MessageSplitter, pack
 from tonearm.decoding.messages import (
+    END_MEMORY,
     GRANT_FRAMES,
-    SUSPECT_SLOTS,
+    SUSPECT_BYTES,
+    SUSPECT_NOTE,
     Audio,
     Data,
     DataFailed,
@@ -35,6 +37,7 @@ from tonearm.decoding.messages import (
     Ready,
 )
 from tonearm.decoding.pool.starting import ChildProcess
+from tonearm.decoding.pool.suspects import suspects_of_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]
@@ -57,13 +60,13 @@ class DecoderDriver:
     ) -> None:
         self.feeds: dict[tuple[int, int], Feed] = {}
         self.received: list[FromDecoder] = []
-        self._splitter = MessageSplitter()
+        self._splitter = MessageSplitter(FromDecoder)
         self._stderr = ""
         self._status: int | None = None
         self._socket, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         suspects = os.memfd_create("suspects", os.MFD_CLOEXEC)
-        os.ftruncate(suspects, SUSPECT_SLOTS * 8)
-        self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
+        os.ftruncate(suspects, SUSPECT_BYTES)
+        self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
         reading, writing = os.pipe()
         self._stderr_pipe = os.fdopen(reading, "rb")
         descriptors = (decoder_end.fileno(), suspects)
@@ -116,7 +119,7 @@ class DecoderDriver:
         self.feeds[session, source] = feed or feed_of(data)
         size_bytes = len(data) if is_seekable else None
         order = open_order(session, source, size_bytes, start_sample=start_sample, is_seekable=is_seekable)
-        self.send(replace(order, resumes=resumes))
+        self.send(structs.replace(order, resumes=resumes))
 
     def plan(self, session: int = 1, source: int = 1, following: int | None = None, epoch: int = 2) -> None:
         """Cuts to `source` with the first frame."""
@@ -170,8 +173,13 @@ class DecoderDriver:
         return self._process.pid
 
     def suspects(self) -> list[tuple[int, int]]:
-        values = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
-        return [(value >> 32, value & 0xFFFFFFFF) for value in values if value]
+        """What the process has noted."""
+        return noted_suspects(self._suspects[:])
+
+    def suspects_of_exit(self) -> tuple[tuple[int, int], ...]:
+        """Those that the node would count against it, now that the process has ended."""
+        assert self._status is not None
+        return suspects_of_exit(self._suspects[:], self._status)
 
     def threads(self) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -208,6 +216,12 @@ class DecoderDriver:
                 if not parts[-1]:
                     return b"".join(parts).decode()
         raise AssertionError(f"the decoder process does not end: {b''.join(parts).decode()}")
+
+
+def noted_suspects(notes: bytes) -> list[tuple[int, int]]:
+    """All (session, source) pairs in a process's notes."""
+    noted = SUSPECT_NOTE.iter_unpack(notes[: END_MEMORY.start])
+    return [(suspect >> 32, suspect & 0xFFFFFFFF) for suspect, _ in noted if suspect]
 
 
 class SentAudio:

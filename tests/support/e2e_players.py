@@ -19,7 +19,7 @@ IMPATIENT = "[player]\nfirst_listener_wait_ms = 0\n"
 
 async def create(node: RunningNode, player: str, uri: str, **more: object) -> None:
     answer = await node.request("POST", "/v0/players", {"id": player, "uri": uri, **more})
-    assert (answer.status, answer.json()) == (201, {"id": player})
+    assert (answer.status, answer.json()["id"]) == (201, player)
 
 
 async def enqueue(node: RunningNode, player: str, uri: str, metadata: object = None) -> str:

@@ -114,8 +114,8 @@ class Tape(_SocketReader):
 
     def summary(self) -> list[str]:
         """The events in short, one text each: the kind, and what distinguishes it. Without the coming and going of
-        listeners, which are other clients' doing."""
-        return [summary(event) for event in self.events if event["op"] != "ListenersChange"]
+        listeners, which are other clients' doing, and without the tags that are read when the node has time."""
+        return [summary(event) for event in self.events if event["op"] not in ("ListenersChange", "QueueDetails")]
 
     def _take(self, message: aiohttp.WSMessage) -> None:
         assert message.type is aiohttp.WSMsgType.TEXT, message

@@ -53,7 +53,7 @@ class FakePlayer:
     def title(self) -> tuple[str, str]:
         return "", self._track.info.title
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
         self._node.refuse()
         self.listeners.append(sink)
         if self._node.first_message is not None:
@@ -122,21 +122,23 @@ class FakeNode:
     async def create_player(
         self,
         player_id: str,
-        track: WantedTrack,
+        track: WantedTrack | None,
         metadata: Json,
         *,
         settings: WantedSettings,
         came_through_proxy: bool = False,
-    ) -> None:
+        client: str = "",
+    ) -> LeftOut:
         if "!" in player_id:
             raise BadRequest("The id holds a character that is not allowed.")
         if player_id in self.fakes:
             raise PlayerExists("There is a player with this id.")
         self.refuse()
         self.wanted.append((track, settings))
-        self.fakes[player_id] = FakePlayer(self, player_id, track.uri or "encoded", metadata)
+        self.fakes[player_id] = FakePlayer(self, player_id, (track and track.uri) or "encoded", metadata)
+        return self.left_out
 
-    async def delete_player(self, player_id: str) -> None:
+    async def delete_player(self, player_id: str, client: str = "") -> None:
         del self.fakes[player_id]
 
     def has_player(self, player_id: str) -> bool:
@@ -196,6 +198,9 @@ class FakeNode:
         self.refuse()
         self.followers.append(sink)
         return lambda: self.followers.remove(sink)
+
+    async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
+        self.wanted.append((first, count, wait_s))
 
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         if self.resolved is None:

@@ -1,5 +1,6 @@
 """Time that a test turns by hand."""
 
+import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
@@ -48,3 +49,16 @@ class HandTime:
     def stand_still(self, seconds: float) -> None:
         """Time passes, and no timer goes off: the machine was busy with something else."""
         self._now_s += seconds
+
+
+class LoopTime:
+    """The running event loop's time, which goes on as ever and can be put forward: what is due then comes at once."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+        loop = asyncio.get_running_loop()
+        time_s = loop.time
+        loop.time = lambda: time_s() + self._ahead_s  # type: ignore[method-assign]
+
+    def forward(self, seconds: float) -> None:
+        self._ahead_s += seconds

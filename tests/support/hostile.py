@@ -1,4 +1,5 @@
-"""A node of which the decoder and resolver processes can be taken over: sources whose names begin with "attack".
+"""A node of which the decoder and resolver processes can be taken over: sources whose names begin with "attack". And
+a node that meets an error of its own at sources whose names begin with "breaks", a second after it begins to play them.
 
 hostile = Hostile(tmp_path / "hostile")
 async with running_node(tmp_path, variables=hostile.variables) as node: ... play "attack.wav" ...
@@ -32,6 +33,18 @@ if "tonearm.decoding.worker" in sys.orig_argv:
         return open_really(reader, name=name, **more)
 
     content.open_media = open_media
+
+    from tonearm.decoding.worker.rendering.render_session import RenderSession
+
+    render_really = RenderSession.render
+
+    def render(self, *blocks):
+        source = self._sources._opened.get(self.current_source)
+        if source is not None and source._order.name.startswith("breaks") and self._music.position.sample >= 48_000:
+            raise LookupError("samples that nobody has")
+        return render_really(self, *blocks)
+
+    RenderSession.render = render
 elif "tonearm.sources.resolver" in sys.orig_argv:
     import fake_sites
     from yt_dlp.globals import extractors

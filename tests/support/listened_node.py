@@ -31,7 +31,8 @@ class ListenedNode:
         if request.headers.get("Authorization", "") != self.password:
             raise web.HTTPUnauthorized
         if request.match_info["player"] == "missing":
-            raise web.HTTPNotFound
+            body = {"code": "player_not_found", "message": "There is no player with this id."}
+            return web.json_response(body, status=404)
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         await (self.audio if request.path.endswith("/ws") else self.events)(socket)
@@ -41,6 +42,7 @@ class ListenedNode:
     async def running(self) -> AsyncIterator["ListenedNode"]:
         app = web.Application()
         app.router.add_get("/v0/players/{player}/{socket:ws|events}", self._answer)
+        app.router.add_get("/v0/players/{player}", self._answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         try:

@@ -27,7 +27,12 @@ class PlaybackLog:
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
         self.now_ms = 0
         self.playback = Playback(
-            "player", first, {}, max_waiting_tracks=max_waiting_tracks, wall_ms=lambda: self.now_ms
+            "player",
+            first,
+            {},
+            max_waiting_tracks=max_waiting_tracks,
+            wall_ms=lambda: self.now_ms,
+            now_s=lambda: self.now_ms / 1000,
         )
         self.lines: list[str] = []
         self.events: list[Event] = []

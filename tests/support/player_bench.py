@@ -9,12 +9,14 @@ from tests.support.hand_time import HandTime
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
+from tonearm.audio.opening.known_files import KnownFiles
 from tonearm.audio.player import Player
 from tonearm.audio.player_services import PlayerServices
-from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.failure import PlayError, PlayFailure, own_error
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.opened_source import PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait
 from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     Audio,
@@ -27,6 +29,7 @@ from tonearm.decoding.messages import (
     OpenSession,
     OpenSource,
     Plan,
+    SessionFailed,
     Titled,
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
@@ -68,17 +71,20 @@ class HandSession(PoolSession):
 
 
 class HandPool(DecoderPool):
-    """Without any process. While `is_empty` it has no room, as after a death."""
+    """Without any process. While `is_empty` it has no room, as after a death; while `is_full`, as under overload."""
 
     def __init__(self) -> None:
         super().__init__(1, 1024)
         self.sessions: list[HandSession] = []
         self.owners: dict[int, SessionOwner] = {}
         self.waiting: list[SessionOwner] = []
-        self.is_empty = False
+        self.is_empty = self.is_full = False
+
+    def waited_s(self, owner: SessionOwner) -> float | None:
+        return 7.0 if self.is_full and owner in self.waiting else None
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
-        if self.is_empty:
+        if self.is_empty or self.is_full:
             self.waiting.append(owner)
             return None
         session = HandSession(len(self.sessions) + 1, self)
@@ -130,10 +136,14 @@ class HandSuspects:
         self.uris.append(uri.given)
 
 
+async def _no_facts(uri: SourceUri) -> SourceFacts:
+    raise PlayError(FILE_MISSING)
+
+
 class PlayerBench:
     """A player `p` with one listener, one event client, and the tracks named, a word each."""
 
-    def __init__(self, *names: str, wait_ms: int = 1000) -> None:
+    def __init__(self, first: str | Track, *names: str, wait_ms: int = 1000) -> None:
         self.time = HandTime()
         self.pool = HandPool()
         self.suspects = HandSuspects()
@@ -143,6 +153,7 @@ class PlayerBench:
             pool=self.pool,
             opener=self.opener,
             suspects=self.suspects,
+            known_files=KnownFiles(self.opener, _no_facts),
             clock=self.clock,
             wall_ms=lambda: 0,
             event_text=event_text,
@@ -152,11 +163,11 @@ class PlayerBench:
             max_listeners=10,
             json_bytes=json_bytes,
         )
-        self.player = Player("p", make_track(names[0]), {}, services)
+        self.player = Player("p", make_track(first) if isinstance(first, str) else first, {}, services)
         self.listener = MemoryListener()
         self.events = MemoryEventClient()
         self.player.subscribe(self.events, None, False)
-        for name in names[1:]:
+        for name in names:
             self.player.enqueue(make_track(name))
 
     def listen(self) -> None:
@@ -213,6 +224,10 @@ class PlayerBench:
     def failed(self, source: int, failure: PlayFailure, *, gave_audio: bool = False) -> None:
         self._say(Failed(self.session.id, source, failure, gave_audio))
 
+    def session_failed(self, source: int) -> None:
+        """As the decoder does it, it is gone."""
+        self._say(SessionFailed(self.session.id, source, own_error(LookupError("x"))))
+
     def audio(
         self,
         first: int,
@@ -246,7 +261,7 @@ class PlayerBench:
         self.opened(1)
         self.audio(0, frames, marks=[(BEGIN, 0, 1)])
 
-    def _say(self, message: Opened | Decoded | Failed | Titled | Audio) -> None:
+    def _say(self, message: Opened | Decoded | Failed | SessionFailed | Titled | Audio) -> None:
         owner = self.pool.owners.get(self.session.id)
         if owner is not None:
             owner.receive(message)

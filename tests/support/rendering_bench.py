@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tests.support.player_bench import HandSession, PlayerBench
 from tonearm.core.frame import ms_of_samples
+from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -59,10 +60,10 @@ class _Running:
 class RenderingBench(PlayerBench):
     """`pcm_of` gives the sound of a source by its number. Overlays are decoded at once, tracks by `decode`."""
 
-    def __init__(self, *names: str, pcm_of: Callable[[int], bytes]) -> None:
+    def __init__(self, first: str | Track, *names: str, pcm_of: Callable[[int], bytes]) -> None:
         self._pcm_of = pcm_of
         self._running: dict[int, _Running] = {}
-        super().__init__(*names)
+        super().__init__(first, *names)
 
     async def pump(self) -> None:
         """Lets the decoder do what the node has told it, and the node take in what comes of it."""
@@ -71,6 +72,12 @@ class RenderingBench(PlayerBench):
             for session in tuple(self.pool.sessions):
                 if session.id in self.pool.owners:
                     self._serve(session)
+
+    async def ticks(self, frames: int) -> None:
+        """So many ticks, with a decoder that is quick."""
+        for _ in range(frames):
+            self.tick()
+            await self.pump()
 
     def decode(self, samples: int) -> None:
         """So much more is decoded of every track."""

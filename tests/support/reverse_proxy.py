@@ -13,10 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import pytest
-
 from tests.support.certificate import certificate_file
 from tests.support.eventually import PATIENCE_S
+from tests.support.missing_programs import skip_for_want_of
 from tests.support.readme import REPOSITORY
 
 # Debian keeps servers where only root's PATH leads.
@@ -91,7 +90,7 @@ async def running_proxy(proxy: ReverseProxy, folder: Path, node_port: int) -> As
     Skips the test when the program is not installed.
     """
     if proxy.program is None:
-        pytest.skip(f"{proxy.name} is not installed")
+        skip_for_want_of(proxy.name)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     file = _write_configuration(proxy, folder, port, node_port)

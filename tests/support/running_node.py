@@ -26,12 +26,14 @@ _CONFIG = "node-under-test.toml"
 
 
 class RunningNode:
-    """A node that listens. `folder` is its working folder, and `log` grows while it runs."""
+    """A node that listens. `folder` is its working folder, and `log` grows while it runs. `expected_tracebacks` may be
+    in that at the end, and no more."""
 
     def __init__(self, folder: Path, process: NodeProcess) -> None:
         self.folder = folder
         self.process = process
         self.log: list[str] = []
+        self.expected_tracebacks = 0
         self.port = 0
         self._listens_or_ended = threading.Event()
         self._reading = threading.Thread(target=self._read_log)
@@ -42,13 +44,14 @@ class RunningNode:
             raise AssertionError(f"the node did not start:\n{''.join(self.log)}")
 
     def stop(self) -> None:
-        """Sends SIGTERM, unless the node has ended before; it must exit with 0 and have logged no error of its own."""
+        """Sends SIGTERM, unless the node has ended before; it must exit with 0 and have logged no error of its own
+        that is not expected."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
         self._reading.join()
         whole_log = "".join(self.log)
         assert self.process.returncode == 0, whole_log
-        assert "Traceback" not in whole_log, whole_log
+        assert whole_log.count("Traceback") == self.expected_tracebacks, whole_log
 
     def kill(self) -> None:
         """Leaves no process behind, whatever happened."""

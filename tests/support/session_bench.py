@@ -1,6 +1,7 @@
 """A decoder session without a process: sources in memory, and what the node would send of what is rendered."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tonearm.decoding.messages import (
     Crossfade,
     Grant,
     Mark,
+    MarkKind,
     OpenSession,
     Overlay,
     Plan,
@@ -52,7 +54,10 @@ class MemorySource:
 
 
 class SessionBench:
-    """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts."""
+    """Drives a session as the node does. `frames` and `marks` are what would be sent: only the newest plan counts.
+
+    `filled_samples`: by source, the silence behind its end, which its mark in `marks` does not have.
+    """
 
     def __init__(
         self,
@@ -69,6 +74,7 @@ class SessionBench:
         self.packets: dict[Output, dict[int, bytes]] = {}  # by output and frame
         self.outputs: Outputs = PCM_ONLY
         self.marks: list[Mark] = []
+        self.filled_samples: dict[int, int] = {}
         self.audios: list[Audio] = []
         self.sent = first_frame
         self.granted = first_frame + SHORT_GRANT_FRAMES
@@ -165,7 +171,11 @@ class SessionBench:
                 of_output.update(zip(range(audio.first_frame, self.end_frame), packets, strict=True))
             for mark in audio.marks:
                 assert audio.first_frame <= mark.frame <= audio.first_frame + audio.frames
-            self.marks += audio.marks
+            for mark in audio.marks:
+                is_end = mark.kind in (MarkKind.END, MarkKind.INTERRUPTED)
+                self.marks.append(replace(mark, offset_samples=0) if is_end else mark)
+                if is_end:
+                    self.filled_samples[mark.source] = mark.offset_samples
         self.audios += audios
         return audios
 

@@ -23,6 +23,7 @@ from tonearm.decoding.messages import (
     MarkKind,
     OpenSession,
     Plan,
+    Recall,
 )
 
 BLOCK_FRAMES = 20
@@ -121,14 +122,15 @@ class SimulatedDecoder:
         self._must_flush = False
         self._has_listeners = True
         self._glides = False
-        self._session = self._epoch = self._sent = self._granted = 0
+        self._session = self._epoch = self._begins_at = self._sent = self._granted = 0
         self._timelines: dict[int, Timeline] = {}
 
-    def receive(self, message: OpenSession | Plan | Grant | Flush) -> None:
+    def receive(self, message: OpenSession | Plan | Grant | Flush | Recall) -> None:
         match message:
             case OpenSession():
                 self._session, self._epoch = message.session, message.epoch
-                self._granted = message.first_frame + SHORT_GRANT_FRAMES
+                self._begins_at = message.first_frame
+                self._granted = self._begins_at + SHORT_GRANT_FRAMES
                 self._timelines = {message.epoch: Timeline(message.first_frame, Place(), message.filters)}
             case Plan():
                 self._plan(message)
@@ -189,7 +191,7 @@ class SimulatedDecoder:
             timeline = Timeline(plan.at_frame, timeline.place, timeline.filters)
         self._timelines = {plan.base_epoch: base, plan.epoch: timeline}
         self._epoch = plan.epoch
-        self._granted = min(self._granted, max(plan.at_frame, self._sent) + SHORT_GRANT_FRAMES)
+        self._granted = min(self._granted, max(plan.at_frame, self._sent, self._begins_at) + SHORT_GRANT_FRAMES)
         if plan.switch_to is not None:
             before = timeline.place
             timeline.cut_fade = None

@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from tests.support.hand_time import HandTime, Timer
 from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.audio.clock import Clock
+from tonearm.audio.opening.known_files import KnownFiles
 from tonearm.audio.player import Player
 from tonearm.audio.player_services import PlayerServices
 from tonearm.core.failure import PlayError
@@ -33,6 +36,7 @@ from tonearm.decoding.messages import (
     OpenSession,
     OpenSource,
     Plan,
+    Recall,
     SeekSource,
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
@@ -56,12 +60,13 @@ class Shelf:
         self.claims: dict[str, int] = {}
         self.has_exact_lengths = has_exact_lengths
         self.opened: list[str] = []
+        self.loaded: list[str] = []
         self.is_stuck = False  # nothing that is asked of the disk now is ever answered
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource:
         if self.is_stuck:
             await asyncio.Event().wait()
-        name = uri.given.rpartition("/")[2].removesuffix(".mp3")
+        name = _name_of(uri)
         if name not in self.tracks or not self.tracks[name].samples:
             raise PlayError(FILE_MISSING)
         self.opened.append(name)
@@ -73,11 +78,21 @@ class Shelf:
         length_ms = ms_of_samples(self.claims.get(name, self.tracks[name].samples))
         return SourceFacts(length_ms, is_seekable=True, is_length_exact=self.has_exact_lengths, probe_name="wav")
 
+    async def load(self, uri: SourceUri) -> SourceFacts:
+        """As the loaders' process does, which counts lengths."""
+        name = _name_of(uri)
+        self.loaded.append(name)
+        return replace(self.facts(name), length_ms=ms_of_samples(self.tracks[name].samples), is_length_exact=True)
+
     def add(self, uri: SourceUri) -> None:
         raise AssertionError("no process died")
 
     def is_suspect(self, uri: SourceUri) -> bool:
         return False
+
+
+def _name_of(uri: SourceUri) -> str:
+    return uri.given.rpartition("/")[2].removesuffix(".mp3")
 
 
 class SimulatedSession(PoolSession):
@@ -116,7 +131,7 @@ class SimulatedSession(PoolSession):
             elif isinstance(order, SeekSource):
                 self._seek(order)
             else:
-                assert isinstance(order, OpenSession | Plan | Grant | Flush)
+                assert isinstance(order, OpenSession | Plan | Grant | Flush | Recall)
                 self._decoder.receive(order)
         for due_s, order in tuple(self._opening):
             if due_s <= self._pool.time.now_s():
@@ -144,7 +159,7 @@ class SimulatedSession(PoolSession):
                 due_s, before = opening
         assert before is not None
         self._pool.names[order.new_source] = before.name
-        self._opening.append((due_s, replace(before, source=order.new_source, start_sample=order.start_sample)))
+        self._opening.append((due_s, structs.replace(before, source=order.new_source, start_sample=order.start_sample)))
         self._decoder.drop(order.source)
 
     def _report(self, message: Opened | Decoded | Failed | Audio) -> None:
@@ -194,6 +209,7 @@ class SleepBench:
             pool=self.pool,
             opener=self.shelf,
             suspects=self.shelf,
+            known_files=KnownFiles(self.shelf, self.shelf.load),
             clock=self.clock,
             wall_ms=lambda: round(self.time.now_s() * 1000),
             event_text=event_text,

@@ -26,7 +26,7 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     f"GET {_ID}/queue?details": (200, TypeAdapter(list[replies.QueuedTrackDetails])),
     f"PUT {_ID}/track": (201, TypeAdapter(replies.TrackQueued)),
     f"GET {_ID}/history": (200, TypeAdapter(list[replies.PlayedTrack])),
-    f"POST {_ID}/overlays": (201, TypeAdapter(replies.OverlayCreated)),
+    f"POST {_ID}/overlays": (201, TypeAdapter(replies.OverlayCreated | replies.OverlaysCreated)),
     f"GET {_ID}/overlays": (200, TypeAdapter(list[replies.Overlay])),
     f"GET {_ID}/overlays/[^/]+": (200, TypeAdapter(replies.Overlay)),
     f"GET {_ID}/filters": (200, TypeAdapter(replies.Filters)),
@@ -37,21 +37,25 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     "POST /v0/encodetrack": (200, TypeAdapter(replies.TrackOut)),
     "GET /v0/decodetrack": (200, TypeAdapter(replies.TrackOut)),
     "POST /v0/decodetracks": (200, TypeAdapter(list[replies.TrackOut])),
+    "GET /": (200, TypeAdapter(replies.NodeIndex)),
+    "GET /v0/stats": (200, TypeAdapter(replies.Stats)),
+    "GET /healthz": (200, TypeAdapter(replies.NodeStatus)),
+    "GET /readyz": (200, TypeAdapter(replies.NodeStatus)),
     "GET /info": (200, TypeAdapter(replies.NodeInfo)),
     "GET /version": (200, TypeAdapter(replies.NodeVersion)),
 }
 _ERROR: Final[TypeAdapter[Any]] = TypeAdapter(replies.Error)
 _PICTURES: Final = ("image/jpeg", "image/png", "image/webp", "image/gif")
-_PLAIN_TEXT: Final = ("GET /v0/resolve", "GET /version")
+_PLAIN_TEXT: Final = ("GET /v0/resolve", "GET /version", "GET /")
 
 
 def check_reply(method: str, target: str, status: int, content_type: str | None, body: bytes) -> None:
     """An answer of a node to `method` and `target`, which may be absolute and have a query."""
     path, _, query = re.sub("^https?://[^/]*", "", target).partition("?")
-    route = f"{method} {path}{'?details' if query == 'details=true' else ''}"
+    route = f"{method} {path}{'?details' if 'details=true' in query else ''}"
     if status >= 400:
         assert content_type == "application/json", (route, status, content_type)
-        _check(_ERROR, body)
+        check_model(_ERROR, body)
         return
     if re.fullmatch(f"GET {_ID}/artwork", route):
         assert status == 304 or (status == 200 and content_type in _PICTURES), (route, status, content_type)
@@ -61,21 +65,22 @@ def check_reply(method: str, target: str, status: int, content_type: str | None,
             assert status == success, (route, status)
             if content_type == "application/json" or pattern not in _PLAIN_TEXT:
                 assert content_type == "application/json", (route, content_type)
-                _check(model, body)
+                check_model(model, body)
             return
 
 
 def check_event(text: str) -> None:
     """A message of an event socket."""
-    _check(EVENT, text)
+    check_model(EVENT, text)
 
 
 def check_player(state: object) -> None:
     """A player's whole state, as GET /v0/players/{id} answers it."""
-    _check(_MODELS[f"GET {_ID}"][1], json.dumps(state))
+    check_model(_MODELS[f"GET {_ID}"][1], json.dumps(state))
 
 
-def _check(model: TypeAdapter[Any], text: str | bytes) -> None:
+def check_model(model: TypeAdapter[Any], text: str | bytes) -> None:
+    """A text of JSON is just what `model` describes."""
     value = json.loads(text)
     read = model.validate_python(value)
     # What the model does not know is missing then; what it changed is different.

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
+from tonearm.core.figures import LATE_MS
 from tonearm.core.frame import FRAME_MS, FRAME_S
 
 PHASES: Final = 4
@@ -44,7 +45,8 @@ class Ticking(Protocol):
 class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
 
-    `late_frames` counts the ticks that were skipped because the node was over 200 ms late. `beat` is the number of the
+    `late_frames` counts the ticks that were skipped because the node was over 200 ms late, `frames_late` those that
+    began so many ms late. `beat` is the number of the
     tick under way, and the same for `BEAT_MEMBERS` members of a phase; the next ones are one beat ahead, as the next
     phase is. So what is done on every twentieth beat is done by so many at once, and by the others at other times: a
     thousand players that fetch frames together would hold up all of their ticks, so that fewer do in a crowd. Where
@@ -65,6 +67,8 @@ class Clock:
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
+        self.frames_late = dict.fromkeys(LATE_MS, 0)
+        self._left_out_at_s = -math.inf
         self._logged_late_frames = 0
         self._log_again_at_s = self._origin_s
         self.beat = 0
@@ -134,12 +138,24 @@ class Clock:
                 self._skip(phase, missed)
                 phase.deadline_s += missed * FRAME_S
                 break
+            self._count_late(phase)
             first_beat = sum(divmod(round((phase.deadline_s - self._origin_s) / _PHASE_S), PHASES))
             phase.deadline_s += FRAME_S
             self._tick(phase, first_beat)
             ticks += 1
-        if phase.members:
+        if phase.members and not phase.is_scheduled:  # it is by one that has left and joined in its own tick
             self._schedule(phase)
+
+    @property
+    def quiet_s(self) -> float:
+        """How long ago frames were left out."""
+        return self._now_s() - self._left_out_at_s
+
+    def _count_late(self, phase: "_Phase") -> None:
+        late_ms = (self._now_s() - phase.deadline_s) * 1000
+        if late_ms > LATE_MS[0]:
+            for limit_ms in LATE_MS:
+                self.frames_late[limit_ms] += len(phase.members) * (late_ms > limit_ms)
 
     def _tick(self, phase: "_Phase", first_beat: int) -> None:
         members = tuple(phase.members)
@@ -157,6 +173,7 @@ class Clock:
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
         self.late_frames += ticks * len(phase.members)
+        self._left_out_at_s = self._now_s()
         for member in tuple(phase.members):
             member.ticks_skipped(ticks)
         if self._now_s() >= self._log_again_at_s:

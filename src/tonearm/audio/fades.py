@@ -59,7 +59,7 @@ class Fades:
         """What sounds now, before a skip ends it."""
         playback = self._playback
         source = playback.current_source
-        if source is None or playback.state is not PlayerState.PLAYING or not playback.wants_frames:
+        if source is None or playback.state is not PlayerState.PLAYING:
             return None
         return SkippedSound(source, playback.current, playback.position_ms)
 

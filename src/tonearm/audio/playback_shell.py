@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.fades import Fades, SkippedSound
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.opening.familiar_files import Look, Turn
+from tonearm.audio.opening.known_files import Ending, KnownFile, Search
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sending import Sending
@@ -16,8 +16,10 @@ from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.audio.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
 from tonearm.audio.track_sources import TrackSources
-from tonearm.core.events import Event
-from tonearm.core.failure import SILENT_FOR_TOO_LONG, FailureCode, PlayFailure, Stage, never_started
+from tonearm.core.events import Event, PlayerState
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayFailure, never_started, own_error
+from tonearm.core.figures import underrun_cause
+from tonearm.core.frame import ms_of_samples, samples_of_ms
 from tonearm.core.play_queue import Drop, Open, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
@@ -27,13 +29,6 @@ from tonearm.decoding.messages import Encoded
 log = logging.getLogger(__name__)
 
 NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
-
-_NODE_ERROR: Final = PlayFailure(
-    FailureCode.CORRUPT,
-    Stage.DECODE,
-    "The node met an error of its own while it played this track, and gave the track up.",
-    "Look into the node's log, and report what it says.",
-)
 
 
 class PlaybackShell:
@@ -53,11 +48,13 @@ class PlaybackShell:
         self._emit = emit
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
-        self._looks: set[asyncio.Task[None]] = set()
+        self._searches: set[asyncio.Task[None]] = set()
+        self._counted_for: SourceId | None = None  # the source whose length was asked for last
+        self._next_file: KnownFile  # what the last look found of the track that comes next
         clock, call_later = services.clock, services.call_later
         self.fades: Final = Fades(playback)
         self.session: Final = DecoderSession(
-            self, services.pool, services.opener, lambda: clock.until_tick_s(self.sending)
+            self, services.pool, services.opener, lambda: clock.until_tick_s(self.sending), services.carriers
         )
         self._sources = TrackSources(playback, self.session)
         self.overlays: Final = PlayerOverlays(
@@ -80,8 +77,8 @@ class PlaybackShell:
     async def close(self) -> None:
         """After `stop`. Returns when everything is given back."""
         await self.session.close()
-        if self._looks:
-            await asyncio.wait(self._looks)
+        if self._searches:
+            await asyncio.wait(self._searches)
 
     # What the rules ask for
 
@@ -103,7 +100,11 @@ class PlaybackShell:
         holds = bool(overlays) and playback.paused
         may_crossfade = playback.crossfade.duration_ms > 0
         mix = Mix(playback.filters, self.fades.next_crossfade(), overlays, holds, may_crossfade)
-        self.session.play(Program(playback.current_source, playback.next_source, mix), cut_fade)
+        if playback.paused:
+            self.session.fall_silent()
+        self.session.is_paused = playback.paused
+        program = Program(playback.current_source, playback.next_source, mix)
+        self.session.play(program, cut_fade, from_silence=not sending.sounds)
         self.wait_changed()
         is_held_live = playback.paused and playback.current.info.is_stream and not self.overlays
         self._live_pause.follow(playback.current_source if is_held_live else None)
@@ -128,8 +129,6 @@ class PlaybackShell:
         if isinstance(event, SourceBegan):
             self.perform(self._playback.first_frame(source))
             return
-        if event.end_sample is not None:
-            self._sources.played_to_end(source, event.end_sample)
         if event.failure is None:
             outcome = self._playback.ended(source)
         else:
@@ -139,37 +138,85 @@ class PlaybackShell:
         self.perform(outcome)
 
     def underran(self) -> None:
+        if self._playback.state is PlayerState.PLAYING:
+            self._services.totals.underruns[underrun_cause(self.session.waiting_for.stage)] += 1
         self.perform(self._playback.underrun())
         if self._late_failure is not None:
             source, failure = self._late_failure
             self._late_failure = None
             self.source_failed(source, failure)
 
-    # Tracks that change while nobody listens
+    # Tracks that end while nobody listens
+
+    def unheard(self) -> None:
+        """Nobody listens now. Has the length of the current file counted where it is only guessed: without it the
+        player cannot sleep, and would be decoded to its end."""
+        playback = self._playback
+        source, info = playback.current_source, playback.current.info
+        is_guessed = info.is_seekable and not info.is_length_exact and not info.is_stream
+        if self._is_closed or not is_guessed or source == self._counted_for or not self._sources.version(source):
+            return
+        self._counted_for = source
+        self._search(Search(self._services.known_files.find(playback.current.uri), self._counted))
+
+    def _counted(self, file: KnownFile | None) -> None:
+        source = self._counted_for
+        if file is None or source is None or self._is_closed or self._sources.version(source) != file.version:
+            return
+        self.sending.catch_up()
+        self.perform(self._playback.counted(source, file.facts.length_ms))
 
     @property
-    def possible_turn(self) -> Turn | None:
-        return self._sources.turn
+    def possible_ending(self) -> Ending | None:
+        playback = self._playback
+        file, end_ms = self._sources.version(playback.current_source), playback.current.known_end_ms
+        if file is None or end_ms is None or playback.next_source is not None or playback.crossfade.duration_ms:
+            return None
+        following = playback.following
+        if following is None and not playback.is_last:
+            return None
+        if following is not None and following.uri.kind != "file":
+            return None
+        return Ending(file, samples_of_ms(end_ms), None if following is None else following.id)
 
-    def look(self, turn: Turn, done: Callable[[bool], None]) -> Look:
-        look = Look(turn, self._services.opener, done)
-        self._looks.add(look.closing)
-        look.closing.add_done_callback(self._looks.discard)
+    def look(self, ending: Ending, done: Callable[[bool], None]) -> Search[bool]:
+        following = self._playback.following
+        look = Search(self._look(ending, following), lambda is_known: done(bool(is_known)))
+        self._search(look)
         return look
 
-    def turn(self, turn: Turn) -> None:
+    async def _look(self, ending: Ending, following: Track | None) -> bool:
+        files = self._services.known_files
+        current = await files.find(self._playback.current.uri)
+        if current is None or current.version != ending.file:
+            return False
+        if following is None:
+            return True
+        file = await files.find(following.uri)
+        if file is None or not file.facts.is_seekable:
+            return False
+        self._next_file = file
+        return True
+
+    def end(self, ending: Ending) -> None:
         playback = self._playback
-        ending, due = playback.current_source, playback.next_is_due()
-        (action,) = due.actions
-        assert isinstance(action, Open), "a turn is only possible while the next track is not open"
-        assert ending is not None
+        source, due = playback.current_source, playback.next_is_due()
+        assert source is not None
         self._emit(due.events)
-        self._sources.join_asleep(action, turn)
-        self._sources.opened(action.source, turn.next_facts)
-        opened = playback.opened(action.source, turn.next_facts)
-        self._emit(opened.events)
-        self.take_up(SourceEnded(ending, None))
-        self.take_up(SourceBegan(action.source))
+        for action in due.actions:
+            assert isinstance(action, Open), "asleep, a next track is not open before its turn"
+            facts, version = self._next_file.facts, self._next_file.version
+            self._sources.join_asleep(action, ending.end_sample)
+            self._sources.opened(action.source, facts, version)
+            self._emit(playback.opened(action.source, facts).events)
+        playback.position_ms = ms_of_samples(ending.end_sample)
+        self.take_up(SourceEnded(source, None))
+        for action in due.actions:
+            self.take_up(SourceBegan(action.source))
+
+    def _search(self, search: Search[Any]) -> None:
+        self._searches.add(search.closing)
+        search.closing.add_done_callback(self._searches.discard)
 
     # What becomes of sources
 
@@ -177,7 +224,9 @@ class PlaybackShell:
         if self.overlays.own(source):
             self.overlays.opened(source, facts)
             return
-        self._sources.opened(source, facts)
+        version = self.session.file_version(source)
+        facts = self._services.known_files.completed(version, facts)
+        self._sources.opened(source, facts, version)
         self.fades.source_opened(source)
         self.perform(self._playback.opened(source, facts))
         self.open_next_in_time()
@@ -231,14 +280,19 @@ class PlaybackShell:
     def frames_arrived(self) -> None:
         self.sending.frames_arrived()
 
-    def mp3_arrived(self, encoded: Encoded) -> None:
-        self.sending.mp3_arrived(encoded)
+    def encoded_arrived(self, encoded: Encoded) -> None:
+        self.sending.encoded_arrived(encoded)
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         for source in sources:
             track = self._sources.track(source) or self.overlays.track(source)
             if track is not None:
                 self._services.suspects.add(track.uri)
+
+    def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
+        self.overlays.session_failed(failure)
+        if source is not None:
+            self.source_failed(source, failure)
 
     def wait_changed(self) -> None:
         if self._is_closed:
@@ -247,15 +301,16 @@ class PlaybackShell:
         patience = (
             patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(self._services.start_timeout_s)
         )
-        is_suspended = playback.paused or not self.session.waiting_for.counts
-        self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended)
+        wait = self.session.waiting_for
+        is_suspended = playback.paused or not (wait.counts or wait.is_told)
+        self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended, is_patient=not wait.counts)
 
     def went_wrong(self) -> None:
         """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
         try:
             source = self._playback.current_source
             if source is not None:
-                self._fail(source, _NODE_ERROR)
+                self._fail(source, own_error())
         except Exception:
             log.exception(
                 "player %s: the track could not be given up; the player stands still", self._playback.player_id

@@ -6,10 +6,11 @@
 import logging
 import random
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tonearm.audio.clients.broadcast import Broadcast
+from tonearm.audio.clients.broadcast import FAILED, NOTHING_READ, Broadcast
 from tonearm.audio.clients.event_log import EventLog
 from tonearm.audio.clients.sinks import EventSink, FrameSink
 from tonearm.audio.playback_shell import PlaybackShell
@@ -17,32 +18,37 @@ from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.crossfade import CrossfadeEdit
 from tonearm.core.errors import LimitReached
-from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate
+from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate, TrackException
+from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, require_metadata_bytes
+from tonearm.core.outputs import Output
 from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import LoopMode, PlayedTrack
 from tonearm.core.playback import Playback
-from tonearm.core.player_status import PlayerStatus, WaitingTracks
+from tonearm.core.player_status import PlayerQuality, PlayerStatus, WaitingTracks
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.protocol import close_codes
 
 log = logging.getLogger(__name__)
 
-MAX_ENCODERS: Final = 3  # of one format for one player
 _LISTENERS_INTERVAL_S: Final = 1.0
+_SETTLE_S: Final = 1.0  # for which a new stream waits for sound: what comes later is not worth it
 
 
 class Player:
-    """One player from create to delete. All methods return at once; the loop's thread only."""
+    """One player from create to delete. All methods return at once; the loop's thread only.
+
+    Without a `first_track` it begins idle.
+    """
 
     def __init__(
         self,
         player_id: str,
-        first_track: Track,
+        first_track: Track | None,
         metadata: Json,
         services: PlayerServices,
         first_settings: FirstSettings | None = None,
@@ -59,6 +65,7 @@ class Player:
             filters=begin.filters,
             loop_mode=begin.loop_mode,
             wall_ms=services.wall_ms,
+            now_s=services.clock.now_s,
         )
         life = secrets.token_hex(8)
         self._events = EventLog(
@@ -75,7 +82,10 @@ class Player:
         )
         self._frames_lost = 0
         self._is_deleted = False
-        self._broadcast = Broadcast(self._count_lost_frames, self._sent_position_us, self._is_sent_passed)
+        self._closed: Counter[str] = Counter()  # listeners, by why they were
+        self._broadcast = Broadcast(
+            self._count_lost_frames, self._sent_position_us, self._is_sent_passed, self._listener_closed
+        )
         self._shell = PlaybackShell(self._playback, self._broadcast, services, self._emit)
         self._sending = self._shell.sending
         self._overlays = self._shell.overlays
@@ -87,87 +97,83 @@ class Player:
     # What clients ask for
 
     def play(self) -> None:
-        self._sending.catch_up()
-        self._shell.perform(self._playback.play())
+        self._shell.perform(self._rules.play())
         self._sending.frames_arrived()
 
     def pause(self) -> None:
-        self._sending.catch_up()
-        self._shell.perform(self._playback.pause())
+        self._shell.perform(self._rules.pause())
+        self._sending.frames_arrived()
 
     def seek(self, position_ms: int) -> None:
         """To the frame in which the position is, when packets of the track are passed through. Raises `NotSeekable`."""
-        self._sending.catch_up()
+        rules = self._rules
         if self._shell.session.seeks_by_frames:
             position_ms -= position_ms % FRAME_MS
-        self._shell.perform(self._playback.seek(position_ms))
+        self._shell.perform(rules.seek(position_ms))
         self._sending.frames_arrived()
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the position of now. Raises `NotSeekable`."""
-        self._sending.catch_up()
-        self.seek(self._playback.position_ms + offset_ms)
+        self.seek(self._rules.position_ms + offset_ms)
 
     def skip(self, to: str | None = None) -> None:
         """Raises `TrackNotFound` when `to` does not wait."""
-        self._sending.catch_up()
-        skipped = self._shell.fades.sound_to_skip()
-        self._shell.perform(self._playback.skip(to), skipped=skipped)
+        rules = self._rules
+        skipped = self._shell.fades.sound_to_skip() if self._sending.sounds else None
+        self._shell.perform(rules.skip(to), skipped=skipped)
 
     def replace(self, track: Track, *more: Track) -> None:
         """Raises `LimitReached` when not all of `more` may wait."""
-        self._sending.catch_up()
-        self._shell.perform(self._playback.replace(track, *more))
+        self._shell.perform(self._rules.replace(track, *more))
 
     def stop(self) -> None:
-        self._sending.catch_up()
-        self._shell.perform(self._playback.stop())
+        self._shell.perform(self._rules.stop())
 
     def previous(self) -> None:
         """Raises `NoPrevious`."""
-        self._sending.catch_up()
-        self._shell.perform(self._playback.previous())
+        self._shell.perform(self._rules.previous())
 
     def enqueue(self, *tracks: Track, index: int | None = None) -> None:
         """Raises `LimitReached` when not all of them may wait, and `BadRequest` for a negative index."""
-        self._shell.perform(self._playback.enqueue(*tracks, index=index))
+        self._shell.perform(self._rules.enqueue(*tracks, index=index))
 
     def clear_queue(self) -> None:
-        self._shell.perform(self._playback.clear_queue())
+        self._shell.perform(self._rules.clear_queue())
 
     def remove(self, track_id: str) -> None:
         """Raises `TrackNotFound`."""
-        self._shell.perform(self._playback.remove(track_id))
+        self._shell.perform(self._rules.remove(track_id))
 
     def move(self, track_id: str, index: int) -> None:
         """Raises `TrackNotFound`, and `BadRequest` for a negative index."""
-        self._shell.perform(self._playback.move(track_id, index))
+        self._shell.perform(self._rules.move(track_id, index))
 
     def shuffle(self) -> None:
-        length = self._playback.queue_length
-        self._shell.perform(self._playback.shuffle(random.sample(range(length), length)))
+        rules = self._rules
+        self._shell.perform(rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length)))
 
     def set_loop(self, mode: LoopMode) -> None:
-        self._shell.perform(self._playback.set_loop(mode))
+        self._shell.perform(self._rules.set_loop(mode))
 
     def change_filters(self, change: FilterChange) -> None:
         """Raises `BadRequest`."""
-        self._sending.catch_up()
-        self._shell.change_fade(lambda: self._playback.change_filters(change))
+        rules = self._rules
+        self._shell.change_fade(lambda: rules.change_filters(change))
 
     def change_crossfade(self, edit: CrossfadeEdit) -> None:
         """Raises `BadRequest`."""
-        self._sending.catch_up()
-        self._shell.change_fade(lambda: self._playback.change_crossfade(edit))
+        rules = self._rules
+        self._shell.change_fade(lambda: rules.change_crossfade(edit))
         self._shell.open_next_in_time()
 
-    def add_overlay(self, track: Track, settings: OverlaySettings) -> None:
-        """Has `track` sound over whatever plays, as soon as it can. Raises `LimitReached`."""
+    def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
+        """Has these tracks sound over whatever plays, together as soon as all of them can. Raises `LimitReached`."""
         self._sending.catch_up()
-        self._overlays.add(track, settings)
+        self._overlays.add(*new)
 
     def remove_overlay(self, overlay_id: str) -> None:
         """Raises `OverlayNotFound`."""
+        self._sending.catch_up()
         self._overlays.remove(overlay_id)
 
     def change_metadata(self, merge: bool, value: Json) -> None:
@@ -177,48 +183,53 @@ class Player:
         if merge:
             metadata = apply_metadata(self._playback.metadata, merge, value)
             self._require_metadata(metadata)
-        self._shell.perform(self._playback.change_metadata(False, metadata))
+        self._shell.perform(self._rules.change_metadata(False, metadata))
 
     async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when everything is given back."""
-        self._sending.catch_up()
-        self._is_deleted = True
-        self._cancel_first_wait()
-        self._listener_changes.close()
-        self._shell.stop()
-        *ends, deleted = self._playback.delete(reason).events
-        self._emit((*ends, *self._overlays.remove_all(), deleted))
-        self.close_connections(close_codes.DELETED, "the player was deleted")
-        await self._shell.close()
+        try:
+            self._sending.catch_up()
+            self._is_deleted = True
+            self._cancel_first_wait()
+            self._listener_changes.close()
+            self._shell.stop()
+            self._services.totals.add_deleted(self._quality)
+            *ends, deleted = self._playback.delete(reason).events
+            self._emit((*ends, *self._overlays.remove_all(), deleted))
+        finally:  # nobody can delete it again
+            self._is_deleted = True
+            self.close_connections(close_codes.DELETED, "the player was deleted")
+            await self._shell.close()
 
     # Listeners and event clients
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
         """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`.
 
-        One that is not counted gets frames, but neither shows nor starts the clock before `count`.
+        One that is not counted gets frames, but neither shows nor starts the clock before `count`. Of a stranger the
+        log tells at debug only: strangers could fill it.
         """
         if len(self._broadcast) >= self._services.max_listeners:
             raise LimitReached(
                 f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
             )
-        encoders = {output for output in self._broadcast.outputs if output.format == sink.output.format}
-        if len(encoders | {sink.output}) > MAX_ENCODERS:
-            raise LimitReached(
-                f"The player is encoded at {MAX_ENCODERS} bitrates already. Ask for one of them: "
-                f"{', '.join(str(output.bitrate_bps) for output in sorted(encoders))}."
-            )
-        detach = self._broadcast.attach(sink, is_counted=is_counted)
-        self._log_listeners("came")
+        self._sending.catch_up()
+        detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._sending.sounds_for_streams)
+        settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
+        log_level = logging.DEBUG if is_stranger else logging.INFO
+        self._log_listeners(log_level, "came", sink)
         if is_counted:
             self._start_clock()
         self._sending.listeners_changed()
+        self._sending.recall()
         self._sending.update_ticking()
         self._listener_changes.changed(self._broadcast.counted)
 
         def leave() -> None:
+            if settling is not None:
+                settling.cancel()
             detach()
-            self._log_listeners("left")
+            self._log_listeners(log_level, "left", sink)
             self._sending.listeners_changed()
             if not self._is_deleted:
                 self._listener_changes.changed(self._broadcast.counted)
@@ -250,16 +261,24 @@ class Player:
         """How many of these tracks, from the first on, may still wait."""
         return self._playback.room_for(tracks)
 
-    def unread_track(self, depth: int) -> Track | None:
-        """The first of the next `depth` waiting tracks whose tags were not read; None without one."""
-        return None if self._is_deleted else self._playback.unread_track(depth)
+    def unread_track(self, depth: int, first: int = 0) -> Track | None:
+        """The first of `depth` waiting tracks, from the index `first` on, whose tags were not read."""
+        return None if self._is_deleted else self._playback.unread_track(depth, first)
+
+    def has_unread(self, depth: int, first: int = 0) -> bool:
+        """Whether more may still be found out of these waiting tracks before they play."""
+        return not self._is_deleted and self._playback.has_unread(depth, first)
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
         """What was read of a track that may still wait; None when it could not be read."""
         if not self._is_deleted:
-            self._playback.tags_read(track_id, facts)
+            self._emit(self._playback.tags_read(track_id, facts).events)
 
     # What the player is
+
+    @property
+    def player_id(self) -> str:
+        return self._playback.player_id
 
     @property
     def is_attended(self) -> bool:
@@ -268,26 +287,39 @@ class Player:
 
     @property
     def queue(self) -> WaitingTracks:
-        return WaitingTracks(self._events.life, self._playback.queue_version, self._playback.queue)
+        rules = self._rules
+        return WaitingTracks(self._events.life, rules.queue_version, rules.queue)
 
     @property
     def history(self) -> tuple[PlayedTrack, ...]:
         """What was played, newest first."""
-        return self._playback.history
+        return self._rules.history
 
     def overlay(self, overlay_id: str) -> OverlayStatus:
         """Raises `OverlayNotFound`."""
         return self._overlays.status(overlay_id)
+
+    @property
+    def metadata(self) -> Json:
+        return self._playback.metadata
 
     def title(self) -> tuple[str, str]:
         """Artist and title of the selected track, each empty when it is not known."""
         info = self._playback.current.info
         return info.author, info.title
 
+    def figures(self) -> PlayerFigures:
+        """How well it is doing."""
+        return PlayerFigures(
+            self._playback.state,
+            self._sending.is_asleep,
+            self._broadcast.counted_by_format(),
+            self._quality,
+        )
+
     def status(self) -> PlayerStatus:
         """The whole state."""
-        self._sending.catch_up()
-        playback = self._playback
+        playback = self._rules
         listeners = self._broadcast.counted_by_format()
         return PlayerStatus(
             player_id=playback.player_id,
@@ -306,19 +338,33 @@ class Player:
             listeners=sum(listeners.values()),
             listeners_by_format=dict(listeners),
             last_seq=self._events.last_seq,
-            quality=self._sending.quality(self._frames_lost),
+            quality=self._quality,
         )
 
     # How it is done
+
+    @property
+    def _rules(self) -> Playback:
+        """The rules, when all frames have passed that are due by now. Taken anew for whatever is asked of the player:
+        a track may have ended in its sleep."""
+        self._sending.catch_up()
+        return self._playback
 
     def _emit(self, events: tuple[Event, ...]) -> None:
         for event in events:
             self._events.add(event)
             if isinstance(event, QueueUpdate) and not self._is_deleted:
                 self._services.queue_changed(self)
+            elif isinstance(event, TrackException):
+                self._services.totals.track_failures[event.failure.code] += 1
 
-    def _log_listeners(self, what: str) -> None:
-        log.debug("player %s: a listener %s; %d listen", self._playback.player_id, what, len(self._broadcast))
+    def _log_listeners(self, level: int, what: str, sink: FrameSink) -> None:
+        count, output = len(self._broadcast), sink.output
+        log.log(level, "player %s: a listener %s; %d listen (%s)", self._playback.player_id, what, count, output.format)
+
+    def _listener_closed(self, output: Output, reason: str) -> None:
+        self._closed[reason] += 1
+        log.info("player %s: a listener is closed (%s): %s", self._playback.player_id, output.format, reason)
 
     def _require_metadata(self, value: Json) -> None:
         require_metadata_bytes(self._services.json_bytes(value), self._services.max_metadata_bytes)
@@ -334,6 +380,10 @@ class Player:
         if self._first_wait is not None:
             self._first_wait.cancel()
             self._first_wait = None
+
+    @property
+    def _quality(self) -> PlayerQuality:
+        return self._sending.quality(self._frames_lost, self._closed[NOTHING_READ], self._closed[FAILED])
 
     def _sent_position_us(self) -> int:
         return self._shell.session.buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ

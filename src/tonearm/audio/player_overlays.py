@@ -64,14 +64,15 @@ class PlayerOverlays:
 
     # What clients ask for
 
-    def add(self, track: Track, settings: OverlaySettings) -> None:
-        """Opens one, which sounds as soon as it can. Raises `LimitReached`."""
-        source = self._rules.add(track, settings)
+    def add(self, *new: tuple[Track, OverlaySettings]) -> None:
+        """Opens overlays, which sound together as soon as all of them can. Raises `LimitReached`."""
+        sources = self._rules.add(*new)
         self._changed()
-        end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
-        self._session.open(source, SourcePart(track.uri, samples_of_ms(track.start_ms), end_sample), 0.0)
-        watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
-        watch.follow(source, self._patience, is_suspended=False)
+        for source, (track, _) in zip(sources, new, strict=True):
+            end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
+            self._session.open(source, SourcePart(track.uri, samples_of_ms(track.start_ms), end_sample), 0.0)
+            watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
+            watch.follow(source, self._patience, is_suspended=False)
 
     def remove(self, overlay_id: str) -> None:
         """Raises `OverlayNotFound`."""
@@ -109,6 +110,11 @@ class PlayerOverlays:
 
     def failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._end(source, self._rules.failed(source, failure))
+
+    def session_failed(self, failure: PlayFailure) -> None:
+        """The session with all of them in it met an error: any of them may be at fault."""
+        for source in self._rules.sources:
+            self.failed(source, failure)
 
     def expanded(self, source: SourceId) -> None:
         """It is a playlist."""

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from tonearm.audio.clients.event_feed import EventFeed
 from tonearm.audio.clients.event_log import MAX_KEPT_BYTES, EventText
 from tonearm.audio.clock import Clock
-from tonearm.audio.opening.source_input import PlayersOpener, Suspects
+from tonearm.audio.opening.known_files import KnownFiles
+from tonearm.audio.opening.live_carriers import LiveCarriers, Suspects
+from tonearm.audio.opening.source_input import PlayersOpener
 from tonearm.audio.opening.tags_ahead import QueueOwner
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
+from tonearm.core.figures import Totals
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
@@ -24,6 +27,7 @@ class PlayerServices:
     pool: DecoderPool
     opener: PlayersOpener
     suspects: Suspects
+    known_files: KnownFiles
     clock: Clock
     wall_ms: Callable[[], int]
     event_text: EventText
@@ -32,6 +36,8 @@ class PlayerServices:
     max_waiting_tracks: int
     max_listeners: int
     json_bytes: Callable[[Json], int]
+    totals: Totals = field(default_factory=Totals)
+    carriers: LiveCarriers | None = None
     live_pause_s: float = LIVE_PAUSE_S
     start_timeout_s: float = START_TIMEOUT_S
     max_waiting_bytes: int = MAX_WAITING_BYTES

@@ -12,7 +12,7 @@ from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.clients.framing import FrameFlag
 from tonearm.audio.clock import Clock
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.opening.familiar_files import Turn
+from tonearm.audio.opening.known_files import Ending
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.audio.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
@@ -53,16 +53,21 @@ class SendingObserver(Protocol):
         ...
 
     @property
-    def possible_turn(self) -> Turn | None:
-        """The change to the next track, if nothing has to be decoded for it."""
+    def possible_ending(self) -> Ending | None:
+        """The end of the current track, if nothing may have to be decoded for it."""
         ...
 
-    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
-        """Looks whether the files of a turn are still the same, and calls `done` with the answer."""
+    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
+        """Looks whether the current file is still the same, and what the next one is. Calls `done` with whether nothing
+        has to be decoded for the ending."""
         ...
 
-    def turn(self, turn: Turn) -> None:
-        """The turn is made, in a frame that nobody renders."""
+    def end(self, ending: Ending) -> None:
+        """The current track ends, in a frame that nobody renders."""
+        ...
+
+    def unheard(self) -> None:
+        """Nobody listens now."""
         ...
 
     def went_wrong(self) -> None:
@@ -99,15 +104,17 @@ class Sending:
         self._frames_sent = 0
         self._forms: Forms = ()  # of the frame that was looked at last, and of the plain ones after it
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
-        self._begun_source: SourceId | None = None
+        self._begun_source: SourceId | None = None  # the one that sounded last
+        self._sounds = False
         self._late_frames = 0
         self._underruns = 0
         self._mp3_end_frame = 0  # frames before it were encoded
         self._mp3_waits = 0  # for how many ticks nothing was sent while MP3 was awaited
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
 
-    def quality(self, frames_lost: int) -> PlayerQuality:
-        """How well it has been doing; listeners were too slow for `frames_lost`."""
+    def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
+        """How well it has been doing, with what listeners lost, and how many were closed."""
+        waited_s = self._session.waited_for_room_s
         return PlayerQuality(
             frames_sent=self._frames_sent,
             frames_lost=frames_lost,
@@ -115,7 +122,15 @@ class Sending:
             late_plans=self._session.late_plans_total,
             late_frames=self._late_frames,
             decoder_process_id=self._session.decoder_process_id,
+            closed_too_slow=closed_too_slow,
+            closed_failed=closed_failed,
+            waiting_for_room_ms=None if waited_s is None else round(waited_s * 1000),
         )
+
+    @property
+    def sounds(self) -> bool:
+        """Whether music was sent just now, so that what follows continues it or cuts it off."""
+        return self._sounds
 
     @property
     def sends_music(self) -> bool:
@@ -124,8 +139,8 @@ class Sending:
 
     @property
     def waits_in_mid_track(self) -> bool:
-        """Whether the position stands, behind the file's start, for lack of audio."""
-        return self._is_buffering and self._playback.position_ms > 0
+        """Whether the position stands for lack of audio, behind the first frame of the track."""
+        return self._is_buffering and self._playback.is_in_mid_track
 
     @property
     def is_asleep(self) -> bool:
@@ -144,6 +159,8 @@ class Sending:
     def follow(self) -> None:
         """To be called when something has changed by which the player may sleep, or not any more."""
         self._sleep.follow(self._circumstances())
+        if not len(self._broadcast):
+            self._observer.unheard()
 
     def listeners_changed(self) -> None:
         """Has frames rendered for all who listen; before the clock starts, for the listener that comes first."""
@@ -153,18 +170,47 @@ class Sending:
             self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
             self.follow()
 
+    @property
+    def sounds_for_streams(self) -> bool:
+        """Whether a stream that begins now has sound in it, or is about to."""
+        playback = self._playback
+        return playback.state in (PlayerState.PLAYING, PlayerState.LOADING) and not playback.paused
+
+    def recall(self) -> None:
+        """For listeners who begin with what was sent before: has it made in their forms. While the player wakes, that
+        is done when it has woken."""
+        if not self._sleep.is_waking:
+            for output in self._broadcast.recalls:
+                if not self._frames_sent or not self._session.recall(output):
+                    self._broadcast.recalled(output, ())
+
     def frames_arrived(self) -> None:
         if self._is_stopped:
             return
         if self._playback.wants_frames:
             self._take_up_complete_ends()  # an end may be known only after its last frame was sent
+        elif self._is_ready_in_pause:
+            self._observer.perform(self._playback.recovered())
         if self._sleep.is_waking and self._buffer.frames_ahead:
             self._sleep.woken()
+            self._recall_woken()
             self._observer.perform(Outcome())  # overlays waited for it
         if self._is_buffering or not self._playback.wants_frames:
             self.update_ticking()
 
-    def mp3_arrived(self, encoded: Encoded) -> None:
+    def _recall_woken(self) -> None:
+        """What was sent before was rendered again, and becomes MP3 by a grant."""
+        outputs = self._broadcast.recalls
+        if has_format(outputs, "mp3"):
+            self._session.grant()
+        for output in outputs:
+            if output.format == "opus" and not self._session.recall(output):
+                self._broadcast.recalled(output, ())
+
+    def encoded_arrived(self, encoded: Encoded) -> None:
+        if encoded.output.format == "opus":
+            self._broadcast.recalled(encoded.output, encoded.mp3_frames)
+            return
         self._mp3_end_frame = encoded.end_frame
         self._mp3_waits = 0
         self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
@@ -173,6 +219,7 @@ class Sending:
         """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_stopped:
             return
+        self._sounds &= not self._playback.paused
         has_frames = self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
         has_frames &= not self._sleep.is_asleep
         has_frames |= self._must_send_tail or self._must_send_overlays
@@ -242,6 +289,7 @@ class Sending:
         frame = buffer.pop()
         if frame.is_cut and self._frames_sent:
             flags |= FrameFlag.DISCONTINUITY
+        self._sounds = True
         self._send(frame.forms, frame.payloads, flags)
         if frame.source == playback.current_source:
             playback.position_ms = ms_of_samples(frame.end_samples)
@@ -268,6 +316,7 @@ class Sending:
             frame = self._buffer.pop()
             flags = FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0
             self._send(frame.forms, frame.payloads, flags)
+            self._emit_update_in_time()
             self._overlays.frame_sent()
         self.update_ticking()
 
@@ -287,6 +336,7 @@ class Sending:
 
     def _underrun(self) -> None:
         self._is_buffering = True
+        self._sounds = False
         if self._playback.state is PlayerState.PLAYING:
             self._underruns += 1
         self._session.underrun()
@@ -301,6 +351,13 @@ class Sending:
     def _must_send_overlays(self) -> bool:
         """Whether overlays sound in the next frame and the music does not: nothing else decides when it is sent."""
         return self._buffer.begins_with_overlays_alone and self._playback.clock_started
+
+    @property
+    def _is_ready_in_pause(self) -> bool:
+        """Whether a paused player that was loading has enough to go on with."""
+        playback = self._playback
+        is_loading = playback.clock_started and playback.paused and playback.state is PlayerState.LOADING
+        return is_loading and self._session.has_enough and not self._buffer.begins_with_overlays_alone
 
     def _is_mp3_awaited(self) -> bool:
         """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""
@@ -318,15 +375,12 @@ class Sending:
     def _take_up_due_events(self) -> int:
         """What falls due with the next frame. Returns the flags of that frame."""
         flags = 0
-        has_ended = False
         while (event := self._session.take_event()) is not None:
-            if isinstance(event, SourceBegan) and event.source != self._begun_source:
-                self._begun_source = event.source  # another session reports it again
-                flags = FrameFlag.TRACK_STARTS
+            if isinstance(event, SourceBegan):
+                # Not where a seek led, nor where another session goes on.
+                flags = 0 if self._playback.is_in_mid_track else FrameFlag.TRACK_STARTS
+                self._begun_source = event.source
             self._observer.take_up(event)
-            if isinstance(event, SourceBegan) and has_ended:
-                self._sleep.joined()
-            has_ended = isinstance(event, SourceEnded)
         if self._buffer.overlays:
             self._overlays.frame_comes()
         return flags
@@ -336,7 +390,7 @@ class Sending:
             self._observer.take_up(end)
 
     def _emit_update_in_time(self) -> None:
-        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0:
+        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0 and self._playback.wants_frames:
             self._emit((self._playback.update(),))
 
     @property
@@ -361,16 +415,18 @@ class Sending:
         """How many frames that nobody renders pass before the one that this sample of the current source is in."""
         return max(0, (sample - self._buffer.end_position()[1]) // FRAME_SAMPLES)
 
-    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
-        return self._observer.look(turn, done)
+    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
+        return self._observer.look(ending, done)
 
-    def join(self, turn: Turn) -> None:
-        """In the next frame, which nobody renders, the current track ends and the next one begins."""
-        self._observer.turn(turn)
+    def end(self, ending: Ending) -> None:
+        """In the next frame, which nobody renders, the current track ends, and the next one begins if there is one."""
+        self._observer.end(ending)
         self._begun_source = self._playback.current_source
+        self.follow()
 
     def pass_frames(self, frames: int) -> None:
         """Moves on by frames that were not rendered, as nobody listens."""
+        self._sounds = False
         while frames > 0:
             step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
             self._buffer.skip(step)
@@ -384,7 +440,7 @@ class Sending:
         self.update_ticking()
 
     def take_up(self) -> None:
-        self._session.wake()
+        self._session.wake(recalls=bool(self._broadcast.recalls))
         self.update_ticking()
 
     def went_wrong(self) -> None:
@@ -405,10 +461,10 @@ class Sending:
             info=playback.current.info,
             end_ms=playback.current.known_end_ms,
             open_from_ms=self._next_opening.from_ms,
-            has_sounded=playback.clock_started and playback.state is PlayerState.PLAYING,
+            has_sounded=playback.state is PlayerState.PLAYING and self._begun_source == playback.current_source,
             has_listeners=has_listeners,
             is_running=playback.wants_frames,
             has_overlays=bool(self._overlays),
             is_stretched=playback.filters.effects.position_rate != 1.0,
-            turn=self._observer.possible_turn if not has_listeners or self._sleep.is_asleep else None,
+            ending=self._observer.possible_ending if not has_listeners or self._sleep.is_asleep else None,
         )

@@ -4,8 +4,8 @@ It sleeps where its source can be sought and the length is exact, so that it is 
 is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
 player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
 
-Near the end of files that were played to their ends before, it is enough to look whether they are still the same
-(`familiar_files`): then the next track begins by the clock alone, too.
+Near the end of a local file it is enough to look whether that is still the same, and what the next one is
+(`known_files`): then the next track begins by the clock alone, too.
 
   AWAKE    a decoder renders, and each frame is sent
   DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from tonearm.audio.clock import TIMER_EARLY_S, Ticking
-from tonearm.audio.opening.familiar_files import Turn
+from tonearm.audio.opening.known_files import Ending
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -28,9 +28,10 @@ from tonearm.core.track_info import TrackInfo
 
 log = logging.getLogger(__name__)
 
-SLEEP_AFTER_S: Final = 2.0  # without listeners
-LOOK_LIMIT_S: Final = 0.4  # for looking at files; when they take longer, the sources are opened as ever
-TURNS_FIRST_FRAMES: Final = 5  # before the end it is too late to open anything but the next track
+SLEEP_AFTER_S: Final = 2.0  # without listeners: one who has left may come back at once
+LOOK_LIMIT_S: Final = 0.4  # at least, for looking at files; when they take longer, the sources are opened as ever
+OPEN_LATE_FRAMES: Final = FRAMES_PER_SECOND  # before the end that has to be done at the latest
+ENDS_FIRST_FRAMES: Final = 5  # before the end it is too late to open anything but the next track
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
 # not slept would have had as much decoded ahead.
@@ -48,8 +49,7 @@ class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
     of audio. `has_overlays`: something sounds over the track. `is_stretched`: a second of the file is not heard in a
     second, so that its position does not go by frames. From `open_from_ms` on, some time before the track's end
-    at `end_ms`, its source and the next one have to be open, unless the files of the `turn` to the next track are still
-    the same."""
+    at `end_ms`, its source and the next one have to be open, unless the `ending` can be had without a decoder."""
 
     source: SourceId | None
     info: TrackInfo
@@ -60,7 +60,7 @@ class Circumstances(NamedTuple):
     is_running: bool  # the position moves: it is neither paused nor waiting
     has_overlays: bool = False
     is_stretched: bool = False
-    turn: Turn | None = None
+    ending: Ending | None = None
 
     @property
     def allow_sleep(self) -> bool:
@@ -74,9 +74,8 @@ class Circumstances(NamedTuple):
         return self.open_from_ms is not None and position_ms >= self.open_from_ms
 
     def is_worth_sleeping(self, position_ms: int) -> bool:
-        return (
-            self.allow_sleep and self.open_from_ms is not None and self.open_from_ms - position_ms >= SHORTEST_SLEEP_MS
-        )
+        until_ms = self.open_from_ms if self.ending is None else self.end_ms
+        return self.allow_sleep and until_ms is not None and until_ms - position_ms >= SHORTEST_SLEEP_MS
 
 
 class FrameTimes:
@@ -121,12 +120,13 @@ class Sleeper(Ticking, Protocol):
         """How many frames pass before the one that this sample of the current source is in."""
         ...
 
-    def look(self, turn: Turn, done: Callable[[bool], None]) -> Cancellable:
-        """Looks whether the files of a turn are still the same, and calls `done` with the answer."""
+    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
+        """Looks whether the current file is still the same, and what the next one is. Calls `done` with whether nothing
+        has to be decoded for the ending."""
         ...
 
-    def join(self, turn: Turn) -> None:
-        """In the next frame the current track ends and the next one begins."""
+    def end(self, ending: Ending) -> None:
+        """In the next frame the current track ends, and the next one begins if there is one."""
         ...
 
     def pass_frames(self, frames: int) -> None:
@@ -159,10 +159,11 @@ class Sleep:
         self._timer: Cancellable | None = None
         self._lag_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
         self._unheard_frames = 0  # that passed while waking, with a listener
+        self._quiet_since_s: float | None = None  # None: nobody has listened yet
         self._look: Cancellable | None = None  # near the end, until it is known whether the files are the same
         self._look_until_s = 0.0
-        self._turn: Turn | None = None  # that is made at the end
-        self._is_turning = False
+        self._ending: Ending | None = None  # that needs no decoder, as the look has shown
+        self._is_ending = False
         self.state = SleepState.AWAKE
 
     @property
@@ -175,10 +176,12 @@ class Sleep:
 
     def follow(self, circumstances: Circumstances) -> None:
         before, self._now = self._now, circumstances
-        if self._is_turning:
+        if circumstances.has_listeners or before.has_listeners:
+            self._quiet_since_s = self._clock.now_s()
+        if self._is_ending:
             return
-        if circumstances.turn != before.turn or not circumstances.is_running:
-            self._forget_turn()
+        if circumstances.ending != before.ending or not circumstances.is_running:
+            self._forget_ending()
         match self.state:
             case SleepState.AWAKE:
                 self._doze()
@@ -187,12 +190,12 @@ class Sleep:
             case SleepState.ASLEEP if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
                 self._doze()
-            case SleepState.ASLEEP if not circumstances.allow_sleep and not self._turns_first:
+            case SleepState.ASLEEP if not circumstances.allow_sleep and not self._ends_first:
                 self._wake()
             case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
             case SleepState.ASLEEP if self._times is not None and (
-                (circumstances.open_from_ms, circumstances.turn) != (before.open_from_ms, before.turn)
+                (circumstances.open_from_ms, circumstances.ending) != (before.open_from_ms, before.ending)
             ):
                 self._run(self._times.deadline_s())
             case SleepState.WAKING if circumstances.source != self._source:
@@ -203,20 +206,14 @@ class Sleep:
         """Lets the frames pass that are due by now. To be called before anything is done with a player."""
         if self._times is not None:
             frames = self._times.take_due(self._clock.now_s())
-            if self._turn is not None:
-                until_join = self._player.frames_until(self._turn.end_sample)
-                if frames > until_join:
-                    frames -= until_join
-                    self._player.pass_frames(until_join)
-                    self._make_turn(self._turn)
-            if frames:
+            if self._ending is not None:
+                until_end = self._player.frames_until(self._ending.end_sample)
+                if frames > until_end:
+                    frames -= until_end
+                    self._player.pass_frames(until_end)
+                    self._end(self._ending)
+            if frames and self._times is not None:
                 self._player.pass_frames(frames)
-
-    def joined(self) -> None:
-        """The track has begun at the end of the one before it: whoever wanted to listen had that time to come."""
-        if self.state is SleepState.DOZING and self._timer is not None:
-            self._timer.cancel()
-            self._timer = self._call_later(0.0, lambda: self._guarded(self._fall_asleep))
 
     def may_pass_frame(self) -> bool:
         """Whether a frame for which there is no audio passes, because the player has slept."""
@@ -241,7 +238,9 @@ class Sleep:
     def _doze(self) -> None:
         if self._now.is_worth_sleeping(self._player.position_ms):
             self._enter(SleepState.DOZING)
-            self._timer = self._call_later(SLEEP_AFTER_S, lambda: self._guarded(self._fall_asleep))
+            quiet_s = math.inf if self._quiet_since_s is None else self._clock.now_s() - self._quiet_since_s
+            delay_s = max(0.0, SLEEP_AFTER_S - quiet_s)
+            self._timer = self._call_later(delay_s, lambda: self._guarded(self._fall_asleep))
 
     def _fall_asleep(self) -> None:
         self._enter(SleepState.AWAKE)
@@ -264,16 +263,16 @@ class Sleep:
             self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), lambda: self._guarded(self._ring))
 
     @property
-    def _turns_first(self) -> bool:
+    def _ends_first(self) -> bool:
         """Whether the next track begins before the current one could be opened again."""
-        return self._turn is not None and self._player.frames_until(self._turn.end_sample) <= TURNS_FIRST_FRAMES
+        return self._ending is not None and self._player.frames_until(self._ending.end_sample) <= ENDS_FIRST_FRAMES
 
     def _frames_until_due(self) -> int:
         frames, open_from_ms = self._player.frames_until_update, self._now.open_from_ms
-        if not self._now.allow_sleep and not self._turns_first:
+        if not self._now.allow_sleep and not self._ends_first:
             return 0
-        if self._turn is not None:
-            return min(frames, self._player.frames_until(self._turn.end_sample))
+        if self._ending is not None:
+            return min(frames, self._player.frames_until(self._ending.end_sample))
         if self._look is not None or open_from_ms is None:
             return frames
         return min(frames, max(0, (open_from_ms - self._player.position_ms) // FRAME_MS))
@@ -281,46 +280,48 @@ class Sleep:
     def _ring(self) -> None:
         """Something falls due."""
         self.catch_up()
-        if not self._now.allow_sleep and not self._turns_first:
+        if not self._now.allow_sleep and not self._ends_first:
             self._wake()
         elif self._times is not None:
             is_awaited = self._look is not None and self._clock.now_s() < self._look_until_s - TIMER_EARLY_S
-            if self._turn is None and not is_awaited and self._now.is_near_end(self._player.position_ms):
+            if self._ending is None and not is_awaited and self._now.is_near_end(self._player.position_ms):
                 self._approach_end()
             else:
                 self._run(self._times.deadline_s())
 
     def _approach_end(self) -> None:
-        turn = self._now.turn
-        if turn is None or self._look is not None:
+        ending, times = self._now.ending, self._times
+        if ending is None or times is None or self._look is not None:
             self._wake()
             return
-        self._look_until_s = self._clock.now_s() + LOOK_LIMIT_S
-        self._look = self._player.look(turn, lambda are_same: self._guarded(lambda: self._looked(turn, are_same)))
-        if self._times is not None:
-            self._run(self._times.deadline_s())
+        latest_s = times.deadline_s(self._player.frames_until(ending.end_sample) - OPEN_LATE_FRAMES)
+        self._look_until_s = max(self._clock.now_s() + LOOK_LIMIT_S, latest_s)
+        self._look = self._player.look(ending, lambda is_known: self._guarded(lambda: self._looked(ending, is_known)))
+        self._run(times.deadline_s())
 
-    def _looked(self, turn: Turn, are_same: bool) -> None:
+    def _looked(self, ending: Ending, is_known: bool) -> None:
         self._look = None
         self.catch_up()
-        if are_same and self._times is not None:
-            self._turn = turn
+        if is_known and self._times is not None:
+            self._ending = ending
             self._run(self._times.deadline_s())
         else:
             self._wake()
 
-    def _make_turn(self, turn: Turn) -> None:
-        self._turn, self._is_turning = None, True
+    def _end(self, ending: Ending) -> None:
+        self._ending, self._is_ending = None, True
         try:
-            self._player.join(turn)
+            self._player.end(ending)
         finally:
-            self._is_turning = False
+            self._is_ending = False
         self._source = self._now.source
-        if self._times is not None:
+        if self._source is None:
+            self._enter(SleepState.AWAKE)
+        elif self._times is not None:
             self._run(self._times.deadline_s())
 
-    def _forget_turn(self) -> None:
-        self._turn = None
+    def _forget_ending(self) -> None:
+        self._ending = None
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -345,7 +346,7 @@ class Sleep:
 
     def _enter(self, state: SleepState) -> None:
         self._cancel()
-        self._forget_turn()
+        self._forget_ending()
         if state is not SleepState.WAKING:
             self._source = None
         self._times = None

@@ -40,7 +40,8 @@ class StallWatch:
     """Times how long the audio of a source has been missing: `stuck` is called once in a stall, and `gave_up` when it
     goes on.
 
-    Suspending stops the time, for a pause or a place in a queue; the current wait begins anew after it.
+    Suspending stops the time, for a pause or a place in a queue; the current wait begins anew after it. With
+    `is_patient` the source is reported, but not given up.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class StallWatch:
         self._gave_up = gave_up
         self._source: SourceId | None = None
         self._is_reported = False
+        self._is_patient = False
         self._timer: Cancellable | None = None
         self._patience = patience_in_mid_track()
 
@@ -64,14 +66,17 @@ class StallWatch:
         """After how long a source like the one that is followed is given up."""
         return self._patience.stuck_after_s + self._patience.give_up_after_s
 
-    def follow(self, source: SourceId | None, patience: Patience, *, is_suspended: bool) -> None:
+    def follow(
+        self, source: SourceId | None, patience: Patience, *, is_suspended: bool, is_patient: bool = False
+    ) -> None:
         """To be called with every change. `source` is the one whose audio is missing, None when none is."""
         if source != self._source:
             self._source = source
             self._patience = patience
             self._is_reported = False
             self._stop()
-        if source is None or is_suspended:
+        self._is_patient = is_patient
+        if source is None or is_suspended or (is_patient and self._is_reported):
             self._stop()
         elif self._timer is None:
             self._wait(source)
@@ -86,7 +91,8 @@ class StallWatch:
             self._gave_up(source)
             return
         self._is_reported = True
-        self._wait(source)
+        if not self._is_patient:
+            self._wait(source)
         self._stuck(source)
 
     def _stop(self) -> None:

@@ -1,18 +1,14 @@
 """The sources of a player's tracks in its decoder session: opened and dropped as the rules ask for it."""
 
-from typing import Final
-
-from tonearm.audio.opening.familiar_files import FamiliarFiles, Turn
 from tonearm.audio.opening.loudness_memory import LoudnessHints, LoudnessMemory
 from tonearm.audio.opening.source_input import SourcePart
 from tonearm.audio.session.decoder_session import DecoderSession
-from tonearm.core.frame import ms_of_samples, samples_of_ms
+from tonearm.core.frame import samples_of_ms
+from tonearm.core.opened_source import FileVersion
 from tonearm.core.play_queue import Action, Drop, Open, SourceId
 from tonearm.core.playback import Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
-
-MOST_OFF_MS: Final = 100  # an encoder's delay at both ends, which not every container leaves out of the length
 
 
 class TrackSources:
@@ -23,8 +19,7 @@ class TrackSources:
         self._session = session
         self._tracks: dict[SourceId, Track] = {}
         self._loudness = LoudnessMemory()
-        self._facts: dict[SourceId, SourceFacts] = {}
-        self._familiar = FamiliarFiles()
+        self._versions: dict[SourceId, FileVersion] = {}  # of those that are local files
 
     def track(self, source: SourceId) -> Track | None:
         return self._tracks.get(source)
@@ -39,7 +34,7 @@ class TrackSources:
                     self._tracks[again.source] = again.track
                     self._loudness_hints(again)
                     del self._tracks[action.source]
-                    self._facts.pop(action.source, None)
+                    self._versions.pop(action.source, None)
                     self._loudness.closed(action.source)
                 else:
                     self.drop(action.source)
@@ -49,40 +44,24 @@ class TrackSources:
 
     def drop(self, source: SourceId) -> None:
         self._tracks.pop(source, None)
-        self._facts.pop(source, None)
+        self._versions.pop(source, None)
         self._loudness.closed(source)
         self._session.drop(source)
 
-    def opened(self, source: SourceId, facts: SourceFacts) -> None:
-        self._facts[source] = facts
+    def opened(self, source: SourceId, facts: SourceFacts, version: FileVersion | None) -> None:
+        """The source is open; `version` is None for what is no local file."""
+        if version is not None:
+            self._versions[source] = version
         self._loudness.opened(source, facts.album)
 
-    def played_to_end(self, source: SourceId, end_sample: int) -> None:
-        """The source, that of the current track, was played, and another one joined at its end."""
-        facts, version, end_ms = (
-            self._facts.get(source),
-            self._session.file_version(source),
-            self._playback.current.known_end_ms,
-        )
-        if facts is None or version is None or end_ms is None:
-            return
-        # One that has become shorter ends where the player is when it wakes.
-        if abs(ms_of_samples(end_sample) - end_ms) <= MOST_OFF_MS:
-            self._familiar.played_to_end(self._playback.current, version, facts, end_sample)
+    def version(self, source: SourceId | None) -> FileVersion | None:
+        """Which file a source was when it was opened."""
+        return None if source is None else self._versions.get(source)
 
-    @property
-    def turn(self) -> Turn | None:
-        """The change to the next track, if nothing has to be decoded for it."""
-        playback = self._playback
-        if not self._familiar.is_familiar(playback.current) or playback.crossfade.duration_ms:
-            return None
-        following = playback.following
-        return None if following is None else self._familiar.turn(playback.current, following)
-
-    def join_asleep(self, action: Open, turn: Turn) -> None:
+    def join_asleep(self, action: Open, end_sample: int) -> None:
         """The next track begins in the frame that passes next, and is opened when the player wakes."""
         self._tracks[action.source] = action.track
-        self._session.join_asleep(action.source, _part(action), turn.end_sample, self._loudness_hints(action))
+        self._session.join_asleep(action.source, _part(action), end_sample, self._loudness_hints(action))
 
     def measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         self._loudness.measured(source, measured)

@@ -8,6 +8,8 @@ import importlib.util
 import json
 import os
 import re
+import shlex
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -54,13 +56,12 @@ _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 _MIXED: Final = frozenset({"sources.files", "sources.private_networks"})
 
 
-def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str]]:
-    """What the variables give, by key ("server.port"), and warnings about names that are not read.
-
-    Raises `ConfigError` for a name with a section whose key does not exist.
-    """
+def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str], list[str]]:
+    """What the variables give, by key ("server.port"), warnings about names that are not read, and a line about each
+    name with a section whose key does not exist."""
     given: dict[str, Given] = {}
     warnings: list[str] = []
+    problems: list[str] = []
     for name, text in sorted(environment.items()):
         if not name.startswith(_PREFIX):
             continue
@@ -69,9 +70,10 @@ def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], 
             continue
         key = _key(name)
         if key is None:
-            raise ConfigError(f"environment variable {name}: there is no such key{_hint(name)}")
+            problems.append(f"environment variable {name}: there is no such key{_hint(name)}")
+            continue
         given[key] = Given(f"environment variable {name}", _value(key, text))
-    return given, warnings
+    return given, warnings, problems
 
 
 def _key(name: str) -> str | None:
@@ -128,7 +130,7 @@ def load_config(
     text = "" if path is None else _read(path)
     file_name = str(path or DEFAULT_FILE)
     raw = _parse(text, file_name)
-    given, warnings = read_environment(environment)
+    given, warnings, problems = read_environment(environment)
     given.update(options or {})
     _lay_over(raw, given)
     dropped = drop_older_keys(raw)
@@ -138,12 +140,14 @@ def load_config(
         config = Config.model_validate(raw)
     except ValidationError as error:
         # The chain is cut: the cause would show what was given.
-        raise ConfigError(describe(error, given, file_name, text)) from None
+        raise ConfigError(*problems, *describe(error, given, file_name, text)) from None
+    if problems:
+        raise ConfigError(*problems)
     if config.resolver.enabled and importlib.util.find_spec("yt_dlp") is None:
         place = given["resolver.enabled"].origin if "resolver.enabled" in given else file_name
         raise ConfigError(
-            f"{place}: resolver.enabled is true, but yt-dlp is not installed; install the extra with "
-            "pip install 'tonearm[resolver]', or set resolver.enabled to false"
+            f"{place}: resolver.enabled is true, but yt-dlp is not installed; install it with "
+            f"{shlex.quote(sys.executable)} -m pip install yt-dlp, or set resolver.enabled to false"
         )
     warnings += _unusable_folders(config)
     return LoadedConfig(config, path, tuple(warnings))

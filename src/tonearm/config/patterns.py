@@ -1,5 +1,8 @@
-"""Regular expressions of the configuration, compiled by RE2: its time is linear for every pattern and text."""
+"""Patterns of the configuration. Regular ones are compiled by RE2: its time is linear for every pattern and text."""
 
+import fnmatch
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import re2
@@ -23,6 +26,12 @@ def compile_pattern(pattern: str) -> Any:
     except UnicodeEncodeError as error:
         reason = f"half of a surrogate pair at character {error.start + 1}"
     raise PatternError(f'the pattern "{pattern}" does not compile: {_with_position(pattern, reason)}')
+
+
+def id_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Says of an id whether one of `patterns` is all of it: `*` stands for any characters, `?` for one."""
+    expression = re.compile("|".join(map(fnmatch.translate, patterns)))
+    return lambda player_id: expression.fullmatch(player_id) is not None
 
 
 def _reason(error: Exception) -> str:

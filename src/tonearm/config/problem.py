@@ -24,24 +24,27 @@ class Given:
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used. The message is one line that names the file, variable or option and the key."""
+    """The configuration cannot be used. Each of `problems` is one line that names the file, variable or option and the
+    key; the message is the first of them, and how many more there are."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+    def __init__(self, *problems: str) -> None:
+        self.problems = tuple(map(printable, problems))
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        super().__init__(f"{self.problems[0]}{more}")
 
 
-def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> str:
-    """One line about the first problem, and how many more there are.
+def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> list[str]:
+    """One line about each problem.
 
     `given` are the values, by key ("server.port"), that lie over those of `file_name`, whose content is `text`.
     """
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    location = [str(part) for part in first["loc"]]
-    key = ".".join(location[:2])
-    place = given[key].origin if key in given else _place_in_file(file_name, text, location)
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return f"{place}: {_sentence(first, location)}{more}"
+    lines = []
+    for problem in error.errors(include_url=False):
+        location = [str(part) for part in problem["loc"]]
+        key = ".".join(location[:2])
+        place = given[key].origin if key in given else _place_in_file(file_name, text, location)
+        lines.append(f"{place}: {_sentence(problem, location)}")
+    return lines
 
 
 def closest(word: str, words: Iterable[str]) -> str | None:
@@ -104,8 +107,12 @@ def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
 def _own_words(name: str, error: Exception, value: object) -> str:
     if isinstance(error, PatternError):
         return f"holds a bad pattern: {error}"
-    # Of a list the error names the entry.
-    return str(error) if name in _SECRETS or isinstance(value, list) else f"{error}, not {_shown(name, value)}"
+    # Of a list the error names the entry, of a section the key.
+    return (
+        str(error)
+        if name in _SECRETS or not isinstance(value, str | int | float)
+        else f"{error}, not {_shown(name, value)}"
+    )
 
 
 def _wanted(kind: str, context: Mapping[str, Any]) -> str:

@@ -4,9 +4,19 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
@@ -26,10 +36,18 @@ def _no_outer_blanks(password: SecretStr) -> SecretStr:
 def _a_host(host: str) -> str:
     if not host or host != host.strip() or not host.isprintable():
         raise ValueError('must be an address or a name to listen on, such as "127.0.0.1"')
+    if ":" in host:
+        try:
+            ipaddress.IPv6Address(host)
+        except ValueError:
+            raise ValueError(
+                'must be an address or a name alone, such as "127.0.0.1" or "::1", and the port is server.port'
+            ) from None
     return host
 
 
 _ORIGIN: Final = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
+_MAY_BE_OPEN: Final = ("/metrics", "/healthz", "/readyz")
 
 
 def _host_names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -71,6 +89,26 @@ def _compile_all(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
+def _open_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    for path in paths:
+        if path not in _MAY_BE_OPEN:
+            raise ValueError(f"can hold {', '.join(_MAY_BE_OPEN)} only; all other paths want the password")
+    return paths
+
+
+_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9._~:@+\-*?]{1,128}")
+
+
+def _id_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    for pattern in patterns:
+        if _ID_PATTERN.fullmatch(pattern) is None:
+            raise ValueError(
+                "must hold ids of players: 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, with * for any number "
+                f'of them and ? for one; "{pattern}" is none'
+            )
+    return patterns
+
+
 def _auto_or_bool_or_folders(value: object) -> object:
     if value == "auto" or isinstance(value, bool):
         return value
@@ -91,6 +129,8 @@ _Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
 _HostNames = Annotated[_Texts, AfterValidator(_host_names)]
 _HostPatterns = Annotated[_Texts, AfterValidator(_host_patterns)]
 _Origins = Annotated[_Texts, AfterValidator(_origins)]
+_IdPatterns = Annotated[_Texts, AfterValidator(_id_patterns)]
+_OpenPaths = Annotated[_Texts, AfterValidator(_open_paths)]
 _Files = Annotated[Literal["auto"] | bool | tuple[str, ...], BeforeValidator(_auto_or_bool_or_folders)]
 _PrivateNetworks = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_bool)]
 _Sandbox = Literal["auto", "required", "off"]
@@ -114,8 +154,8 @@ class ServerConfig(_Section):
     )
     hosts: _HostNames = Field(
         default=(),
-        description="Names under which a node without password is reached, beside addresses and localhost, such as "
-        "that of a proxy in front of it.",
+        description="Host names by which clients reach a node without password, such as that of a proxy in front of "
+        "it. Addresses and localhost always work.",
     )
     allowed_origins: _Origins = Field(
         default=(),
@@ -123,14 +163,18 @@ class ServerConfig(_Section):
         "pages of the node's own address.",
     )
     max_connections: int = Field(
-        default=10_000, ge=1, description="Connections at a time; never more than three quarters of the descriptors."
+        default=10_000,
+        ge=1,
+        description="How many connections the node holds at a time; never more than three quarters of its file "
+        "descriptors.",
     )
     stranger_share: float = Field(
         default=0.25,
         gt=0,
         le=1,
-        description="Share of max_connections for those that have not been let in yet, by a whole request with the "
-        "password. The oldest of them gives way.",
+        description="How much of max_connections clients may take before their first whole request with the right "
+        "password, as a share. When it is taken, the client that has waited longest is cut, so that "
+        "others find a place.",
     )
     request_timeout_s: _Seconds = Field(
         default=15.0, description="How long a request, its head and its body, may take to arrive, in seconds."
@@ -142,8 +186,14 @@ class ServerConfig(_Section):
         default=0.0,
         ge=0,
         le=1,
-        description="Share of the last 10 s in which the node was late, from which on no player is created (429); "
-        "0 creates them always.",
+        description="Protects the players that there are: while the node was late for this share of the last 10 s or "
+        "more, new players are refused (429). 0 never refuses.",
+    )
+
+    open_paths: _OpenPaths = Field(
+        default=(),
+        description="Which of /metrics, /healthz and /readyz are answered without the password, for programs that "
+        "watch over the node and cannot send one.",
     )
 
     @property
@@ -169,33 +219,36 @@ class PlayerConfig(_Section):
     expire_s: float = Field(
         default=0.0,
         ge=0,
-        description="A player to which nobody listens or speaks for so many seconds is deleted; 0 keeps all of them.",
+        description="Deletes a player after so many seconds without a listener, an event client or a request about "
+        "it; 0 keeps players for ever.",
     )
-    max_players: int = Field(default=10_000, ge=1, description="Players at a time.")
-    max_waiting_tracks: int = Field(default=10_000, ge=1, description="Waiting tracks in one player's queue.")
+    max_players: int = Field(default=10_000, ge=1, description="How many players there may be at a time.")
+    max_waiting_tracks: int = Field(default=10_000, ge=1, description="How many tracks may wait in one player's queue.")
     tags_ahead: int = Field(
         default=5,
         ge=0,
         le=100,
-        description="Of how many waiting tracks of a player titles and lengths are read ahead, for a queue that shows "
-        "them; 0 reads none.",
+        description="How many of a player's waiting tracks get their titles and lengths before their turn, so that a "
+        "queue can be shown with them; 0: none.",
     )
     max_waiting_bytes: int = Field(
-        default=16_777_216, ge=4096, description="URIs and metadata of one player's waiting tracks together, in bytes."
+        default=16_777_216,
+        ge=4096,
+        description="How many bytes the URIs and metadata of one player's waiting tracks may take together.",
     )
-    max_listeners: int = Field(default=1_000, ge=1, description="Listeners of one player.")
+    max_listeners: int = Field(default=1_000, ge=1, description="How many listeners one player may have.")
     max_metadata_bytes: int = Field(
         default=65_536,
         ge=2,
         le=1_048_576,
-        description="Metadata of a player, after each change, and of a track, as JSON in bytes; more is answered with "
-        "400.",
+        description="How many bytes of JSON the metadata of a player, after each change, or of a track may take; "
+        "more is answered with 400.",
     )
     max_event_bytes: int = Field(
         default=1_048_576,
         ge=4096,
-        description="Events that one player keeps for clients that come back, in bytes; the oldest go first. A client "
-        "twice as far behind is closed.",
+        description="How many bytes of events a player keeps for clients that come back; the oldest go first. A "
+        "client that is twice as far behind is closed.",
     )
 
 
@@ -204,35 +257,43 @@ class SourcesConfig(_Section):
 
     allowed: _Patterns = Field(
         default=(),
-        description="Regular expressions (RE2). When there are any, only URIs in which one is found may be opened.",
+        description="Regular expressions (RE2). If there are any, a URI in which none of them is found is refused.",
     )
     blocked: _Patterns = Field(
-        default=(), description="Regular expressions (RE2). A URI in which one is found is refused, even when allowed."
+        default=(),
+        description="Regular expressions (RE2). A URI in which one of them is found is refused, even when it is "
+        "allowed.",
     )
     allowed_hosts: _HostPatterns = Field(
         default=(),
-        description='Names of hosts, ".radio.example" for a name and all below it. When there are any, links must lead '
+        description='Host names; ".radio.example" also means all names below it. If there are any, links must lead '
         "to one of them, or match `allowed`.",
     )
     files: _Files = Field(
         default="auto",
-        description='Local files: true, false, a list of folders, or "auto": only while the node listens on '
-        "loopback only, and not for requests that come through a proxy.",
+        description='Whether local files may be played: true, false, or a list of folders. "auto": yes while only '
+        "programs of this machine can reach the node, but not for requests that come through a proxy.",
     )
     private_networks: _PrivateNetworks = Field(
         default="auto",
-        description='Addresses of private networks and of this machine: true, false, or "auto": only while the node '
-        "listens on loopback only, and not for requests that come through a proxy.",
+        description='Whether links may lead into private networks and to this machine: true or false. "auto": yes '
+        "while only programs of this machine can reach the node, but not for requests that come through "
+        "a proxy.",
     )
-    connect_timeout_s: _Seconds = Field(default=5.0, description="Name lookup, connecting and TLS, in seconds.")
+    connect_timeout_s: _Seconds = Field(
+        default=5.0, description="How long name lookup, connecting and TLS may take together, in seconds."
+    )
     headers_timeout_s: _Seconds = Field(
-        default=10.0, description="From the request to the answer's headers, in seconds."
+        default=10.0,
+        description="How long a server may take from the request to the headers of its answer, in seconds.",
     )
-    stall_timeout_s: _Seconds = Field(default=10.0, description="Longest silence within an answer's body, in seconds.")
+    stall_timeout_s: _Seconds = Field(
+        default=10.0, description="How long a server may send nothing in the middle of an answer, in seconds."
+    )
     start_timeout_s: _Seconds = Field(
         default=30.0,
-        description="How long a track whose turn has come may take to give its first audio, whatever it waits for, in "
-        "seconds.",
+        description="How long a track may take from its turn to its first sound, in seconds; then it fails, and the "
+        "next one plays.",
     )
     user_agent: Annotated[str, AfterValidator(_a_header_value)] = Field(
         default=f"tonearm/{VERSION}", description="The User-Agent header of requests to sources."
@@ -242,9 +303,13 @@ class SourcesConfig(_Section):
 class ResolverConfig(_Section):
     """Finding the audio behind a page's address. Needs the extra `resolver` (yt-dlp)."""
 
-    enabled: bool = Field(default=False, description="Whether pages are resolved; where not, only direct URIs play.")
+    enabled: bool = Field(
+        default=False,
+        description="Whether the sound behind the addresses of pages is looked for. If not, only files and direct "
+        "links play.",
+    )
     timeout_ms: int = Field(
-        default=20_000, ge=1, le=3_600_000, description="How long resolving may take, in milliseconds."
+        default=20_000, ge=1, le=3_600_000, description="How long it may take to resolve a page, in milliseconds."
     )
     sites: _Texts = Field(
         default=(),
@@ -253,8 +318,8 @@ class ResolverConfig(_Section):
     )
     sandbox: _Sandbox = Field(
         default="auto",
-        description='What the kernel keeps from the processes that resolve: "auto", all that it can; "required", the '
-        'node does not start without seccomp; "off".',
+        description='What the kernel forbids the processes that resolve: "auto", as much as it can; "required", the '
+        'same, and the node does not start without seccomp; "off", nothing.',
     )
 
 
@@ -265,13 +330,16 @@ class DecoderConfig(_Section):
         default=0,
         ge=0,
         le=1024,
-        description="How many at most have players; 0 means one for each core. One more is kept ready.",
+        description="How many processes may decode for players; 0 is one for each core. One more is always kept "
+        "ready, for when one of them dies.",
     )
-    memory_limit_mb: int = Field(default=1024, ge=256, description="Address space of each, in MiB.")
+    memory_limit_mb: int = Field(
+        default=1024, ge=320, description="How much memory (address space) each of these processes may take, in MiB."
+    )
     sandbox: _Sandbox = Field(
         default="auto",
-        description='What the kernel keeps from the processes that decode: "auto", all that it can; "required", the '
-        'node does not start without seccomp; "off".',
+        description='What the kernel forbids the processes that decode: "auto", as much as it can; "required", the '
+        'same, and the node does not start without seccomp; "off", nothing.',
     )
 
 
@@ -301,13 +369,54 @@ class StreamConfig(_Section):
         default=2000,
         ge=0,
         le=10_000,
-        description="How much an Ogg or MP3 listener gets at once when it connects: browsers begin sooner and do not "
-        "stall, and hear everything so much later.",
+        description="How much sound an Ogg or MP3 listener gets at once when it connects, in ms. Browsers begin "
+        "sooner and do not stall, but hear everything that much later.",
     )
     mp3_bitrate_bps: Literal[
         32_000, 40_000, 48_000, 56_000, 64_000, 80_000, 96_000, 112_000, 128_000, 160_000, 192_000, 224_000, 256_000,
         320_000,
-    ] = Field(default=128_000, description="Bits a second of MP3, where none is asked for.")  # fmt: skip
+    ] = Field(default=128_000, description="Bits a second of MP3, where a listener asks for none.")  # fmt: skip
+    name: str = Field(
+        default="",
+        description='What players show as the name of a stream (icy-name); empty is "tonearm" and the id of the '
+        "player. An object `station` in a player's metadata goes before it, and before the next two.",
+    )
+    genre: str = Field(default="", description="The genre that streams tell (icy-genre).")
+    url: str = Field(default="", description="The web page that streams name as theirs (icy-url).")
+
+
+class PublicConfig(_Section):
+    """A second address at which anybody may listen to some players, and do nothing else. It has no password."""
+
+    enabled: bool = Field(default=False, description="Whether there is such an address.")
+    host: Annotated[str, AfterValidator(_a_host)] = Field(
+        default="127.0.0.1", description='Address to listen on; "0.0.0.0" for every IPv4 address of the machine.'
+    )
+    port: int = Field(
+        default=2334, ge=0, le=65535, description="Port to listen on, another one than server.port; 0 as there."
+    )
+    players: _IdPatterns = Field(
+        default=(),
+        description='Ids of the players that anybody may hear, such as "radio" or "club-*": * stands for any '
+        "characters, ? for one.",
+    )
+    max_connections: int = Field(
+        default=500,
+        ge=1,
+        description="How many connections there may be at a time; never more than a quarter of the file descriptors.",
+    )
+    max_per_address: int = Field(
+        default=50,
+        ge=0,
+        description="How many connections may come from one IPv4 address, or one IPv6 network (/64); 0: any number, "
+        "for behind a proxy, where all come from the proxy's address.",
+    )
+
+    @model_validator(mode="after")
+    def _names_players(self) -> Self:
+        if self.enabled and not self.players:
+            raise ValueError('is enabled and lists no players; set public.players = ["radio"], or to ["*"] for all')
+        return self
 
 
 class LoggingConfig(_Section):
@@ -328,7 +437,16 @@ class Config(_Section):
     decoder: DecoderConfig = DecoderConfig()
     opus: OpusConfig = OpusConfig()
     stream: StreamConfig = StreamConfig()
+    public: PublicConfig = PublicConfig()
     logging: LoggingConfig = LoggingConfig()
+
+    @field_validator("public")
+    @classmethod
+    def _has_its_own_port(cls, public: PublicConfig, info: ValidationInfo) -> PublicConfig:
+        server = info.data.get("server")
+        if public.enabled and server is not None and public.port and public.port == server.port:
+            raise ValueError(f"has the same port as the server, {public.port}; set public.port to another one")
+        return public
 
     @property
     def allows_files(self) -> bool:
@@ -351,6 +469,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
         "decoder": DecoderConfig,
         "opus": OpusConfig,
         "stream": StreamConfig,
+        "public": PublicConfig,
         "logging": LoggingConfig,
     }
 )

@@ -41,6 +41,11 @@ class Effect:
                 raise BadRequest(f"{name} {value:g} is out of range; it is {lowest:g} to {highest:g}.")
         return self
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it is off with these values, as Lavalink leaves out such an effect."""
+        return False
+
 
 def wire_name(name: str) -> str:
     """`filter_band` as clients write it: `filterBand`."""
@@ -84,10 +89,14 @@ class Timescale(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Tremolo(Effect):
-    """The loudness goes up and down `frequency` times a second; at `depth` 1 down to silence."""
+    """The loudness goes up and down `frequency` times a second, between 1 - `depth` and 1."""
 
     frequency: float = ranged(2.0, 0.1, 20.0)
     depth: float = ranged(0.5, 0.0, 1.0)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.depth == 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +106,20 @@ class Vibrato(Effect):
     frequency: float = ranged(2.0, 0.1, 14.0)
     depth: float = ranged(0.5, 0.0, 1.0)
 
+    @property
+    def changes_nothing(self) -> bool:
+        return self.depth == 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Rotation(Effect):
     """The sound wanders from side to side and back `rotation_hz` times a second; below 0 the other way round."""
 
     rotation_hz: float = ranged(0.0, -2.0, 2.0)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.rotation_hz == 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +134,10 @@ class Distortion(Effect):
     tan_scale: float = ranged(1.0, -100.0, 100.0)
     offset: float = ranged(0.0, -100.0, 100.0)
     scale: float = ranged(1.0, -100.0, 100.0)
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self == Distortion()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +238,14 @@ class Effects:
     limiter: Limiter | None = Limiter()
 
     @property
+    def target_lufs(self) -> float | None:
+        """The loudness that normalization brings all tracks to. None when it is off."""
+        normalization = self.normalization
+        return None if normalization is None or normalization.mode == "off" else normalization.target_lufs
+
+    @property
     def normalizes(self) -> bool:
-        return self.normalization is not None and self.normalization.mode != "off"
+        return self.target_lufs is not None
 
     @property
     def position_rate(self) -> float:

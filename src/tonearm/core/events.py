@@ -16,7 +16,7 @@ from tonearm.core.track import Track
 
 
 class PlayerState(StrEnum):
-    """`loading`: nothing to send yet, or no longer. `failed`: nothing left that could be tried."""
+    """`loading`: waits for the source, before the first sound or in mid-track. `failed`: nothing is left to try."""
 
     LOADING = "loading"
     PLAYING = "playing"
@@ -123,6 +123,13 @@ class QueueUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueDetails:
+    """Of these waiting tracks more is known now: title, author or length."""
+
+    track_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoopModeChange:
     mode: LoopMode
 
@@ -216,6 +223,7 @@ Event: TypeAlias = (
     | Seek
     | SeekFailed
     | QueueUpdate
+    | QueueDetails
     | LoopModeChange
     | FiltersChange
     | CrossfadeChange

@@ -38,6 +38,7 @@ class FailureCode(StrEnum):
     DECODER_DIED = "decoder_died"
     QUARANTINED = "quarantined"
     RESOLVE_FAILED = "resolve_failed"
+    INTERNAL = "internal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,19 @@ NOT_ONE_SOUND: Final = PlayFailure(
 TURNED_PLAYLIST: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.READ, "The source was sound and is a playlist now.", "Play it again."
 )
+
+_TOLD_CHARACTERS: Final = 300  # of an error
+
+
+def own_error(error: Exception | None = None) -> PlayFailure:
+    """For a track at which the node's own code raised `error`, or something: no file should make it do that."""
+    told = "" if error is None else f" ({type(error).__name__}: {error}"[:_TOLD_CHARACTERS] + ")"
+    return PlayFailure(
+        FailureCode.INTERNAL,
+        Stage.DECODE,
+        f"The node met an error of its own while it played this track, and gave the track up{told}.",
+        "Try another encoding of it; look into the node's log, and report what it says.",
+    )
 
 
 def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:

@@ -1,5 +1,6 @@
 """The sound settings of a player: volume, the 15 equalizer bands, and the effects."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -13,11 +14,28 @@ BAND_COUNT: Final = len(BAND_FREQUENCIES_HZ)
 GAIN_MIN_DB: Final = -24.0
 GAIN_MAX_DB: Final = 24.0
 VOLUME_MAX: Final = 5.0
+LAVALINK_GAIN_MIN: Final = -0.25
+LAVALINK_GAIN_MAX: Final = 1.0
+
+
+def db_of_lavalink_gain(gain: float) -> float:
+    """The gain in dB of a band for which Lavalink's equalizer has `gain`: it becomes 1 + 4 · gain times as loud.
+
+    Silence (-0.25) is the lowest gain that a band has here. Raises BadRequest outside of Lavalink's range.
+    """
+    if not LAVALINK_GAIN_MIN <= gain <= LAVALINK_GAIN_MAX:  # NaN is in no range either
+        raise BadRequest(f"gain {gain:g} is out of range; it is {LAVALINK_GAIN_MIN:g} to {LAVALINK_GAIN_MAX:g}.")
+    factor = 1 + 4 * gain
+    return max(GAIN_MIN_DB, 20 * math.log10(factor)) if factor else GAIN_MIN_DB
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The sound settings of a player. `volume` is linear and comes after the equalizer."""
+    """The sound settings of a player. `volume` is linear and comes after the equalizer.
+
+    So the interface promises. lavadsp's `VectorSupport.volume` multiplies by tan(0.79 · volume) up to 1.5 and by
+    1.64 · volume above (0.42 for 0.5, 3.28 for 2), and takes 0.98 to 1.02 for 1.
+    """
 
     volume: float = 1.0
     gains_db: tuple[float, ...] = (0.0,) * BAND_COUNT

@@ -14,11 +14,13 @@ class Wait(NamedTuple):
     """What a source waits for while it gives no audio: in a few words, and the stage that fails when it never comes.
 
     `counts`: the time is the source's own fault. It is not where others have to be done first, or a retry is delayed.
+    `is_told`: clients are told of it after a while, though it does not count.
     """
 
     cause: str
     stage: Stage
     counts: bool = True
+    is_told: bool = False
 
 
 ReportWait: TypeAlias = Callable[[Wait], None]
@@ -39,6 +41,26 @@ class StreamTitle:
 
     offset: int
     title: str
+
+
+class StreamEntry(NamedTuple):
+    """A demuxer can begin with `head`, followed by the bytes of a stream from `offset` on."""
+
+    offset: int
+    head: bytes
+
+
+class SharedStream(ABC):
+    """A live stream that several may read, each from where it is when they begin."""
+
+    @abstractmethod
+    def new_reader(self) -> "SourceReader":
+        """A further reader, which is the caller's. The stream is closed with its last one."""
+
+    @property
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether nothing more comes of it for who begins now."""
 
 
 class SourceReader(ABC):
@@ -71,6 +93,25 @@ class SourceReader(ABC):
         """Says how long the whole source plays, so that the reader can choose how far to read ahead."""
 
     @property
+    def stream(self) -> SharedStream | None:
+        """The stream of which others may read, too; None when the source is this reader's alone."""
+        return None
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much of a live source has arrived and was not read."""
+        return 0
+
+    @property
+    def has_entries(self) -> bool:
+        """Whether `take_entries` gives any."""
+        return False
+
+    def take_entries(self, up_to_offset: int) -> Sequence[StreamEntry]:
+        """Where a demuxer can begin before `up_to_offset`, as far as this is known besides by the bytes; each once."""
+        return ()
+
+    @property
     def is_reconnecting(self) -> bool:
         """Whether the connection was lost and is being made again."""
         return False
@@ -91,13 +132,25 @@ class FileVersion(NamedTuple):
     changed_ns: int
 
 
+# What a decoder gets as content type of a web page on a node without a resolver: its message names the way out.
+UNRESOLVED_PAGE: Final = "text/html; resolver=off"
+RESOLVER_HINT: Final = (
+    "Give the direct address of a file or stream; or set resolver.enabled in the node's configuration, which plays the "
+    "pages of many sites."
+)
+
+
+def is_html(content_type: str | None) -> bool:
+    return (content_type or "").partition(";")[0].strip().lower() in ("text/html", "application/xhtml+xml")
+
+
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
     """A source that can be read; its holder closes it.
 
     `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
     only the bytes can show it. `station_name` is that of a radio station, `page` the facts of the page that led to the
-    source. `version` is None for what is no local file.
+    source. `version` is None for what is no local file. `is_unresolved_page`: it is HTML, on a node without a resolver.
     """
 
     uri: SourceUri
@@ -111,6 +164,7 @@ class OpenedSource:
     station_name: str | None = None
     page: PageFacts | None = None
     version: FileVersion | None = None
+    is_unresolved_page: bool = False
 
     def found_by(self, page: PageFacts) -> "OpenedSource":
         """The same source with the facts of the page that led to it."""

@@ -3,11 +3,18 @@ somebody listens to."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from tonearm.core.errors import LimitReached
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+
 OutputFormat: TypeAlias = Literal["pcm", "opus", "mp3"]
 OpusSignal: TypeAlias = Literal["auto", "music", "voice"]
 
 LOWEST_OPUS_BPS: Final = 6_000
 HIGHEST_OPUS_BPS: Final = 510_000
+HIGHEST_COMPLEXITY: Final = 10
+MOST_ENCODERS: Final = 3  # of one format for one player; a message of a decoder has room for as many
+# Of a packet with one frame: a byte that says so, and 1275 (RFC 6716, 3.1 and 3.4, R2). libopus makes such packets.
+MOST_OPUS_PACKET_BYTES: Final = 1276
 
 # What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
 MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
@@ -40,6 +47,7 @@ class Output(NamedTuple):
 
 
 PCM: Final = Output("pcm", bitrate_bps=0)
+PCM_BITRATE_BPS: Final = SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES * 8
 
 Outputs: TypeAlias = frozenset[Output]
 NO_OUTPUTS: Final[Outputs] = frozenset()
@@ -55,6 +63,16 @@ Payloads: TypeAlias = bytes | tuple[bytes, ...]
 def has_format(outputs: Outputs, name: OutputFormat) -> bool:
     """Whether any of the outputs has this format."""
     return any(output.format == name for output in outputs)
+
+
+def check_one_more(outputs: Outputs, output: Output) -> None:
+    """Raises `LimitReached` where `outputs` have as many of the format as there may be, and not this one."""
+    encoders = sorted(other for other in outputs if other.format == output.format)
+    if output not in outputs and len(encoders) >= MOST_ENCODERS:
+        raise LimitReached(
+            f"The player is encoded at {MOST_ENCODERS} bitrates already. Ask for one of them: "
+            f"{', '.join(str(other.bitrate_bps) for other in encoders)}."
+        )
 
 
 def mp3_output(bitrate_bps: int) -> Output:

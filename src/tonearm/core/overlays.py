@@ -3,7 +3,8 @@
 Each overlay has a source of its own. The shell opens it, reports what becomes of it by its number, and takes the events
 that follow; a report about a number that is not known (any more) changes nothing. The way of one overlay:
 
-  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`)
+  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`). Those
+            that were added together wait for each other, so that they begin with the same frame
   PLAYING   until the last frame with it was sent (`ended`), it failed (`failed`), or it was taken away (`remove`)
 """
 
@@ -39,14 +40,14 @@ class OverlaySettings:
     duck_db: float = -12.0
     fade_ms: int = 150
 
-    def checked(self) -> "OverlaySettings":
-        """These settings. Raises BadRequest when a value is out of its range."""
+    def checked(self, place: str = "") -> "OverlaySettings":
+        """These settings. Raises BadRequest when a value is out of its range; `place` is put before its name."""
         if not 0 <= self.volume <= VOLUME_MAX:  # NaN is in no range either
-            raise BadRequest(f"`volume` must lie between 0 and {VOLUME_MAX:g}.")
+            raise BadRequest(f"`{place}volume` must lie between 0 and {VOLUME_MAX:g}.")
         if not DUCK_MIN_DB <= self.duck_db <= 0:
-            raise BadRequest(f"`duckDb` must lie between {DUCK_MIN_DB:g} and 0.")
+            raise BadRequest(f"`{place}duckDb` must lie between {DUCK_MIN_DB:g} and 0.")
         if not 0 <= self.fade_ms <= FADE_MAX_MS:
-            raise BadRequest(f"`fadeMs` must lie between 0 and {FADE_MAX_MS}.")
+            raise BadRequest(f"`{place}fadeMs` must lie between 0 and {FADE_MAX_MS}.")
         return self
 
 
@@ -65,8 +66,9 @@ class OverlayStatus:
 class _Overlay:
     track: Track
     settings: OverlaySettings
+    first_of_group: SourceId  # of those that begin together
     state: OverlayState = field(default=OverlayState.LOADING)
-    is_ready: bool = False
+    has_audio: bool = False
     failure: PlayFailure | None = None  # that ends it once the audio decoded before has sounded
 
 
@@ -100,10 +102,11 @@ class Overlays:
     @property
     def ready(self) -> Iterator[ReadyOverlay]:
         """The overlays that may sound, oldest first."""
+        held = {overlay.first_of_group for overlay in self._overlays.values() if not overlay.has_audio}
         return (
             ReadyOverlay(source, overlay.track, overlay.settings)
             for source, overlay in self._overlays.items()
-            if overlay.is_ready
+            if overlay.first_of_group not in held
         )
 
     def track(self, source: SourceId) -> Track | None:
@@ -123,16 +126,20 @@ class Overlays:
 
     # What clients ask for
 
-    def add(self, track: Track, settings: OverlaySettings) -> SourceId:
-        """Adds an overlay; returns its source, which is to be opened. Raises LimitReached."""
-        if len(self._overlays) >= MAX_OVERLAYS:
-            raise LimitReached(
-                f"The player has {MAX_OVERLAYS} overlays, as many as can sound at once; take one away, or wait."
-            )
-        source = self._next_source
-        self._next_source += 1
-        self._overlays[source] = _Overlay(track, settings)
-        return source
+    def add(self, *new: tuple[Track, OverlaySettings]) -> tuple[SourceId, ...]:
+        """Adds overlays that begin with the same frame; returns their sources, which are to be opened.
+
+        Raises LimitReached, with nothing done.
+        """
+        if len(self._overlays) + len(new) > MAX_OVERLAYS:
+            has = f"The player has {len(self._overlays)} overlays, and " if self._overlays else ""
+            raise LimitReached(f"{has}{MAX_OVERLAYS} can sound at once; take one away, wait, or ask for fewer.")
+        first = self._next_source
+        self._next_source += len(new)
+        sources = tuple(range(first, self._next_source))
+        for source, (track, settings) in zip(sources, new, strict=True):
+            self._overlays[source] = _Overlay(track, settings, first)
+        return sources
 
     def remove(self, overlay_id: str) -> tuple[Event, ...]:
         """Takes an overlay away. Raises OverlayNotFound."""
@@ -149,17 +156,17 @@ class Overlays:
             overlay.track = overlay.track.with_facts(facts)
 
     def got_audio(self, source: SourceId) -> bool:
-        """The source gave its first audio. True when that makes the overlay ready."""
+        """The source gave its first audio. False when that was known."""
         overlay = self._overlays.get(source)
-        if overlay is None or overlay.is_ready:
+        if overlay is None or overlay.has_audio:
             return False
-        overlay.is_ready = True
+        overlay.has_audio = True
         return True
 
     def decoded(self, source: SourceId) -> tuple[Event, ...]:
         """The source was decoded to its end."""
         overlay = self._overlays.get(source)
-        if overlay is None or overlay.is_ready:
+        if overlay is None or overlay.has_audio:
             return ()
         return self.failed(source, ENDED_WITHOUT_AUDIO)
 

@@ -245,10 +245,11 @@ class PlayQueue:
             self.tracks = tracks
             self.version += 1
 
-    def unread(self, depth: int) -> QueuedTrack | None:
-        """The first of the next `depth` waiting tracks that is neither read nor being opened to be played."""
+    def unread(self, depth: int, first: int = 0) -> QueuedTrack | None:
+        """The first of `depth` waiting tracks, from the index `first` on, that is neither read nor being opened to be
+        played."""
         opened = None if self.next_load is None else self.next_load.queued_track
-        return next((one for one in self.tracks[:depth] if one.is_unread and one is not opened), None)
+        return next((one for one in self.tracks[first : first + depth] if one.is_unread and one is not opened), None)
 
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
         """What `select_next` says for the current track."""

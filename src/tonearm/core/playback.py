@@ -24,6 +24,7 @@ from tonearm.core.events import (
     PlayerResume,
     PlayerState,
     PlayerUpdate,
+    QueueDetails,
     QueueUpdate,
     Seek,
     SeekFailed,
@@ -33,7 +34,7 @@ from tonearm.core.events import (
     TrackStart,
     TrackStuck,
 )
-from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, PlayFailure
+from tonearm.core.failure import ENDED_WITHOUT_AUDIO, NESTED_PLAYLIST, TURNED_PLAYLIST, FailureCode, PlayFailure
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import apply_metadata, is_same_json
@@ -49,6 +50,7 @@ from tonearm.core.play_queue import (
     SourceId,
 )
 from tonearm.core.queue_edits import QueueLimits, in_order, index_of, with_inserted, with_moved, without
+from tonearm.core.repeated_errors import RepeatedErrors
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -72,17 +74,17 @@ class Outcome:
 
 
 class Playback:
-    """One player, from `begin` to `delete`; nothing is to be called after `delete`.
+    """One player, from `begin` to `delete`; nothing is to be called after `delete`. Without a first track it is idle.
 
     `position_ms` is the position in the current track's file. The shell sets it as frames are sent; it is the track's
     start again whenever a track is selected, and the target as soon as there is a seek. `wall_ms` gives the time of
-    day, for the history to show; nothing is decided by it.
+    day, for the history to show; nothing is decided by it. `now_s` is a monotonic time.
     """
 
     def __init__(
         self,
         player_id: str,
-        first_track: Track,
+        first_track: Track | None,
         metadata: Json,
         *,
         max_waiting_tracks: int = 10_000,
@@ -91,26 +93,30 @@ class Playback:
         filters: Filters | None = None,
         loop_mode: LoopMode = LoopMode.NONE,
         wall_ms: Callable[[], int] = lambda: 0,
+        now_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.player_id: Final = player_id
-        self.position_ms = first_track.start_ms
+        selected = first_track or Track.none()
+        self.position_ms = selected.start_ms
         self._limits = QueueLimits(max_waiting_tracks, max_waiting_bytes)
         self._wall_ms = wall_ms
-        self._state = PlayerState.LOADING
+        self._now_s = now_s
+        self._state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
         self._paused = paused
         self._last_update = (self._state, paused)  # in the last PlayerUpdate
         self._clock_started = False
         self._filters = filters or Filters()
         self._crossfade = CrossfadeSettings()
         self._metadata = metadata
-        self._queue = PlayQueue(QueuedTrack(first_track), loop_mode=loop_mode)
+        self._queue = PlayQueue(QueuedTrack(selected), loop_mode=loop_mode)
         self._history = History()
         self._failures_in_a_row = 0  # of tracks that never gave audio
+        self._own_errors = RepeatedErrors()
         self._error: PlayFailure | None = None
         # Of the current track: whether it has sounded since it was selected, how much of it, and since which position.
         self._has_sounded = False
         self._played_ms = 0
-        self._played_from_ms = first_track.start_ms
+        self._played_from_ms = selected.start_ms
         self._events: list[Event] = []
 
     # What the player is
@@ -129,7 +135,7 @@ class Playback:
 
     @property
     def current(self) -> Track:
-        """The selected track; an idle or failed player keeps its last one."""
+        """The selected track; an idle or failed player keeps its last one, `Track.none()` before the first."""
         return self._queue.current.track
 
     @property
@@ -202,6 +208,11 @@ class Playback:
         return None if following is None or following.retry_delay_s else following.track
 
     @property
+    def is_last(self) -> bool:
+        """Whether nothing follows the current track."""
+        return self._queue.next_load is None and self._queue.selection_after(EndReason.FINISHED).track is None
+
+    @property
     def wants_frames(self) -> bool:
         """True when a frame is to be sent at each tick, as far as there are any."""
         return self._clock_started and not self._paused and self._state in _ACTIVE_STATES
@@ -230,7 +241,7 @@ class Playback:
         load = self._queue.current_load
         if self._state is PlayerState.FAILED:
             self._leave_failed(self._queue.tracks)
-        elif load is None or load.may_be_delayed:
+        elif (load is None or load.may_be_delayed) and not self.current.is_none:
             self._restart()
         self._report_due_failures()
         return self._outcome()
@@ -247,6 +258,8 @@ class Playback:
         Behind the end it ends the track, as far as the end is known; in an idle or failed player, which plays its
         track from there, that changes nothing. Raises NotSeekable.
         """
+        if self.current.is_none:
+            raise NotSeekable("The player has no track yet; give it one with POST …/queue or PUT …/track.")
         if self.current.is_unseekable:
             raise NotSeekable(
                 "The current track is live, or its source cannot be read from the middle; skip it, or wait."
@@ -368,18 +381,24 @@ class Playback:
         self._change_queue(in_order(self._queue.tracks, order))
         return self._outcome()
 
-    def unread_track(self, depth: int) -> Track | None:
-        """The first of the next `depth` waiting tracks whose tags are to be read ahead."""
-        unread = self._queue.unread(depth)
+    def unread_track(self, depth: int, first: int = 0) -> Track | None:
+        """The first of `depth` waiting tracks, from the index `first` on, whose tags are to be read ahead."""
+        unread = self._queue.unread(depth, first)
         return None if unread is None else unread.track
 
-    def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
-        """What was read of a waiting track; None when it could not be read. It is no change of the player."""
+    def has_unread(self, depth: int, first: int = 0) -> bool:
+        """Whether more may still be found out of these waiting tracks before they play, by reading or opening them."""
+        return any(waiting.is_unread for waiting in self._queue.tracks[first : first + depth])
+
+    def tags_read(self, track_id: str, facts: SourceFacts | None) -> Outcome:
+        """What was read of a waiting track; None when it could not be read."""
         for waiting in self._queue.tracks:
             if waiting.track.id == track_id and waiting.is_unread:
                 waiting.is_read = True
                 if facts is not None:
                     waiting.track = waiting.track.with_hints(facts)
+                    self._events.append(QueueDetails((track_id,)))
+        return self._outcome()
 
     def room_for(self, tracks: Sequence[Track]) -> int:
         """How many of these tracks, from the first on, may still wait."""
@@ -430,8 +449,9 @@ class Playback:
     # What the shell reports
 
     def begin(self) -> Outcome:
-        """Opens the first track. To be called once, before anything else."""
-        self._queue.open_current()
+        """Opens the first track, when there is one. To be called once, before anything else."""
+        if not self.current.is_none:
+            self._queue.open_current()
         return self._outcome()
 
     def start_clock(self) -> Outcome:
@@ -446,9 +466,18 @@ class Playback:
         load = self._queue.load(source)
         if load is not None:
             load.is_opened = True
+            if load.queued_track.is_unread and load.queued_track in self._queue.tracks:
+                self._events.append(QueueDetails((load.queued_track.track.id,)))
             facts = replace(facts, title=load.stream_title or facts.title)
             load.queued_track.track = load.queued_track.track.with_facts(facts)
             self._finish_if_behind_end()
+        return self._outcome()
+
+    def counted(self, source: SourceId, length_ms: int) -> Outcome:
+        """The length of the current track's file, which was only guessed, has been counted."""
+        load = self._queue.load_of_current(source)
+        if load is not None:
+            load.queued_track.track = load.queued_track.track.with_length(length_ms)
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
@@ -551,9 +580,12 @@ class Playback:
         return self._outcome()
 
     def recovered(self) -> Outcome:
-        """After `underrun`: there is enough to go on. Before its first frame a track is still loading."""
+        """There is enough to go on, after `underrun` or during a pause. A track that is not paused is loading until its
+        first frame."""
         load = self._queue.current_load
-        if self._state is PlayerState.LOADING and load is not None and load.has_started:
+        if load is None or load.failure is not None:
+            return self._outcome()
+        if self._state is PlayerState.LOADING and (load.has_started or self._paused):
             self._enter(PlayerState.PLAYING)
         return self._outcome()
 
@@ -594,12 +626,16 @@ class Playback:
         user_data = ended.track.user_data(self._metadata)
         self._events.append(TrackException(ended.track, user_data, self.position_ms, failure))
         self._end_track(EndReason.LOAD_FAILED)
+        is_beyond_tracks = failure.code is FailureCode.INTERNAL and self._own_errors.is_second(self._now_s())
         if ended.gave_audio:
             ended.failures += 1
-            self._select(self._queue.selection_after(EndReason.LOAD_FAILED))
+            if is_beyond_tracks:
+                self._stop(PlayerState.FAILED)
+            else:
+                self._select(self._queue.selection_after(EndReason.LOAD_FAILED))
             return
         self._failures_in_a_row += 1
-        if self._queue.tracks and self._failures_in_a_row < _FAILURES_BEFORE_STOP:
+        if self._queue.tracks and self._failures_in_a_row < _FAILURES_BEFORE_STOP and not is_beyond_tracks:
             self._select(self._queue.selection_after(EndReason.LOAD_FAILED, drops_current=True))
         else:
             self._stop(PlayerState.FAILED)

@@ -21,7 +21,10 @@ class PlayerQuality:
     `frames_lost` counts those that a listener was too slow for, for each listener. `underruns`: how often there was
     nothing to send in mid-track. `late_plans`: changes that the decoder had rendered only after the frame they were
     meant for. `late_frames`: frames that were left out because the node was too late for them.
-    `decoder_process_id` is None while no process decodes for the player.
+    `decoder_process_id` is None while no process decodes for the player. `closed_too_slow`, `closed_failed`: how many
+    listeners were closed because they read nothing, and because their connections failed in an unforeseen way.
+    `waiting_for_room_ms`: for how long the player has been waiting, since the node has more to do than it can; None
+    when it does not.
     """
 
     frames_sent: int
@@ -30,6 +33,9 @@ class PlayerQuality:
     late_plans: int
     late_frames: int
     decoder_process_id: int | None
+    closed_too_slow: int = 0
+    closed_failed: int = 0
+    waiting_for_room_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from tonearm.core.errors import SourceBlocked, SourceRefused
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, hint_for_link
 
 
 class Pattern(Protocol):
@@ -57,7 +57,7 @@ class SourcePolicy:
             for_whom = " for a request that came through a proxy" if auto_refuses_proxied else ""
             raise SourceRefused(
                 f"This node does not open local files{for_whom}; set sources.files in the configuration to true "
-                "or to a list of folders to allow them."
+                f"or to a list of folders to allow them.{hint_for_link(uri.given)}"
             )
         return replace(uri, is_admitted=True, came_through_proxy=uri.came_through_proxy or self.came_through_proxy)
 

@@ -21,4 +21,4 @@ def one_line(text: str) -> str:
 def text_for_logs(text: str) -> str:
     """`text` in one line, its URIs without userinfo, query and fragment, which may hold passwords and tokens: more
     people read a log than may know them."""
-    return _URI.sub(r"\1\3", " ".join(text.split()))
+    return _URI.sub(r"\1\3", one_line(text))

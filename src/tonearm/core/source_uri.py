@@ -34,6 +34,13 @@ _FRAGMENT: Final = re.compile(
 )
 # The first words of a search, as Lavalink's clients and yt-dlp write them: `ytsearch:`, `scsearch:`, …
 _SEARCH: Final = re.compile(r"([a-z][a-z0-9]{0,30}search):(.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
+# A host as people write it: `www.…`, a name and what lies on it, one of the most usual domains, or a name and a port.
+_HOST_WITHOUT_SCHEME: Final = re.compile(
+    r"(?:[a-z0-9-]+\.)*(?:www\.[a-z0-9.-]+|[a-z0-9-]+\.(?:[a-z]{2,24}(?=[/?])|(?:com|net|org|fm|tv)\b))(?::[0-9]+)?(?:[/?].*)?$"
+    r"|(?:[a-z0-9-]+\.)*[a-z0-9-]+:(?P<port>[0-9]{1,5})(?:[/?].*)?$",
+    re.ASCII | re.IGNORECASE,
+)
+_SHOWN_CHARACTERS: Final = 200
 # One of several things on a page that have no pages of their own, counted from 1.
 _ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -95,6 +102,11 @@ class SourceUri:
     def names_track_list(self) -> bool:
         """Whether the path ends as lists of tracks do. `.m3u8` does not count: mostly it is one stream."""
         return self.kind != "search" and self.path.lower().endswith(_TRACK_LIST_ENDINGS)
+
+    @property
+    def may_name_folder(self) -> bool:
+        """Whether it is a path whose last part has no ending, as those of files have."""
+        return self.kind == "file" and _ENDING.search(self.path.rpartition("/")[2]) is None
 
     @property
     def search_key(self) -> str:
@@ -186,8 +198,17 @@ def _parse(given: str, text: str) -> SourceUri:
         return _file(given, _path_of_file_uri(rest))
     raise BadRequest(
         f"The scheme {found[1]!r} cannot be played; use http, https, file or a path "
-        "(a path whose first part holds a colon starts with ./)."
+        f"(a path whose first part holds a colon starts with ./).{hint_for_link(bare)}"
     )
+
+
+def hint_for_link(text: str) -> str:
+    """A sentence, with a blank before it, for a text that was probably meant as a link and has no scheme; else ""."""
+    found = _HOST_WITHOUT_SCHEME.match(text.strip())
+    if found is None:
+        return ""
+    scheme = "http" if found["port"] else "https"
+    return f" If it is meant as a link, write {scheme}://{text.strip()[:_SHOWN_CHARACTERS]}."
 
 
 def title_from_uri(uri: SourceUri) -> str:

@@ -72,6 +72,15 @@ class Track:
             has_own_tags=has_own_tags,
         )
 
+    @classmethod
+    def none(cls) -> "Track":
+        """What a player shows that began without a track, until it gets one. It is never opened."""
+        return cls("", SourceUri("file", "", "", ""), TrackInfo("", "", ""), {}, is_known=True)
+
+    @property
+    def is_none(self) -> bool:
+        return not self.id
+
     @property
     def waiting_bytes(self) -> int:
         """About what it takes to keep the track in a queue, and to list it."""
@@ -103,6 +112,10 @@ class Track:
     def with_title(self, title: str) -> "Track":
         """The same track while its stream plays what has this title."""
         return replace(self, info=replace(self.info, title=title))
+
+    def with_length(self, length_ms: int) -> "Track":
+        """The same track, whose file's length was counted."""
+        return replace(self, info=replace(self.info, length_ms=length_ms, is_length_exact=True))
 
     def user_data(self, player_metadata: Json) -> Json:
         """The metadata that the track shows: its own, or the player's when it has none (`{}`)."""

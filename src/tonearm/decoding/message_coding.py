@@ -1,134 +1,115 @@
-"""The wire format between node and decoder process. Received messages are checked: the other end may have a fault.
+"""The wire format between node and decoder process. What is received is held against the declarations in `messages`:
+the other end may have a fault, or be taken over.
 
-A message is a header (`<IBI`: bytes of the body, kind, session) and a body. Frequent messages (audio, grants, read
-requests, data) are packed as binary, the others are JSON.
+A message is a header (`<BII`: kind, bytes of the body, bytes of the bulk), its body, the fields as a MessagePack array
+(https://github.com/msgpack/msgpack/blob/master/spec.md), and its bulk: PCM, the bytes of a source or a picture, which
+are not copied into the body. Both ends are of one version, so that a kind is a place in the list of messages.
 """
 
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import IntEnum
-from functools import cache, lru_cache
-from itertools import accumulate, pairwise
-from operator import attrgetter
-from types import MappingProxyType, UnionType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
+from dataclasses import fields
+from functools import lru_cache
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
-from tonearm.core.effects import EFFECT_KINDS, Effects
+import msgspec
+from msgspec.structs import force_setattr
+
+from tonearm.core.effects import Effect
 from tonearm.core.errors import BadRequest
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
-from tonearm.core.filters import Filters
+from tonearm.core.file_formats import MAX_PICTURE_BYTES
+from tonearm.core.filters import BAND_COUNT, FilterChange, Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.core.outputs import OpusSignal, Output, OutputFormat, Outputs
-from tonearm.core.track_info import MeasuredLoudness, SourceFacts
+from tonearm.core.outputs import HIGHEST_COMPLEXITY, HIGHEST_OPUS_BPS, MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, Outputs
+from tonearm.core.printable import one_line
 from tonearm.decoding.messages import (
-    BODY_LIMIT_BYTES,
+    DATA_CHUNK_BYTES,
+    MAX_COUNT,
+    MAX_TEXT_CHARACTERS,
+    PASSED_GRANT_FRAMES,
     Audio,
-    CloseSession,
-    Crossfade,
     Data,
-    DataFailed,
-    Decoded,
-    DropSource,
     Encoded,
-    Failed,
-    FirstAudio,
-    Flush,
     FoundPicture,
     FromDecoder,
     FromNode,
     Grant,
-    Mark,
-    MarkKind,
     Measured,
-    Opened,
-    OpenSession,
-    OpenSource,
-    Overlay,
-    OverlayPosition,
     Ping,
-    Plan,
     Pong,
     ReadRequest,
-    Ready,
-    SeekFailed,
-    SeekSource,
-    TitleAt,
-    Titled,
 )
-from tonearm.sandbox.report import SandboxReport
 
 Message: TypeAlias = FromNode | FromDecoder
 
-_HEADER: Final = struct.Struct("<IBI")
-_GRANT: Final = struct.Struct("<IQQQ")
-_AUDIO: Final = struct.Struct("<IQIQdHHB?B?H")
-_ENCODED: Final = struct.Struct("<QQH")
-_OUTPUT: Final = struct.Struct("<BBBIB")
-_MARK: Final = struct.Struct("<BQIH")
-_OVERLAY: Final = struct.Struct("<IQ??")
-_DATA: Final = struct.Struct("<IQ")
-_SOURCE: Final = struct.Struct("<I")
+_HEADER: Final = struct.Struct("<BII")
+_BODY_BYTES: Final = 64 * 1024
+# Of a body with packets: those of the most frames, in as many forms as there may be, each with three bytes of length.
+_PACKETS_BYTES: Final = _BODY_BYTES + MOST_ENCODERS * PASSED_GRANT_FRAMES * (MOST_OPUS_PACKET_BYTES + 3)
 
-_T = TypeVar("_T")
+# The field that is a message's bulk, and its bytes at most.
+_BULKS: Final[Mapping[type, tuple[str, int]]] = MappingProxyType(
+    {
+        Audio: ("pcm", PASSED_GRANT_FRAMES * FRAME_BYTES),
+        Data: ("data", DATA_CHUNK_BYTES),
+        FoundPicture: ("data", MAX_PICTURE_BYTES),
+    }
+)
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class BrokenMessage(Exception):
-    """The received bytes are not a valid message."""
+    """What was received breaks a rule. `session` is the one that it is for, 0 when that is not known."""
 
-
-class _Kind(IntEnum):
-    OPEN_SESSION = 1
-    CLOSE_SESSION = 2
-    OPEN_SOURCE = 3
-    DROP_SOURCE = 4
-    DATA = 5
-    DATA_FAILED = 6
-    PLAN = 7
-    GRANT = 8
-    FLUSH = 9
-    PING = 10
-    TITLE_AT = 11
-    SEEK_SOURCE = 12
-    READY = 32
-    READ_REQUEST = 33
-    OPENED = 34
-    FAILED = 35
-    DECODED = 36
-    AUDIO = 37
-    PONG = 38
-    TITLED = 39
-    SEEK_FAILED = 40
-    MEASURED = 41
-    ENCODED = 42
-    FIRST_AUDIO = 43
-    FOUND_PICTURE = 44
+    def __init__(self, told: str, session: int = 0) -> None:
+        super().__init__(told)
+        self.session = session
 
 
 class _Coding(NamedTuple):
     """How one class of messages is written and read."""
 
-    kind: _Kind
-    message: type[Message]
-    pack: Callable[[Any], bytes]
-    read: Callable[[int, memoryview], Message]
+    kind: int
+    message: type
+    decode: Callable[[memoryview], Any]
+    check: Callable[[Any], None] | None
+    most_body_bytes: int
+    bulk: str  # the field
+    most_bulk_bytes: int
 
 
 def pack(message: Message) -> bytes:
     """The bytes of `message` for the socket."""
-    return _BY_MESSAGE[type(message)].pack(message)
+    return b"".join(parts_of(message))
 
 
 def parts_of(message: Message) -> Sequence[bytes | memoryview]:
-    """As `pack`, in parts: the PCM is not copied."""
-    return _audio_parts(message) if isinstance(message, Audio) else (pack(message),)
+    """As `pack`, in parts: bulk is not copied. Texts are cut to the length that is taken, and made fit for UTF-8."""
+    coding = _BY_MESSAGE[type(message)]
+    if not coding.bulk:
+        body = _encode(_fitting(msgspec.to_builtins(message)) if coding.check is _check_all else message)
+        return (_HEADER.pack(coding.kind, len(body), 0) + body,)
+    bulk = getattr(message, coding.bulk)
+    body = _encode(msgspec.structs.replace(message, **{coding.bulk: b""}) if bulk else message)
+    return (_HEADER.pack(coding.kind, len(body), len(bulk)) + body, bulk)
+
+
+def _fitting(value: Any) -> Any:
+    """The value with its texts as they may be sent. Those of hostile files may hold lone surrogates."""
+    if isinstance(value, str):
+        return value[:MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_fitting(item) for item in value]
+    return {name: _fitting(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class MessageSplitter:
-    """Cuts the bytes received from a socket into messages."""
+    """Cuts the bytes received from a socket into messages. `messages`: the union of those that the other end sends."""
 
-    def __init__(self) -> None:
+    def __init__(self, messages: Any = Message) -> None:
+        self._codings = {coding.kind: coding for coding in _BY_MESSAGE.values() if coding.message in get_args(messages)}
         self._begun = bytearray()  # the first bytes of an incomplete message
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Message]:
@@ -138,380 +119,126 @@ class MessageSplitter:
         """
         view = memoryview(data)
         while self._begun and view:
-            missing = _end_of_message(self._begun, 0) - len(self._begun)
+            missing = _HEADER.size - len(self._begun)
+            if missing <= 0:
+                missing = self._ends(self._begun, 0)[2] - len(self._begun)
             self._begun += view[:missing]
             view = view[missing:]
-            if len(self._begun) == _end_of_message(self._begun, 0):
+            if len(self._begun) >= _HEADER.size and len(self._begun) == self._ends(self._begun, 0)[2]:
                 complete, self._begun = self._begun, bytearray()
-                _, kind, session = _HEADER.unpack_from(complete)
-                yield _read(kind, session, memoryview(complete)[_HEADER.size :])
+                yield from self.feed(complete)
         start, size = 0, len(view)
         while start + _HEADER.size <= size:
-            length, kind, session = _HEADER.unpack_from(view, start)
-            body_start = start + _HEADER.size
-            end = body_start + _checked_length(length)
+            coding, body_end, end = self._ends(view, start)
             if end > size:
                 break
-            yield _read(kind, session, view[body_start:end])
+            yield _read(coding, view[start + _HEADER.size : body_end], view[body_end:end])
             start = end
         self._begun += view[start:]
 
+    def _ends(self, data: bytearray | memoryview, start: int) -> tuple[_Coding, int, int]:
+        """How the message is read whose header is at `start`, and where its body and its bulk end."""
+        kind, body_bytes, bulk_bytes = _HEADER.unpack_from(data, start)
+        coding = self._codings.get(kind)
+        if coding is None:
+            raise BrokenMessage(f"a message of the unknown kind {kind}")
+        if body_bytes > coding.most_body_bytes or bulk_bytes > coding.most_bulk_bytes:
+            raise BrokenMessage(
+                f"a {coding.message.__name__} of {body_bytes} + {bulk_bytes} bytes; "
+                f"at most {coding.most_body_bytes} + {coding.most_bulk_bytes} are taken"
+            )
+        body_end = start + _HEADER.size + body_bytes
+        return coding, body_end, body_end + bulk_bytes
 
-def _end_of_message(data: bytearray | memoryview, start: int) -> int:
-    """Where the message that begins at `start` ends; where its header ends as long as that is incomplete."""
-    body_start = start + _HEADER.size
-    if body_start > len(data):
-        return body_start
-    return body_start + _checked_length(_HEADER.unpack_from(data, start)[0])
 
-
-def _checked_length(length: int) -> int:
-    if length > BODY_LIMIT_BYTES:
-        raise BrokenMessage(f"a message of {length} bytes; at most {BODY_LIMIT_BYTES} are taken")
-    return length
-
-
-def _read(kind: int, session: int, body: memoryview) -> Message:
-    coding = _BY_KIND.get(kind)
-    if coding is None:
-        raise BrokenMessage(f"a message of the unknown kind {kind}")
+def _read(coding: _Coding, body: memoryview, bulk: memoryview) -> Message:
     try:
-        return coding.read(session, body)
-    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError, struct.error) as error:
-        raise BrokenMessage(f"a broken {coding.message.__name__}: {error}") from error
-
-
-def _parts(kind: _Kind, session: int, *body: bytes | memoryview) -> tuple[bytes | memoryview, ...]:
-    """A message whose body is given in parts, in parts."""
-    return _HEADER.pack(sum(map(len, body)), kind, session), *body
-
-
-def _joined(kind: _Kind, session: int, *body: bytes | memoryview) -> bytes:
-    """The same as one piece, so that data is copied only once."""
-    return b"".join(_parts(kind, session, *body))
-
-
-def _flat(kind: _Kind, message: type[Message], layout: str = "") -> _Coding:
-    """For messages of numbers only. `layout` is the `struct` format of the fields in their order, without session."""
-    numbers = struct.Struct("<" + layout)
-    whole = struct.Struct(_HEADER.format + layout)
-    names = [field.name for field in fields(cast(Any, message))]
-    has_session = names[:1] == ["session"]
-    values_of = _values_of(names)
-    build: Callable[..., Message] = message
-
-    def pack_flat(value: Message) -> bytes:
-        if has_session:
-            return whole.pack(numbers.size, kind, *values_of(value))
-        return whole.pack(numbers.size, kind, 0, *values_of(value))
-
-    def read(session: int, body: memoryview) -> Message:
-        own = numbers.unpack(body)
-        return build(session, *own) if has_session else build(*own)
-
-    return _Coding(kind, message, pack_flat, read)
-
-
-def _values_of(names: list[str]) -> Callable[[object], tuple[Any, ...]]:
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
-
-
-def _as_json(kind: _Kind, message: type[Message]) -> _Coding:
-    """For messages with text or nested values."""
-
-    has_session = any(field.name == "session" for field in fields(cast(Any, message)))
-
-    def pack_json(value: Any) -> bytes:
-        # Text from hostile files may hold lone surrogates. JSON can carry those as ASCII escapes.
-        body = json.dumps(_plain(value), default=_plain).encode("ascii")
-        return _joined(kind, value.session if has_session else 0, body)
-
-    def read(session: int, body: memoryview) -> Message:
-        return _built(message, {**json.loads(bytes(body)), "session": session})
-
-    return _Coding(kind, message, pack_json, read)
-
-
-def _plain(value: Any) -> object:
-    """What JSON has no word for: dataclasses, of which `asdict` would make copies to the last field, and sets."""
-    names = _field_names(value.__class__)
-    return list(value) if names is None else {name: getattr(value, name) for name in names}
-
-
-@cache
-def _field_names(kind: type) -> tuple[str, ...] | None:
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
-
-
-def _audio_parts(audio: Audio) -> Sequence[bytes | memoryview]:
-    head = _AUDIO.pack(
-        audio.epoch,
-        audio.first_frame,
-        audio.source,
-        audio.position_samples,
-        audio.position_rate,
-        len(audio.marks),
-        audio.frames,
-        len(audio.packets),
-        bool(audio.pcm),
-        len(audio.overlays),
-        audio.is_passed,
-        audio.lag_samples,
-    )
-    return _parts(
-        _Kind.AUDIO,
-        audio.session,
-        head,
-        *[_OVERLAY.pack(at.source, at.sample, at.moves, at.ends) for at in audio.overlays],
-        *[_MARK.pack(mark.kind, mark.frame, mark.source, mark.offset_samples) for mark in audio.marks],
-        *[_packed_packets(output, packets) for output, packets in audio.packets],
-        audio.pcm,
-    )
-
-
-def _pack_audio(audio: Audio) -> bytes:
-    return b"".join(_audio_parts(audio))
-
-
-def _read_audio(session: int, body: memoryview) -> Audio:
-    numbers = _AUDIO.unpack_from(body)
-    epoch, first_frame, source, position, rate, mark_count, frames, forms, has_pcm, overlay_count, is_passed, lag = (
-        numbers
-    )
-    start = _AUDIO.size
-    marks: tuple[Mark, ...] = ()
-    overlays: tuple[OverlayPosition, ...] = ()
-    packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
-    if mark_count or overlay_count:
-        marks_start = start + overlay_count * _OVERLAY.size
-        start = marks_start + mark_count * _MARK.size
-        if start > len(body):
-            raise ValueError(f"{len(body)} bytes with {mark_count} marks and {overlay_count} overlays")
-        overlays, marks = _read_overlays(body[_AUDIO.size : marks_start]), _read_marks(body[marks_start:start])
-    for _ in range(forms):
-        output = _read_output(bytes(body[start : start + _OUTPUT.size]))
-        of_output, start = _read_packets(body, start + _OUTPUT.size, frames)
-        packets = (*packets, (output, of_output))
-    if len(body) - start != (frames * FRAME_BYTES if has_pcm else 0):
-        raise ValueError(f"{len(body) - start} bytes of PCM with {frames} frames")
-    pcm = body[start:]
-    of_frames = frames, source, position, marks, pcm, rate, packets, overlays, is_passed, lag
-    return Audio(session, epoch, first_frame, *of_frames)
-
-
-def _packed_packets(output: Output, packets: tuple[bytes, ...]) -> bytes:
-    return b"".join((_packed_output(output), struct.pack(f"<{len(packets)}H", *map(len, packets)), *packets))
-
-
-def _read_packets(body: memoryview, start: int, count: int) -> tuple[tuple[bytes, ...], int]:
-    """The packets that begin with their sizes at `start`, and where they end."""
-    places = list(accumulate(struct.unpack_from(f"<{count}H", body, start), initial=0))
-    start += 2 * count
-    end = start + places[-1]
-    if end > len(body):
-        raise ValueError(f"packets up to {end} in {len(body)} bytes")
-    whole = bytes(body[start:end])
-    return tuple([whole[begin:stop] for begin, stop in pairwise(places)]), end
-
-
-def _pack_encoded(encoded: Encoded) -> bytes:
-    head = _ENCODED.pack(encoded.first_frame, encoded.end_frame, len(encoded.mp3_frames))
-    return _joined(_Kind.ENCODED, encoded.session, head, _packed_packets(encoded.output, encoded.mp3_frames))
-
-
-def _read_encoded(session: int, body: memoryview) -> Encoded:
-    first_frame, end_frame, count = _ENCODED.unpack_from(body)
-    start = _ENCODED.size + _OUTPUT.size
-    mp3_frames, _ = _read_packets(body, start, count)
-    return Encoded(session, first_frame, end_frame, _read_output(bytes(body[_ENCODED.size : start])), mp3_frames)
-
-
-_FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
-_SIGNALS: Final[tuple[OpusSignal, ...]] = ("auto", "music", "voice")
-_HAS_FEC, _IS_VARIABLE, _PASSES_THROUGH = 1, 2, 4
-
-
-@lru_cache(maxsize=64)
-def _packed_output(output: Output) -> bytes:
-    return _OUTPUT.pack(
-        _FORMATS.index(output.format),
-        output.complexity,
-        _SIGNALS.index(output.signal),
-        output.bitrate_bps,
-        output.has_fec * _HAS_FEC + output.is_variable * _IS_VARIABLE + output.passes_through * _PASSES_THROUGH,
-    )
-
-
-@lru_cache(maxsize=64)
-def _read_output(packed: bytes) -> Output:
-    number, complexity, signal, bitrate_bps, flags = _OUTPUT.unpack(packed)
-    return Output(
-        _FORMATS[number],
-        bitrate_bps,
-        complexity,
-        bool(flags & _HAS_FEC),
-        _SIGNALS[signal],
-        bool(flags & _IS_VARIABLE),
-        bool(flags & _PASSES_THROUGH),
-    )
-
-
-@lru_cache(maxsize=64)
-def _packed_outputs(outputs: Outputs) -> bytes:
-    return b"".join(map(_packed_output, sorted(outputs)))
-
-
-@lru_cache(maxsize=64)
-def _read_outputs(packed: bytes) -> Outputs:
-    starts = range(0, len(packed), _OUTPUT.size)
-    return frozenset(_read_output(packed[start : start + _OUTPUT.size]) for start in starts)
-
-
-def _pack_grant(grant: Grant) -> bytes:
-    numbers = _GRANT.pack(grant.epoch, grant.sent, grant.granted, grant.due_before)
-    return _joined(_Kind.GRANT, grant.session, numbers, _packed_outputs(grant.outputs))
-
-
-def _read_grant(session: int, body: memoryview) -> Grant:
-    epoch, sent, granted, due_before = _GRANT.unpack_from(body)
-    return Grant(session, epoch, sent, granted, _read_outputs(bytes(body[_GRANT.size :])), due_before)
-
-
-def _read_marks(packed: memoryview) -> tuple[Mark, ...]:
-    return tuple(
-        Mark(MarkKind(kind), frame, source, offset_samples)
-        for kind, frame, source, offset_samples in _MARK.iter_unpack(packed)
-    )
-
-
-def _read_overlays(packed: memoryview) -> tuple[OverlayPosition, ...]:
-    return tuple(OverlayPosition(*position) for position in _OVERLAY.iter_unpack(packed))
-
-
-def _pack_data(data: Data) -> bytes:
-    return _joined(_Kind.DATA, data.session, _DATA.pack(data.source, data.offset), data.data)
-
-
-def _read_data(session: int, body: memoryview) -> Data:
-    source, offset = _DATA.unpack_from(body)
-    return Data(session, source, offset, bytes(body[_DATA.size :]))
-
-
-def _pack_picture(found: FoundPicture) -> bytes:
-    return _joined(_Kind.FOUND_PICTURE, found.session, _SOURCE.pack(found.source), found.data)
-
-
-def _read_picture(session: int, body: memoryview) -> FoundPicture:
-    (source,) = _SOURCE.unpack_from(body)
-    return FoundPicture(session, source, bytes(body[_SOURCE.size :]))
-
-
-def _built(wanted: type[_T], values: object) -> _T:
-    """Builds the dataclass from parsed JSON. Raises `ValueError`, `TypeError` or `KeyError` for a wrong field."""
-    if not isinstance(values, dict):
-        raise TypeError(f"{wanted.__name__} is not an object")
-    built: dict[str, object] = {}
-    for field in fields(cast(Any, wanted)):
-        value = _NESTED.get(field.type, _unchanged)(values[field.name])
-        if not _is_a(value, field.type):
-            raise TypeError(f"{field.name} is {value!r:.100}")
-        built[field.name] = value
-    return wanted(**built)
-
-
-def _is_a(value: object, wanted: Any) -> bool:
-    if isinstance(wanted, UnionType):
-        return any(_is_a(value, one) for one in get_args(wanted))
-    return isinstance(value, get_origin(wanted) or wanted)
-
-
-def _unchanged(value: object) -> object:
-    return value
-
-
-def _filters(value: Any) -> Filters:
-    effects = {name: _effect(name, setting) for name, setting in value["effects"].items()}
-    return Filters(float(value["volume"]), tuple(map(float, value["gains_db"])), Effects(**effects))
-
-
-def _effect(name: str, setting: Any) -> Any:
+        message: Message = coding.decode(body)
+        if coding.bulk:
+            force_setattr(message, coding.bulk, bulk if coding.message is Audio else bytes(bulk))
+        if coding.check is not None:
+            coding.check(message)
+    except (msgspec.DecodeError, ValueError, RecursionError, BadRequest) as error:
+        told = one_line(str(error))[:200]  # it may quote what was sent
+        raise BrokenMessage(f"a broken {coding.message.__name__}: {told}", _session_of(body)) from error
+    return message
+
+
+def _session_of(body: memoryview) -> int:
+    """The session of a broken message, as far as it can be told."""
     try:
-        return None if setting is None else EFFECT_KINDS[name](**setting).checked()
-    except BadRequest as error:
-        raise ValueError(str(error)) from error
+        first = msgspec.msgpack.decode(body, type=list[Any])[0]
+    except (msgspec.DecodeError, ValueError, RecursionError, LookupError):
+        return 0
+    return first if isinstance(first, int) else 0
 
 
-def _outputs(value: Any) -> Outputs | None:
-    return None if value is None else frozenset(Output(*output) for output in value)
+def _check_audio(audio: Audio) -> None:
+    frames = audio.frames
+    if audio.pcm and len(audio.pcm) != frames * FRAME_BYTES:
+        raise ValueError(f"{len(audio.pcm)} bytes of PCM with {frames} frames")
+    for _, packets in audio.packets:
+        if len(packets) != frames:
+            raise ValueError(f"{len(packets)} packets with {frames} frames")
 
 
-def _facts(value: object) -> SourceFacts:
-    return _built(SourceFacts, value)
+def _check_grant(grant: Grant) -> None:
+    """Equal outputs are the same object afterwards, so that the renderer sees without a look whether they changed."""
+    force_setattr(grant, "outputs", _checked_outputs(grant.outputs))
 
 
-def _sandbox(value: object) -> SandboxReport:
-    return _built(SandboxReport, value)
+@lru_cache(maxsize=64)
+def _checked_outputs(outputs: Outputs) -> Outputs:
+    for output in outputs:
+        if not (0 <= output.bitrate_bps <= HIGHEST_OPUS_BPS and 0 <= output.complexity <= HIGHEST_COMPLEXITY):
+            raise ValueError(f"the output {output}")
+    return outputs
 
 
-def _measured(value: object) -> MeasuredLoudness | None:
-    return None if value is None else _built(MeasuredLoudness, value)
+def _check_all(value: Any) -> None:
+    """Holds values of `core`, which declares no bounds for messages, to those of its effects and of all messages."""
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT_CHARACTERS:
+            raise ValueError(f"a text of {len(value)} characters; at most {MAX_TEXT_CHARACTERS} are taken")
+    elif isinstance(value, int | float):
+        if not (0 <= value <= MAX_COUNT if isinstance(value, int) else isfinite(value)):
+            raise ValueError(f"the number {value}")
+    elif isinstance(value, tuple | frozenset):
+        for item in value:
+            _check_all(item)
+    elif value is not None:
+        if isinstance(value, Effect):
+            value.checked()
+        elif isinstance(value, Filters):
+            if len(value.gains_db) != BAND_COUNT:
+                raise ValueError(f"{len(value.gains_db)} gains")
+            FilterChange(value.volume, tuple(enumerate(value.gains_db))).applied_to(value)
+        names = getattr(value, "__struct_fields__", None) or [field.name for field in fields(value)]
+        for name in names:
+            _check_all(getattr(value, name))
 
 
-def _failure(value: object) -> PlayFailure:
-    return _built(PlayFailure, value)
+def _coding(kind: int, message: type) -> _Coding:
+    bulk, most_bulk_bytes = _BULKS.get(message, ("", 0))
+    decode: Callable[[memoryview], Any] = msgspec.msgpack.Decoder(message).decode
+    most_body_bytes = _PACKETS_BYTES if message in (Audio, Encoded) else _BODY_BYTES
+    return _Coding(kind, message, decode, _CHECKS.get(message, _check_all), most_body_bytes, bulk, most_bulk_bytes)
 
 
-def _crossfade(value: object) -> Crossfade | None:
-    return None if value is None else _built(Crossfade, value)
-
-
-def _overlays(values: list[object]) -> tuple[Overlay, ...]:
-    return tuple(_built(Overlay, value) for value in values)
-
-
-_NESTED: Final[Mapping[object, Callable[[Any], object]]] = MappingProxyType(
+# What is beyond a declaration. Where nothing stands here, values of `core` are checked.
+_CHECKS: Final[Mapping[type, Callable[[Any], None] | None]] = MappingProxyType(
     {
-        Outputs | None: _outputs,
-        Filters: _filters,
-        SourceFacts: _facts,
-        SandboxReport: _sandbox,
-        MeasuredLoudness | None: _measured,
-        PlayFailure: _failure,
-        FailureCode: FailureCode,
-        Stage: Stage,
-        Crossfade | None: _crossfade,
-        tuple[Overlay, ...]: _overlays,
+        Audio: _check_audio,
+        Grant: _check_grant,
+        Encoded: None,
+        ReadRequest: None,
+        Data: None,
+        FoundPicture: None,
+        Measured: None,
+        Ping: None,
+        Pong: None,
     }
 )
-
-_CODINGS: Final = (
-    _Coding(_Kind.AUDIO, Audio, _pack_audio, _read_audio),
-    _Coding(_Kind.ENCODED, Encoded, _pack_encoded, _read_encoded),
-    _Coding(_Kind.GRANT, Grant, _pack_grant, _read_grant),
-    _Coding(_Kind.DATA, Data, _pack_data, _read_data),
-    _Coding(_Kind.FOUND_PICTURE, FoundPicture, _pack_picture, _read_picture),
-    _flat(_Kind.CLOSE_SESSION, CloseSession),
-    _flat(_Kind.DROP_SOURCE, DropSource, "I"),
-    _flat(_Kind.SEEK_SOURCE, SeekSource, "IIQ"),
-    _flat(_Kind.FLUSH, Flush),
-    _flat(_Kind.PING, Ping, "Q"),
-    _flat(_Kind.READ_REQUEST, ReadRequest, "IQI"),
-    _flat(_Kind.DECODED, Decoded, "I"),
-    _flat(_Kind.FIRST_AUDIO, FirstAudio, "I"),
-    _flat(_Kind.MEASURED, Measured, "IdQ"),
-    _flat(_Kind.PONG, Pong, "Qd"),
-    _as_json(_Kind.OPEN_SESSION, OpenSession),
-    _as_json(_Kind.OPEN_SOURCE, OpenSource),
-    _as_json(_Kind.DATA_FAILED, DataFailed),
-    _as_json(_Kind.PLAN, Plan),
-    _as_json(_Kind.READY, Ready),
-    _as_json(_Kind.OPENED, Opened),
-    _as_json(_Kind.FAILED, Failed),
-    _as_json(_Kind.SEEK_FAILED, SeekFailed),
-    _as_json(_Kind.TITLE_AT, TitleAt),
-    _as_json(_Kind.TITLED, Titled),
+_BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType(
+    {message: _coding(kind, message) for kind, message in enumerate(get_args(Message))}
 )
-_BY_MESSAGE: Final[Mapping[type, _Coding]] = MappingProxyType({coding.message: coding for coding in _CODINGS})
-_BY_KIND: Final[Mapping[int, _Coding]] = MappingProxyType({int(coding.kind): coding for coding in _CODINGS})

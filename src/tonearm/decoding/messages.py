@@ -1,4 +1,5 @@
-"""The messages between the node and a decoder process. `message_coding` says how they look on the wire.
+"""The messages between the node and a decoder process, and what each of their values may be: types, lengths and ranges.
+`message_coding` says how they look on the wire, and holds what is received against what stands here.
 
 The node orders, the decoder renders and reports, both over one stream socket. The descriptor of a file travels beside
 the first byte of its `OpenSource` message.
@@ -10,11 +11,14 @@ older epochs from that frame on are void.
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias
+
+from msgspec import Meta, Struct
 
 from tonearm.core.failure import PlayFailure
-from tonearm.core.filters import Filters
-from tonearm.core.outputs import PCM_ONLY, Output, Outputs
+from tonearm.core.filters import VOLUME_MAX, Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import MOST_ENCODERS, MOST_OPUS_PACKET_BYTES, PCM_ONLY, Output, Outputs
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.sandbox.report import SandboxReport
 
@@ -28,15 +32,23 @@ SHORT_GRANT_FRAMES: Final = 20
 # The same while packets of a source are only passed through: they take no work, so that nothing is lost when other
 # frames are made for them, and each grant and each message has a price of its own.
 PASSED_GRANT_FRAMES: Final = 120
-BODY_LIMIT_BYTES: Final = 16 * 1024 * 1024
+RECALL_FRAMES: Final = 100  # that were sent and are kept for a `Recall`: two seconds, the usual burst of a stream
 # Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
+SHARED_SOURCE: Final = 1  # the only one of its session
 
-# Shared memory in which the process writes down what it works on, so that a crash has a suspect: 8 bytes for each slot
-# of its schedulers, `session << 32 | source` or 0. The first slot is for decoding, the last one for what the rendering
-# thread decodes by itself, the others are for opening.
-SUSPECT_SLOTS: Final = 4
-RENDER_SLOT: Final = SUSPECT_SLOTS - 1
+# Shared memory in which the process writes down what it works on, so that a crash has a suspect. For each slot of its
+# schedulers there is `session << 32 | source`, or 0, and of how much memory on (in bytes, as END_MEMORY counts it) that
+# is what used the memory up. The first slot is for decoding, the next ones are for opening, then one for what the
+# rendering thread decodes by itself. In the last slot stands the session whose step the rendering thread does, with the
+# source that sounds in it, or 0.
+SUSPECT_NOTE: Final = struct.Struct("<QQ")
+SUSPECT_SLOTS: Final = 5
+RENDER_SLOT: Final = 3
+SESSION_SLOT: Final = 4
+# Behind them a process whose memory is used up leaves what /proc/self/statm says (proc(5)), in pages.
+END_MEMORY: Final = slice(SUSPECT_SLOTS * SUSPECT_NOTE.size, SUSPECT_SLOTS * SUSPECT_NOTE.size + 128)
+SUSPECT_BYTES: Final = END_MEMORY.stop
 EXIT_MEMORY_LIMIT: Final = 77  # the status of a process that ended because its memory was used up
 EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why was in its `Ready`
 
@@ -46,9 +58,31 @@ EXIT_NO_SANDBOX: Final = 78  # of one that has to be confined and cannot be; why
 FORK_ORDER: Final = struct.Struct("<I")
 FORK_ANSWER: Final = struct.Struct("<Ii")
 
+MAX_TEXT_CHARACTERS: Final = 1000
+MAX_COUNT: Final = 2**63 - 1
+MOST_MARKS: Final = 200  # in one `Audio`; some come with a change, and none without
+MOST_OVERLAYS: Final = 100  # a player has 8 at most, and those that fade out
 
-@dataclass(frozen=True, slots=True)
-class OpenSession:
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=2**32 - 1)]  # of a session, a source, an epoch
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_COUNT)]  # frames, samples or bytes
+Seconds: TypeAlias = Annotated[float, Meta(ge=0.0, le=1e9)]
+Lag: TypeAlias = Annotated[int, Meta(ge=0, lt=FRAME_SAMPLES)]
+Text: TypeAlias = Annotated[str, Meta(max_length=MAX_TEXT_CHARACTERS)]
+Packet: TypeAlias = Annotated[bytes, Meta(max_length=MOST_OPUS_PACKET_BYTES)]
+Mp3Frame: TypeAlias = Annotated[bytes, Meta(max_length=1441)]  # at 320 kbit/s and 32 kHz, the longest of layer III
+Bulk: TypeAlias = Annotated[bytes, Meta(max_length=0)]  # travels behind the body, in which it is empty
+
+if TYPE_CHECKING:
+    Pcm: TypeAlias = bytes | memoryview
+else:
+    Pcm = Bulk
+
+
+class _Message(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Made in C: a tuple takes three times as long, and a frozen dataclass five times."""
+
+
+class OpenSession(_Message, frozen=True):
     """Node: begin a player's session with frame `first_frame` of `epoch`.
 
     `mp3_from`: MP3 is made of the frames from this one on, whether they were sent already or not: the process that had
@@ -56,101 +90,106 @@ class OpenSession:
     `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
     """
 
-    session: int
-    epoch: int
-    first_frame: int
+    session: Number
+    epoch: Number
+    first_frame: Count
     filters: Filters
-    mp3_from: int | None = None
-    lag_samples: int | None = None
+    mp3_from: Count | None = None
+    lag_samples: Lag | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CloseSession:
+class CloseSession(_Message, frozen=True):
     """Node: end a session and drop its sources."""
 
-    session: int
+    session: Number
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSource:
+class Want(IntEnum):
+    """What a source is opened for."""
+
+    SOUND = 0
+    FACTS = 1  # only those: nothing is decoded for listeners
+    LENGTH = 2  # the same, and a local file whose length is not written in it is read to its end to count it
+    PICTURE = 3  # the one inside the file
+
+
+class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
     A live source is joined at its present position, and its first sample is numbered `start_sample`. A source in which
     `start_sample` cannot be reached is decoded from its start, with a `SeekFailed`. With `resumes` it was played up to
     there before: one that is not seekable is decoded up to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
-    A probe is only opened, not decoded; one that `wants_picture` is answered with a `FoundPicture` instead of
-    `Opened`. `measured` is what an earlier source of the same track was measured at; `album`
+    `want` says what it is opened for; where that is the picture, the answer is `FoundPicture` instead of `Opened`.
+    `measured` is what an earlier source of the same track was measured at; `album`
     is the one that is being played, whose tags count as a whole.
+    A live source that `is_shared` is the only one of a session of its own, with the number `SHARED_SOURCE`, and nobody
+    hears it there. A source that `joins` that session, in the same process, needs no bytes: it is the same stream.
     """
 
-    session: int
-    source: int
-    name: str
-    size_bytes: int | None
+    session: Number
+    source: Number
+    name: Text
+    size_bytes: Count | None
     is_seekable: bool
     is_live: bool
-    content_type: str | None
-    start_sample: int
+    content_type: Text | None
+    start_sample: Count
     has_descriptor: bool
-    is_probe: bool = False
-    end_sample: int | None = None
+    want: Want = Want.SOUND
+    end_sample: Count | None = None
     resumes: bool = False
     measured: MeasuredLoudness | None = None
-    album: str | None = None
-    wants_picture: bool = False
+    album: Text | None = None
+    is_shared: bool = False
+    joins: Number | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SeekSource:
+class SeekSource(_Message, frozen=True):
     """Node: the open source goes on as `new_source`, from `start_sample` (at 48 kHz) on; `source` is dropped by it.
 
     What is decoded already is not decoded again. Read requests, `Data`, `DataFailed` and `TitleAt` keep the number with
     which the source was opened; all else has the new one, and what was reported before is reported again.
     """
 
-    session: int
-    source: int
-    new_source: int
-    start_sample: int
+    session: Number
+    source: Number
+    new_source: Number
+    start_sample: Count
 
 
-@dataclass(frozen=True, slots=True)
-class DropSource:
+class DropSource(_Message, frozen=True):
     """Node: stop decoding a source. Its samples stay until no frame can need them any more."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(_Message, frozen=True):
     """Node: the answer to a `ReadRequest`: bytes from `offset` on; empty at the end of the source."""
 
-    session: int
-    source: int
-    offset: int
-    data: bytes
+    session: Number
+    source: Number
+    offset: Count
+    data: Bulk
 
 
-@dataclass(frozen=True, slots=True)
-class DataFailed:
+class DataFailed(_Message, frozen=True):
     """Node: the requested bytes from `offset` cannot be had."""
 
-    session: int
-    source: int
-    offset: int
+    session: Number
+    source: Number
+    offset: Count
     failure: PlayFailure
 
 
-@dataclass(frozen=True, slots=True)
-class TitleAt:
+class TitleAt(_Message, frozen=True):
     """Node: the audio from this byte offset of a live source on has this title. Sent before the bytes."""
 
-    session: int
-    source: int
-    offset: int
-    title: str
+    session: Number
+    source: Number
+    offset: Count
+    title: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +201,9 @@ class Crossfade:
     passed of `samples` since then is left out.
     """
 
-    at_sample: int
-    samples: int
-    curve: str
+    at_sample: Count
+    samples: Count
+    curve: Annotated[str, Meta(pattern="^(equalPower|linear)$")]
     is_rest: bool = False
 
 
@@ -177,43 +216,44 @@ class Overlay:
     in an earlier session, and goes on with the first sample of its source.
     """
 
-    source: int
-    volume: float
-    duck_db: float
-    fade_samples: int
-    end_sample: int | None = None
+    source: Number
+    volume: Annotated[float, Meta(ge=0.0, le=VOLUME_MAX)]
+    duck_db: Annotated[float, Meta(ge=-60.0, le=0.0)]
+    fade_samples: Count
+    end_sample: Count | None = None
     has_begun: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(_Message, frozen=True):
     """Node: begin `epoch` at `at_frame`, with these sources and filters.
 
     Before `at_frame` the node sends the frames of `base_epoch`. `switch_to` cuts to a source at `at_frame` (0: to
     silence; None: the current source continues), even where the frames just before it were never rendered. The source
     `following` joins at the end of the source `after`, or by `crossfade`. With `cut_fade` the sound before fades out
     under the source cut to, if that one has samples already: its mark FADING says so. (Of this crossfade `at_sample`
-    has no meaning.) `outputs` is set in a plan that is there for the sake of a new output: its frames are rendered for
+    has no meaning.) A cut `from_silence` has no sound before it that could fade out: that ended with a pause, or for
+    lack of audio. `outputs` is set in a plan that is there for the sake of a new output: its frames are rendered for
     these. `overlays` are all that sound; one that is missing stops. While it `holds` the music, that stands still, and
     frames are made as long as overlays sound.
     """
 
-    session: int
-    epoch: int
-    base_epoch: int
-    at_frame: int
-    switch_to: int | None
-    after: int
-    following: int | None
+    session: Number
+    epoch: Number
+    base_epoch: Number
+    at_frame: Count
+    switch_to: Number | None
+    after: Number
+    following: Number | None
     filters: Filters
     crossfade: Crossfade | None = None
     cut_fade: Crossfade | None = None
     outputs: Outputs | None = None
-    overlays: tuple[Overlay, ...] = ()
+    overlays: Annotated[tuple[Overlay, ...], Meta(max_length=MOST_OVERLAYS)] = ()
     holds: bool = False
+    from_silence: bool = False
 
 
-class Grant(NamedTuple):
+class Grant(_Message, frozen=True):
     """Node: frames before `sent` were sent, frames before `granted` may be rendered, both of `epoch`.
 
     `outputs` are the forms that somebody listens to. Without any, frames are only counted: no filters run, and `Audio`
@@ -221,26 +261,34 @@ class Grant(NamedTuple):
     is, without the music or an overlay that has no samples.
     """
 
-    session: int
-    epoch: int
-    sent: int
-    granted: int
+    session: Number
+    epoch: Number
+    sent: Count
+    granted: Count
     outputs: Outputs = PCM_ONLY
-    due_before: int = 0
+    due_before: Count = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Flush:
+class Flush(_Message, frozen=True):
     """Node: fill the last frame with silence instead of waiting for the source that follows."""
 
-    session: int
+    session: Number
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Recall(_Message, frozen=True):
+    """Node: say in an `Encoded` what the last `frames` frames before `before_frame` sounded like, or as many as are
+    kept, in a form that nobody listened to then. MP3 begins with them; its listeners have got nothing yet."""
+
+    session: Number
+    output: Output
+    before_frame: Count
+    frames: Count
+
+
+class Ping(_Message, frozen=True):
     """Node: answer with a `Pong` of the same number."""
 
-    number: int
+    number: Count
 
 
 FromNode: TypeAlias = (
@@ -255,6 +303,7 @@ FromNode: TypeAlias = (
     | Plan
     | Grant
     | Flush
+    | Recall
     | Ping
 )
 
@@ -269,119 +318,118 @@ class MarkKind(IntEnum):
     FADED = 4  # its last sample is before this frame, or in it
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(_Message, frozen=True):
     """Decoder: the process has started, in this sandbox, and takes orders."""
 
     sandbox: SandboxReport
 
 
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(_Message, frozen=True):
     """Decoder: send up to `length` bytes from `offset`."""
 
-    session: int
-    source: int
-    offset: int
-    length: int
+    session: Number
+    source: Number
+    offset: Count
+    length: Annotated[int, Meta(ge=1, le=DATA_CHUNK_BYTES)]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(_Message, frozen=True):
     """Decoder: a source is open, and these are its facts."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
     facts: SourceFacts
 
 
-@dataclass(frozen=True, slots=True)
-class FoundPicture:
+class FoundPicture(_Message, frozen=True):
     """Decoder: the picture in a source, as it is there; empty when it has none."""
 
-    session: int
-    source: int
-    data: bytes
+    session: Number
+    source: Number
+    data: Bulk
 
 
-@dataclass(frozen=True, slots=True)
-class SeekFailed:
+class SeekFailed(_Message, frozen=True):
     """Decoder: another position in the source cannot be reached. It goes on from its start, or from where it was when
     that cannot be reached either."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
     failure: PlayFailure
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(_Message, frozen=True):
     """Decoder: a source cannot be opened, or was interrupted after it had given audio (`gave_audio`)."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
     failure: PlayFailure
     gave_audio: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class SessionFailed(_Message, frozen=True):
+    """Decoder: an error of the decoder's own has ended the session, while `source` sounded in it (0: none, or nobody
+    knows). It is closed, as if the node had closed it; whatever was to be heard needs another session."""
+
+    session: Number
+    source: Number
+    failure: PlayFailure
+
+
+class Decoded(_Message, frozen=True):
     """Decoder: a source is decoded to its end. Its last samples may not be rendered yet."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
 
 
-@dataclass(frozen=True, slots=True)
-class FirstAudio:
+class FirstAudio(_Message, frozen=True):
     """Decoder: the first samples of an overlay are decoded."""
 
-    session: int
-    source: int
+    session: Number
+    source: Number
 
 
-@dataclass(frozen=True, slots=True)
-class Titled:
+class Titled(_Message, frozen=True):
     """Decoder: the audio from this sample of a live source on has this title."""
 
-    session: int
-    source: int
-    sample: int
-    title: str
+    session: Number
+    source: Number
+    sample: Count
+    title: Text
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(_Message, frozen=True):
     """Decoder: a source without loudness tags was measured so far, at `lufs` in `measured_ms`."""
 
-    session: int
-    source: int
-    lufs: float
-    measured_ms: int
+    session: Number
+    source: Number
+    lufs: Annotated[float, Meta(ge=-1000.0, le=1000.0)]
+    measured_ms: Count
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A source begins or ends at a frame. `offset_samples`: the samples of the frame before the first of a source that
-    begins in it."""
+    begins in it, or the silence that fills the frame before it up where a source ends and nothing joins."""
 
     kind: MarkKind
-    frame: int
-    source: int
-    offset_samples: int = 0
+    frame: Count
+    source: Number
+    offset_samples: Annotated[int, Meta(ge=0, le=FRAME_SAMPLES)] = 0
 
 
 class OverlayPosition(NamedTuple):
     """Where an overlay is at the first sample of an `Audio`. `moves`: it sounds; otherwise it waits for samples.
     `ends`: its last sample is in the last frame."""
 
-    source: int
-    sample: int
+    source: Number
+    sample: Count
     moves: bool = True
     ends: bool = False
 
 
-class Audio(NamedTuple):
+class Audio(_Message, frozen=True):
     """Decoder: `frames` rendered frames from `first_frame` on. `source` and `position_samples` (at 48 kHz) are those of
     the first sample; `position_rate` is how many samples of a source pass in one that is heard. Source 0: the end of a
     sound that was cut off, while the new one has no samples yet. With the rate 0 there are only overlays in the frames:
@@ -393,42 +441,46 @@ class Audio(NamedTuple):
     In a received message `pcm` is a view into the receive buffer of the socket: copy it before more is received.
     """
 
-    session: int
-    epoch: int
-    first_frame: int
-    frames: int
-    source: int
-    position_samples: int
-    marks: tuple[Mark, ...]
-    pcm: bytes | memoryview
-    position_rate: float = 1.0
-    packets: tuple[tuple[Output, tuple[bytes, ...]], ...] = ()
-    overlays: tuple[OverlayPosition, ...] = ()
+    session: Number
+    epoch: Number
+    first_frame: Count
+    frames: Annotated[int, Meta(ge=0, le=PASSED_GRANT_FRAMES)]
+    source: Number
+    position_samples: Count
+    marks: Annotated[tuple[Mark, ...], Meta(max_length=MOST_MARKS)]
+    pcm: Pcm
+    position_rate: Annotated[float, Meta(ge=0.0, le=4.0)] = 1.0
+    packets: Annotated[tuple[tuple[Output, tuple[Packet, ...]], ...], Meta(max_length=MOST_ENCODERS)] = ()
+    overlays: Annotated[tuple[OverlayPosition, ...], Meta(max_length=MOST_OVERLAYS)] = ()
     is_passed: bool = False
-    lag_samples: int = 0
+    lag_samples: Lag = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(_Message, frozen=True):
     """Decoder: what the frames that were sent, `first_frame` to before `end_frame`, were encoded to: whole MP3 frames,
-    none or more.
+    none or more, or the packets of Opus that answer a `Recall`.
 
-    It is made only once, since the encoder's state cannot be copied, so it is made when nothing can void it any more.
+    MP3 is made only once, since the encoder's state cannot be copied, so it is made when nothing can void it any more.
     """
 
-    session: int
-    first_frame: int
-    end_frame: int
+    session: Number
+    first_frame: Count
+    end_frame: Count
     output: Output
-    mp3_frames: tuple[bytes, ...]
+    mp3_frames: Annotated[tuple[Mp3Frame, ...], Meta(max_length=1000)]
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
-    """Decoder: the answer to a `Ping`. `busy_s`: for how long the slot that is held longest has been held."""
+class Pong(_Message, frozen=True):
+    """Decoder: the answer to a `Ping`. `busy_s`: for how long the slot that is held longest has been held. The others
+    say what it did in the `seconds` since the answer before, as `core.admission.Load` has it."""
 
-    number: int
-    busy_s: float
+    number: Count
+    busy_s: Seconds
+    seconds: Seconds = 0.0
+    worked_s: Seconds = 0.0
+    sound_s: Seconds = 0.0
+    made_s: Seconds = 0.0
+    late_s: Seconds = 0.0
 
 
 FromDecoder: TypeAlias = (
@@ -437,6 +489,7 @@ FromDecoder: TypeAlias = (
     | Opened
     | SeekFailed
     | Failed
+    | SessionFailed
     | Decoded
     | FirstAudio
     | FoundPicture

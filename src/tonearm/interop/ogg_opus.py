@@ -10,8 +10,10 @@ from typing import Final
 from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 
+_CONTINUES: Final = 0x01  # the page begins in the middle of a packet
 _FIRST: Final = 0x02  # the page begins a logical stream
 _LAST: Final = 0x04  # the page ends one
+_NO_GRANULE: Final = -1  # no packet ends on the page
 _SEGMENT_BYTES: Final = 255
 _MOST_SEGMENTS: Final = 255
 _PAGE: Final = struct.Struct("<4sBBqIIIB")
@@ -30,35 +32,49 @@ class OggOpusStream:
         self._granule = 0
 
     def head(self, vendor: str, tags: Sequence[tuple[str, str]] = ()) -> bytes:
-        """The two pages before the sound: OpusHead, and OpusTags with `tags` such as ("TITLE", "Sunrise")."""
+        """The pages before the sound: OpusHead, and OpusTags with `tags` such as ("TITLE", "Sunrise")."""
         head = struct.pack("<8sBBHIhB", b"OpusHead", 1, CHANNELS, self._pre_skip_samples, SAMPLE_RATE_HZ, 0, 0)
         comments = [f"{name}={value}".encode("utf-8", "replace") for name, value in tags]
         parts = [b"OpusTags", _counted(vendor.encode("utf-8", "replace")), struct.pack("<I", len(comments))]
         parts.extend(map(_counted, comments))
-        return self._page([head], 0, _FIRST) + self._page([b"".join(parts)], 0, 0)
+        return self._pages([head], 0, _FIRST) + self._pages([b"".join(parts)], 0)
 
     def page(self, packets: Sequence[bytes], *, is_last: bool = False) -> bytes:
-        """A page with these packets of 20 ms, one or more, as many as fit (255 segments). The last one ends the stream.
-
-        Raises ValueError when they do not fit.
-        """
-        self._granule += len(packets) * FRAME_SAMPLES
-        return self._page(packets, self._granule, _LAST if is_last else 0)
+        """A page with these packets of 20 ms, one or more; several where they do not fit (255 segments). The last one
+        ends the stream."""
+        return self._pages(packets, FRAME_SAMPLES, _LAST if is_last else 0)
 
     def end(self) -> bytes:
         """An empty page that ends the stream, for one whose last packets were sent already."""
-        return self._page([], self._granule, _LAST)
+        return self._pages([], 0, _LAST)
 
-    def _page(self, packets: Sequence[bytes], granule: int, flags: int) -> bytes:
+    def _pages(self, packets: Sequence[bytes], samples_each: int, flags: int = 0) -> bytes:
+        """As many pages as it takes (RFC 3533, section 6). `flags` without `_LAST` are of a single page."""
         lacing = bytearray()
         for packet in packets:
             whole, rest = divmod(len(packet), _SEGMENT_BYTES)
             lacing += b"\xff" * whole + bytes((rest,))
-        if len(lacing) > _MOST_SEGMENTS:
-            raise ValueError(f"{len(packets)} packets take {len(lacing)} segments; a page has {_MOST_SEGMENTS}")
+        if len(lacing) <= _MOST_SEGMENTS:
+            self._granule += len(packets) * samples_each
+            return self._page(lacing, b"".join(packets), self._granule, flags)
+        content = memoryview(b"".join(packets))
+        pages = []
+        for first in range(0, len(lacing), _MOST_SEGMENTS):
+            some = lacing[first : first + _MOST_SEGMENTS]
+            ended = sum(size < _SEGMENT_BYTES for size in some)  # packets
+            self._granule += ended * samples_each
+            page_flags = _CONTINUES if first and lacing[first - 1] == _SEGMENT_BYTES else 0
+            if first + _MOST_SEGMENTS >= len(lacing):
+                page_flags |= flags
+            size_bytes = sum(some)
+            pages.append(self._page(some, content[:size_bytes], self._granule if ended else _NO_GRANULE, page_flags))
+            content = content[size_bytes:]
+        return b"".join(pages)
+
+    def _page(self, lacing: bytearray, content: bytes | memoryview, granule: int, flags: int) -> bytes:
         header = _PAGE.pack(b"OggS", 0, flags, granule, self._serial, self._sequence, 0, len(lacing))
         self._sequence += 1
-        page = bytearray(b"".join((header, lacing, *packets)))
+        page = bytearray(b"".join((header, lacing, content)))
         page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
         return bytes(page)
 

@@ -89,7 +89,7 @@ class Session:
             async with asyncio.timeout(_CONNECT_PATIENCE_S):
                 return await client.ws_connect(url, heartbeat=_HEARTBEAT_S)
         except aiohttp.WSServerHandshakeError as error:
-            raise ListenError(self._refusal(error.status)) from None
+            raise ListenError(await self._refusal(client, error.status)) from None
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError):
             raise ListenError(f"{self._url} is no address of a node; it looks like http://127.0.0.1:2333") from None
         except TimeoutError:
@@ -97,16 +97,28 @@ class Session:
         except (aiohttp.ClientError, OSError) as error:
             raise ListenError(f"No node can be reached at {self._url} ({error}); is it running?") from None
 
-    def _refusal(self, status: int) -> str:
+    async def _refusal(self, client: aiohttp.ClientSession, status: int) -> str:
         match status:
+            case 401 if self._password:
+                return "The node refused the password; look at --password or TONEARM_SERVER__PASSWORD."
             case 401:
                 return "The node wants its password: use --password or set TONEARM_SERVER__PASSWORD."
+            case 404 if not await self._is_node(client):
+                return f"What answers at {self._url} is another server and no tonearm node; look at --url."
             case 404:
                 return f"There is no player {self._player!r} on the node; GET {self._url}/v0/players lists them."
             case 429:
                 return f"The player {self._player!r} has as many listeners as the node allows."
             case _:
                 return f"The node refused the connection with status {status}; is {self._url} a tonearm node?"
+
+    async def _is_node(self, client: aiohttp.ClientSession) -> bool:
+        """Whether the server answers as a node does that has no such player."""
+        with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            async with asyncio.timeout(_CONNECT_PATIENCE_S), client.get(self._base_url) as answer:
+                body = await answer.json(content_type=None)
+                return isinstance(body, dict) and "code" in body and "message" in body
+        return False
 
     async def _hear(self, audio: aiohttp.ClientWebSocketResponse) -> Ending:
         async for message in audio:

@@ -90,8 +90,9 @@ class PlayerView:
         op = event.get("op")
         if op in ("PlayerState", "PlayerUpdate"):
             self._update(event)
-        if op in ("PlayerState", "TrackStart"):
-            self._track(event.get("track"))
+        if op in ("PlayerState", "TrackStart", "TrackEnd"):
+            # What ended is shown neither beside what comes nor beside a failure.
+            self._track(event.get("track") if op != "TrackEnd" else _NO_TRACK)
         if op in ("PlayerState", "FiltersChange"):
             self._filters(event if op == "PlayerState" else event.get("filters"))
         if op == "PlayerState":
@@ -122,8 +123,7 @@ class PlayerView:
         info = track.get("info") if isinstance(track, dict) else None
         if not isinstance(info, dict):
             return
-        author, title = str(info.get("author", "")), str(info.get("title", ""))
-        self.title = f"{author} - {title}" if author else title
+        self.title = _title(track)
         self.length_ms = _whole(info.get("length"), 0)
         self.is_stream = info.get("isStream") is True
 
@@ -147,13 +147,30 @@ def _sounding(overlays: object) -> set[str]:
     }
 
 
+def _title(track: object) -> str:
+    """Author and title of a track, or what it was given as."""
+    info = track.get("info") if isinstance(track, dict) else None
+    if not isinstance(info, dict):
+        return ""
+    author, title = str(info.get("author", "")), str(info.get("title", ""))
+    return f"{author} - {title}" if author else title
+
+
+def _reason(error: object) -> str:
+    """What a failure says, and what to do about it."""
+    if not isinstance(error, dict):
+        return ""
+    return " ".join([f": {error.get('message')}", *([str(error["hint"])] if error.get("hint") else [])])
+
+
 def _sentence(event: dict[str, Any]) -> str | None:
     match event.get("op"):
+        case "TrackStart":
+            return f"track starts: {_title(event.get('track'))}"
         case "TrackEnd":
             return f"track ended: {event.get('reason')}"
         case "TrackException":
-            error = event.get("error")
-            return f"track failed: {error.get('message')}" if isinstance(error, dict) else "track failed"
+            return f"track failed{_reason(event.get('error'))}"
         case "Seek":
             return f"sought to {_whole(event.get('position'), 0) / 1000:g} s"
         case "SeekFailed":
@@ -163,15 +180,17 @@ def _sentence(event: dict[str, Any]) -> str | None:
         case "OverlayEnd":
             return f"overlay ended: {event.get('reason')}"
         case "OverlayException":
-            error = event.get("error")
-            return f"overlay failed: {error.get('message')}" if isinstance(error, dict) else "overlay failed"
+            return f"overlay failed{_reason(event.get('error'))}"
         case "QueueUpdate":
             return f"{_whole(event.get('length'), 0)} in the queue"
         case _:
             return None
 
 
+_NO_TRACK: Final[dict[str, Any]] = {"info": {}}
 _BAR_WIDTH: Final = 16
+_NARROWEST_BAR: Final = 4
+_TITLE_COLUMNS: Final = 30  # that the bars leave to a title, where they can
 _NEAR_CEILING_DB: Final = 0.1  # as near as the limiter and the measuring agree
 _FALLBACK_COLUMNS: Final = 80
 TERMINAL_INTERVAL_S: Final = 0.1
@@ -194,16 +213,26 @@ class Display:
         return TERMINAL_INTERVAL_S if self._is_terminal else PLAIN_INTERVAL_S
 
     def show(self, view: PlayerView, levels: Levels, late_frames: int) -> None:
-        bars = " ".join(bar(level_db, _BAR_WIDTH, self._full, self._empty) for level_db in levels.peaks_db)
         measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
         state = "paused" if view.paused else view.state or "waiting"
         extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
-        line = f"{state:<7} {_times(view)}  {bars} {measured}  {extras}late {late_frames}  {printable(view.title)}"
+        head, tail = f"{state:<7} {_times(view)}  ", f" {measured}  {extras}late {late_frames}  "
+        title = printable(view.title)
         if self._is_terminal:
+            # What does not fit is taken from the bars first, then from the title.
+            columns = self._columns() - 1 - len(head) - len(tail)
+            width = (columns - min(_width(title), _TITLE_COLUMNS) - 1) // 2
+            bars = self._bars(levels, max(_NARROWEST_BAR, min(width, _BAR_WIDTH)))
+            line = f"{head}{bars}{tail}{_shortened(title, columns - len(bars))}"
             self._write(f"\r{_cut(line, self._columns() - 1)}\x1b[K")
-        elif line != self._last:
+            return
+        line = f"{head}{self._bars(levels, _BAR_WIDTH)}{tail}{title}"
+        if line != self._last:
             self._write(f"{line}\n")
         self._last = line
+
+    def _bars(self, levels: Levels, width: int) -> str:
+        return " ".join(bar(level_db, width, self._full, self._empty) for level_db in levels.peaks_db)
 
     def say(self, sentence: str) -> None:
         """A line that stays."""
@@ -253,7 +282,16 @@ def _cut(text: str, columns: int) -> str:
     """As much of `text` as fits; East Asian wide characters take two columns."""
     used = 0
     for index, character in enumerate(text):
-        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        used += _width(character)
         if used > columns:
             return text[:index]
     return text
+
+
+def _shortened(text: str, columns: int) -> str:
+    """`text`, or its beginning and a sign that there is more."""
+    return text if _width(text) <= columns else f"{_cut(text, columns - 3)}..."
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

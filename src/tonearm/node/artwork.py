@@ -28,6 +28,8 @@ class Artworks:
     async def of(self, track: Track) -> Picture:
         """Raises `NoArtwork`, also when the source cannot be read, `SourceBlocked` and `SourceRefused`."""
         info = track.info
+        if track.is_none:
+            raise NoArtwork("The player has no track yet.")
         if info.is_stream:
             raise NoArtwork("The current track is live, and has no file with a picture.")
         if track.is_known and not info.has_picture:

@@ -11,6 +11,7 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
+from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import is_encoded_track
 from tonearm.sources.opener import SourceOpener
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 class FoundTracks:
     """The entries of a playlist, or what a search found. `name` is empty without one, `selected` -1 for none."""
 
-    tracks: tuple[TrackInfo, ...]
+    tracks: tuple[Track, ...]
     left_out: LeftOut
     name: str = ""
     selected: int = -1
@@ -100,7 +101,7 @@ async def _found(playlist: Playlist) -> FoundTracks:
     # In a thread: making hundreds of tracks takes some ms.
     tracks = await asyncio.to_thread(playlist_tracks, playlist, {})
     selected = -1 if playlist.selected is None else playlist.selected
-    return FoundTracks(tuple(track.info for track in tracks), playlist.left_out, playlist.name, selected)
+    return FoundTracks(tracks, playlist.left_out, playlist.name, selected)
 
 
 def _no_source(message: str, hint: str) -> PlayFailure:

@@ -1,13 +1,15 @@
 """The node: all players by id. The only object that the edge calls."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from tonearm.audio.clients.event_feed import EventFeed
@@ -15,6 +17,8 @@ from tonearm.audio.clients.event_log import MAX_KEPT_BYTES
 from tonearm.audio.clients.sinks import EventSink
 from tonearm.audio.clock import Clock
 from tonearm.audio.load import LoadWatch
+from tonearm.audio.opening.known_files import KnownFiles
+from tonearm.audio.opening.live_carriers import LiveCarriers
 from tonearm.audio.opening.tags_ahead import TagsAhead
 from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.audio.player import Player
@@ -30,6 +34,7 @@ from tonearm.core.errors import (
 )
 from tonearm.core.events import DeleteReason
 from tonearm.core.failure import PlayError
+from tonearm.core.figures import NodeFigures, node_figures
 from tonearm.core.file_formats import Picture
 from tonearm.core.filters import FilterChange, Filters
 from tonearm.core.forgotten import ForgottenPlayers
@@ -45,6 +50,7 @@ from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 from tonearm.decoding.pool.template import DecoderTemplate
 from tonearm.node.artwork import Artworks
 from tonearm.node.lookup import Lookup, client_uri, raise_refusal
+from tonearm.node.process_figures import process_figures
 from tonearm.node.quarantined_opener import QuarantinedOpener
 from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
 from tonearm.protocol import close_codes
@@ -53,8 +59,14 @@ from tonearm.protocol.rendering import event_text, events_lost_text, player_crea
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
+from tonearm.version import VERSION
 
 _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
+
+PLAYERS_A_SLICE: Final = 250  # some 3 µs each
+LATE_FOR_S: Final = 10.0  # after frames were left out
+
+_LOGGED_CHARACTERS: Final = 100  # of what a client says of itself
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +148,9 @@ class Node:
         self._lookup: Lookup | None = None
         self._artworks: Artworks | None = None
         self._tags_ahead: TagsAhead | None = None
+        self._known_files: KnownFiles | None = None
         self._load: LoadWatch | None = None
+        self._started_s = time.monotonic()
         self._forgotten = ForgottenPlayers(settings.expire_s)
         self._expiring: asyncio.Task[None] | None = None
 
@@ -162,12 +176,15 @@ class Node:
         self._loader = TrackLoader(suspects, suspects, loaders_pool)
         self._lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
+        self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
         self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead)
         self._feed = EventFeed(loop.call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             pool=self._pool,
             opener=suspects,
             suspects=suspects,
+            carriers=LiveCarriers(suspects),
+            known_files=self._known_files,
             clock=Clock(),
             wall_ms=_wall_ms,
             event_text=event_text,
@@ -203,29 +220,64 @@ class Node:
         """Stops the clock, closes every socket with 1001 and ends the decoder processes."""
         if self._services is None:
             return
+        clock, self._services = self._services.clock, None
         if self._expiring is not None:
             self._expiring.cancel()
             await asyncio.wait([self._expiring])
-        self._services.clock.stop()
+        clock.stop()
         if self._load is not None:
             self._load.stop()
-        self._services = None
         players = list(self._players.values())
         self._players.clear()
         for player in players:
             player.close_connections(close_codes.GOING_AWAY, "the node is shutting down")
         if self._feed is not None:
             self._feed.close(close_codes.GOING_AWAY, "the node is shutting down")
-        await asyncio.gather(*(player.delete() for player in players))
+        await asyncio.gather(*(_stopped("a player", player.delete()) for player in players))
+        if self._known_files is not None:
+            await _stopped("looking at files", self._known_files.stop())
         if self._tags_ahead is not None:
-            await self._tags_ahead.stop()
+            await _stopped("reading tags ahead", self._tags_ahead.stop())
         if self._artworks is not None:
-            await self._artworks.stop()
+            await _stopped("reading pictures", self._artworks.stop())
         if self._loader is not None:
-            await self._loader.stop()
-        await self._pool.stop()
-        await self._template.stop()
-        await self._opener.close()
+            await _stopped("loading tracks", self._loader.stop())
+        await _stopped("the decoder processes", self._pool.stop())
+        await _stopped("their template", self._template.stop())
+        await _stopped("what opens sources", self._opener.close())
+
+    async def figures(self) -> NodeFigures:
+        """How well the node is doing, made in slices: thousands of players must not hold up the clock."""
+        services = self._started()
+        found = []
+        for number, player in enumerate(self.players(), start=1):
+            found.append(player.figures())
+            if number % PLAYERS_A_SLICE == 0:
+                await asyncio.sleep(0)
+        return node_figures(
+            found,
+            services.totals,
+            version=VERSION,
+            uptime_s=time.monotonic() - self._started_s,
+            frames_left_out=services.clock.late_frames,
+            frames_late=services.clock.frames_late,
+            decoder_exits=self._pool.exits,
+            processes=await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process),
+        )
+
+    def unreadiness(self) -> str:
+        """Why the node should get no more players now; empty when nothing speaks against it."""
+        if self._services is None:
+            return "The node is not started, or is shutting down."
+        if not self._pool.process_ids_in_use and not self._pool.has_spare:
+            return "No decoder process is ready; the log says why."
+        quiet_s = self._services.clock.quiet_s
+        if quiet_s < LATE_FOR_S:
+            return f"Frames were left out {quiet_s:.0f} s ago, since the node has more to do than this machine can."
+        overload_s, waiting = self._pool.overload
+        if overload_s:
+            return f"The node has more to do than it can, since {overload_s:.0f} s: {waiting} players wait for room."
+        return ""
 
     @property
     def has_spare_decoder(self) -> bool:
@@ -235,13 +287,16 @@ class Node:
     async def create_player(
         self,
         player_id: str,
-        track: str | WantedTrack,
+        track: str | WantedTrack | None,
         metadata: Json,
         *,
         settings: WantedSettings | None = None,
         came_through_proxy: bool = False,
-    ) -> None:
-        """Creates a player that begins with `track`; the further tracks of a playlist are queued.
+        client: str = "",
+    ) -> LeftOut:
+        """Creates a player that begins with `track`, or idle without one; the further tracks of a playlist are queued.
+
+        Returns what a playlist left out, or what of it the queue has no room for. `client` is for the log: who asks.
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
@@ -250,8 +305,8 @@ class Node:
                 "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
             )
         # A mistake in the request itself is reported before any conflict.
-        wanted = track if isinstance(track, WantedTrack) else WantedTrack(track)
-        checked = self._track_maker.check(wanted, came_through_proxy)
+        wanted = WantedTrack(track) if isinstance(track, str) else track
+        checked = None if wanted is None else self._track_maker.check(wanted, came_through_proxy)
         self._track_maker.check_metadata(metadata)
         first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
@@ -266,11 +321,13 @@ class Node:
             )
         self._reserved_ids.add(player_id)
         try:
-            (first, *others), _ = await self._track_maker.expand(checked)
+            tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
+            first, others = (tracks[0], tracks[1:]) if tracks else (None, ())
             player = Player(player_id, first, metadata, self._started(), first_settings)
         finally:
             self._reserved_ids.discard(player_id)
         self._players[player_id] = player
+        self._started().totals.players_created += 1
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(player_create_text(player_id, player.status().life, _wall_ms()))
         room = player.room_for(others)
@@ -278,13 +335,18 @@ class Node:
             log.warning(
                 "player %s: its queue has room for only %d of a playlist's %d tracks", player_id, room, len(others)
             )
-        player.enqueue(*others[:room])
-        log.info("player %s created: %s", player_id, text_for_logs(wanted.uri or first.uri.given))
+            reason = f"The player's queue has no room for {len(others) - room} of them."
+            left_out = LeftOut.because(left_out.count + len(others) - room, (reason, *left_out.reasons))
+        if others:
+            player.enqueue(*others[:room])
+        given = "idle" if first is None else (wanted and wanted.uri) or first.uri.given
+        log.info("player %s created: %s%s", player_id, text_for_logs(given), _by(client))
+        return left_out
 
-    async def delete_player(self, player_id: str) -> None:
+    async def delete_player(self, player_id: str, client: str = "") -> None:
         self.player(player_id)
         await self._delete(player_id, None)
-        log.info("player %s deleted", player_id)
+        log.info("player %s deleted%s", player_id, _by(client))
 
     def player(self, player_id: str) -> Player:
         """The player with this id. Raises `PlayerNotFound`. Not to be kept over a wait: it may be deleted meanwhile."""
@@ -384,11 +446,28 @@ class Node:
 
         Raises `PlayerNotFound`, `BadRequest`, `InvalidIdentifier`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
-        player = self.player(player_id)
         track = self._track_maker.make(self._track_maker.check(wanted, came_through_proxy))
-        player.add_overlay(track, settings)
-        log.info("player %s: overlay: %s", player_id, text_for_logs(track.info.identifier))
-        return track.id
+        return self._add_overlays(player_id, [(track, settings)])[0]
+
+    def add_overlays(
+        self,
+        player_id: str,
+        wanted: Sequence[tuple[WantedTrack, OverlaySettings]],
+        *,
+        came_through_proxy: bool = False,
+    ) -> list[str]:
+        """Adds all of these sounds, which begin with the same frame, or none. Returns their ids.
+
+        Raises what `add_overlay` raises; the message names the first one that is wrong.
+        """
+        tracks = self._track_maker.make_all([track for track, _ in wanted], came_through_proxy)
+        return self._add_overlays(player_id, [(track, one[1]) for track, one in zip(tracks, wanted, strict=True)])
+
+    def _add_overlays(self, player_id: str, new: list[tuple[Track, OverlaySettings]]) -> list[str]:
+        self.player(player_id).add_overlays(*new)
+        for track, _ in new:
+            log.info("player %s: overlay: %s", player_id, text_for_logs(track.info.identifier))
+        return [track.id for track, _ in new]
 
     def follow_all(self, sink: EventSink) -> Callable[[], None]:
         """Sends the events of all players to `sink` from now on. Returns how to stop."""
@@ -404,7 +483,7 @@ class Node:
     async def resolve(self, url: str, *, came_through_proxy: bool = False) -> str:
         """The direct URL or path of what `url` plays.
 
-        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked` and `SourceRefused`.
+        Raises `ResolverDisabled`, `ResolveFailed`, `BadRequest`, `SourceBlocked`, `SourceRefused` and `LimitReached`.
         """
         if not self._opener.resolves_pages:
             raise ResolverDisabled("The resolver is disabled on this node; give direct URLs, or set resolver.enabled.")
@@ -418,6 +497,14 @@ class Node:
         """As `lookup.load`; None for what cannot be played, and for what is no URI of ours."""
         loaded = await self.lookup.load(identifier, came_through_proxy=came_through_proxy)
         return loaded if isinstance(loaded, TrackInfo) else None
+
+    async def queue_details_known(self, player_id: str, first: int, count: int, wait_s: float) -> None:
+        """Returns when title and length of these waiting tracks are known, as far as they can be, at the latest after
+        `wait_s`. Raises `PlayerNotFound`."""
+        assert self._tags_ahead is not None, "the node was not started"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self._tags_ahead.known(self.player(player_id), first, count)
 
     async def artwork(self, player_id: str) -> Picture:
         """The picture inside the current track's file.
@@ -448,12 +535,28 @@ class Node:
             forgotten.look(now_s, (id for id, player in self._players.items() if not player.is_attended))
             for player_id in forgotten.forgotten(now_s):
                 if player_id in self._players and forgotten.is_forgotten(player_id, now_s):
-                    await self._delete(player_id, DeleteReason.EXPIRED)
-                    log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
+                    try:
+                        await self._delete(player_id, DeleteReason.EXPIRED)
+                    except Exception:
+                        log.exception("player %s, which nobody needs, could not be deleted properly", player_id)
+                    else:
+                        log.info("player %s deleted: nobody was there for %g s", player_id, self._settings.expire_s)
 
     def _started(self) -> PlayerServices:
         assert self._services is not None, "the node was not started"
         return self._services
+
+
+async def _stopped(what: str, stopping: Awaitable[None]) -> None:
+    """Stops one part of the node. An error of it is logged, for the other parts are stopped all the same."""
+    try:
+        await stopping
+    except Exception:
+        log.exception("%s could not be stopped properly", what)
+
+
+def _by(client: str) -> str:
+    return f" (asked for by {text_for_logs(client)[:_LOGGED_CHARACTERS]})" if client else ""
 
 
 def is_player_id(text: str) -> bool:

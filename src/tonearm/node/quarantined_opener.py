@@ -10,6 +10,7 @@ from tonearm.core.play_queue import Playlist
 from tonearm.core.quarantine import Quarantine
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.opener import SourceOpener
+from tonearm.sources.shared_streams import SharingOpener
 
 _NOT_READ_AHEAD: Final = PlayFailure(
     FailureCode.NOT_AUDIO, Stage.CONNECT, "Only files are read ahead.", "Wait until it is this track's turn."
@@ -21,6 +22,7 @@ class QuarantinedOpener:
 
     def __init__(self, opener: SourceOpener) -> None:
         self._opener = opener
+        self._shared = SharingOpener(opener)
         self._quarantine = Quarantine()
 
     def add(self, uri: SourceUri) -> None:
@@ -29,7 +31,7 @@ class QuarantinedOpener:
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
         self._require_free(uri)
-        return await self._opener.open(uri, report_wait)
+        return await self._shared.open(uri, report_wait)
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, in the last hour."""

@@ -116,10 +116,11 @@ class TrackMaker:
         return tracks
 
     async def expand(self, checked: CheckedTrack) -> tuple[Sequence[Track], LeftOut]:
-        """One track, or a playlist's entries. A playlist that cannot be had is one track, which reports why when it is
-        opened. Raises what `make` raises."""
+        """One track, or the entries of a playlist or a folder. One that cannot be had is one track, which reports why
+        when it is opened. Raises what `make` raises."""
         track = self.make(checked)
-        playlist = await self._opener.playlist(track.uri) if track.uri.names_track_list else None
+        lists_tracks = track.uri.names_track_list or track.uri.may_name_folder
+        playlist = await self._opener.playlist(track.uri) if lists_tracks else None
         if playlist is None:
             return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.

@@ -7,7 +7,7 @@ from pydantic import Field, TypeAdapter
 from tonearm.core.events import OverlayEndReason
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
-from tonearm.protocol.replies import Crossfade, Filters, Life, PlayerStateFields, PlayFailure, TrackOut
+from tonearm.protocol.replies import Crossfade, Filters, Life, PartFields, PlayerStateFields, PlayFailure, TrackOut
 from tonearm.protocol.wire_model import (
     AnyJson,
     Count,
@@ -37,7 +37,7 @@ class _OfTrack(_Numbered):
     position: Milliseconds
 
 
-class TrackStart(_OfTrack):
+class TrackStart(_OfTrack, PartFields):
     """Sent in the tick of the track's first frame, before it."""
 
     op: Literal["TrackStart"]
@@ -123,6 +123,13 @@ class QueueUpdate(_Numbered):
     op: Literal["QueueUpdate"]
     length: Count
     version: int = Field(ge=1, description="Counts the changes of the queue's order; part of the ETag of GET queue.")
+
+
+class QueueDetails(_Numbered):
+    """Title, author or length of waiting tracks became known: GET queue?details=true shows them."""
+
+    op: Literal["QueueDetails"]
+    track_ids: list[TrackId] = Field(min_length=1)
 
 
 class LoopModeChange(_Numbered):
@@ -228,6 +235,7 @@ AnyEvent: TypeAlias = Annotated[
     | Seek
     | SeekFailed
     | QueueUpdate
+    | QueueDetails
     | LoopModeChange
     | FiltersChange
     | CrossfadeChange

@@ -12,7 +12,7 @@ from pydantic import Field
 from tonearm.core import effects
 from tonearm.core.effects import EFFECT_KINDS, Effect, range_of
 from tonearm.core.errors import BadRequest
-from tonearm.protocol.wire_model import RequestModel, WireModel
+from tonearm.protocol.wire_model import ExactModel, WireModel
 
 
 def _number(effect: type[Effect], name: str, description: str | None = None) -> Any:
@@ -22,7 +22,7 @@ def _number(effect: type[Effect], name: str, description: str | None = None) -> 
     return Field(default, description=description, json_schema_extra={"minimum": minimum, "maximum": maximum})
 
 
-class Karaoke(RequestModel):
+class Karaoke(ExactModel):
     """Removes what is the same in both channels; a band of it is given back in mono."""
 
     level: float = _number(effects.Karaoke, "level")
@@ -31,7 +31,7 @@ class Karaoke(RequestModel):
     filter_width: float = _number(effects.Karaoke, "filter_width", "In Hz.")
 
 
-class Timescale(RequestModel):
+class Timescale(ExactModel):
     """How fast and how high a track sounds. Speed times rate is 0.25 to 4, too."""
 
     speed: float = _number(effects.Timescale, "speed", "Changes the tempo, not the pitch.")
@@ -39,27 +39,27 @@ class Timescale(RequestModel):
     rate: float = _number(effects.Timescale, "rate", "Changes both, as a faster turntable does.")
 
 
-class Tremolo(RequestModel):
+class Tremolo(ExactModel):
     """The loudness goes up and down."""
 
     frequency: float = _number(effects.Tremolo, "frequency", "In Hz.")
     depth: float = _number(effects.Tremolo, "depth")
 
 
-class Vibrato(RequestModel):
+class Vibrato(ExactModel):
     """The pitch goes up and down."""
 
     frequency: float = _number(effects.Vibrato, "frequency", "In Hz.")
     depth: float = _number(effects.Vibrato, "depth")
 
 
-class Rotation(RequestModel):
+class Rotation(ExactModel):
     """The sound wanders from side to side and back."""
 
     rotation_hz: float = _number(effects.Rotation, "rotation_hz", "Below 0 the other way round.")
 
 
-class Distortion(RequestModel):
+class Distortion(ExactModel):
     """offset + scale · (sinOffset + sin(sinScale · x)) · (cosOffset + cos(…)) · (tanOffset + tan(…)), within ±1."""
 
     sin_offset: float = _number(effects.Distortion, "sin_offset")
@@ -72,7 +72,7 @@ class Distortion(RequestModel):
     scale: float = _number(effects.Distortion, "scale")
 
 
-class ChannelMix(RequestModel):
+class ChannelMix(ExactModel):
     """How much of each channel goes to each channel."""
 
     left_to_left: float = _number(effects.ChannelMix, "left_to_left")
@@ -81,7 +81,7 @@ class ChannelMix(RequestModel):
     right_to_right: float = _number(effects.ChannelMix, "right_to_right")
 
 
-class LowPass(RequestModel):
+class LowPass(ExactModel):
     """Lets the low frequencies through: by `smoothing` as Lavalink does, or by `frequencyHz`."""
 
     smoothing: float = _number(effects.LowPass, "smoothing", "1 changes nothing.")
@@ -89,13 +89,13 @@ class LowPass(RequestModel):
     frequency_hz: float = _number(effects.LowPass, "frequency_hz", "3 dB down there, 12 dB an octave.")
 
 
-class HighPass(RequestModel):
+class HighPass(ExactModel):
     """Lets the high frequencies through."""
 
     frequency_hz: float = _number(effects.HighPass, "frequency_hz", "3 dB down there, 12 dB an octave.")
 
 
-class Echo(RequestModel):
+class Echo(ExactModel):
     """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d]."""
 
     delay_ms: float = _number(effects.Echo, "delay_ms")
@@ -103,7 +103,7 @@ class Echo(RequestModel):
     mix: float = _number(effects.Echo, "mix")
 
 
-class Compressor(RequestModel):
+class Compressor(ExactModel):
     """Lowers what is louder than a threshold: peak, hard knee, both channels together."""
 
     threshold_db: float = _number(effects.Compressor, "threshold_db")
@@ -113,14 +113,14 @@ class Compressor(RequestModel):
     makeup_db: float = _number(effects.Compressor, "makeup_db")
 
 
-class Normalization(RequestModel):
+class Normalization(ExactModel):
     """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
 
     target_lufs: float = _number(effects.Normalization, "target_lufs")
     mode: Literal["track", "off"] = "track"
 
 
-class Limiter(RequestModel):
+class Limiter(ExactModel):
     """Lets no true peak above the ceiling, and delays nothing."""
 
     ceiling_db: float = _number(effects.Limiter, "ceiling_db", "In dB below full scale.")

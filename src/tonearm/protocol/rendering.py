@@ -27,6 +27,7 @@ from tonearm.core.events import (
     PlayerPause,
     PlayerResume,
     PlayerUpdate,
+    QueueDetails,
     QueueUpdate,
     Seek,
     SeekFailed,
@@ -98,6 +99,8 @@ def _add_fields(body: JsonObject, event: Event) -> None:
         case QueueUpdate():
             body["length"] = event.length
             body["version"] = event.version
+        case QueueDetails():
+            body["trackIds"] = list(event.track_ids)
         case ListenersChange():
             body["listeners"] = event.listeners
         case FiltersChange() | CrossfadeChange() | LoopModeChange() | MetadataChange():
@@ -115,6 +118,7 @@ def _add_track_fields(body: JsonObject, event: TrackStart | TrackEnd | TrackExce
     match event:
         case TrackStart():
             body["uri"] = event.track.info.uri
+            body |= _part_out(event.track)
         case TrackEnd():
             body["reason"] = event.reason.value
             body["playedMs"] = event.played_ms
@@ -169,6 +173,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "id": status.player_id,
         "track": track_out(status.track.info, status.track.user_data(status.metadata), status.position_ms),
         "trackId": status.track.id,
+        **_part_out(status.track),
         "state": status.state.value,
         "error": None if status.error is None else failure_out(status.error),
         "paused": status.paused,
@@ -191,13 +196,15 @@ def player_out(status: PlayerStatus) -> JsonObject:
             "latePlans": quality.late_plans,
             "lateFrames": quality.late_frames,
             "decoderProcess": quality.decoder_process_id,
+            "listenersClosed": {"tooSlow": quality.closed_too_slow, "failed": quality.closed_failed},
+            "waitingForRoomMs": quality.waiting_for_room_ms,
         },
     }
 
 
-def player_created_out(player_id: str) -> JsonObject:
+def player_created_out(player_id: str, left_out: LeftOut | None = None) -> JsonObject:
     """`replies.PlayerCreated`."""
-    return {"id": player_id}
+    return {"id": player_id} | ({"leftOut": _left_out_out(left_out)} if left_out and left_out.count else {})
 
 
 def crossfade_out(settings: CrossfadeSettings) -> JsonObject:
@@ -222,6 +229,11 @@ def overlay_out(overlay: OverlayStatus) -> JsonObject:
     if track.end_ms is not None:
         body["endMs"] = track.end_ms
     return body
+
+
+def overlays_created_out(overlay_ids: Sequence[str]) -> JsonObject:
+    """`replies.OverlaysCreated`."""
+    return {"overlayIds": list(overlay_ids)}
 
 
 def overlay_created_out(overlay_id: str) -> JsonObject:
@@ -296,6 +308,18 @@ def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: s
     }
 
 
+def listed_track_out(track: Track) -> JsonObject:
+    """`replies.ListedTrack`, which nobody has opened."""
+    return {**track_out(track.info, {}), **_part_out(track)}
+
+
+def _part_out(track: Track) -> JsonObject:
+    """`replies.PartFields`: empty for a track that is all of its file."""
+    if track.end_ms is not None:
+        return {"startMs": track.start_ms, "endMs": track.end_ms}
+    return {"startMs": track.start_ms} if track.start_ms else {}
+
+
 def _identifier(info: TrackInfo) -> str:
     key = id(info)
     kept = _encoded.get(key)
@@ -322,15 +346,13 @@ def queued_track_details_out(track: Track) -> JsonObject:
         body["length"] = info.length_ms
     if info.artwork_url is not None:
         body["artworkUrl"] = info.artwork_url
-    body["startMs"] = track.start_ms
-    if track.end_ms is not None:
-        body["endMs"] = track.end_ms
-    return body
+    return {**body, "startMs": track.start_ms, **_part_out(track)}
 
 
 def played_track_out(played: PlayedTrack) -> JsonObject:
     """`replies.PlayedTrack`."""
-    return {**queued_track_out(played.track), "endedAt": played.ended_at_ms, "reason": played.reason.value}
+    body = {**queued_track_out(played.track), "endedAt": played.ended_at_ms, "reason": played.reason.value}
+    return body | _part_out(played.track)
 
 
 def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bool = False) -> JsonObject:
@@ -384,6 +406,11 @@ def failure_out(failure: PlayFailure) -> JsonObject:
 def node_info_out(version: str, build_time_ms: int) -> JsonObject:
     """`replies.NodeInfo`. `build_time_ms` since 1970."""
     return {"version": version, "buildTime": build_time_ms}
+
+
+def node_index_out(version: str, documents: Sequence[str], paths: Sequence[str]) -> JsonObject:
+    """`replies.NodeIndex`."""
+    return {"version": version, "documents": list(documents), "paths": list(paths)}
 
 
 def version_out(version: str) -> JsonObject:

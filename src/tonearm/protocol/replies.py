@@ -55,6 +55,17 @@ class TrackOut(WireModel):
     user_data: AnyJson = Field(description="The track's metadata; the player's, when the track's is {}.")
 
 
+class PartFields(WireModel):
+    """Which part of its file a track is; without these fields it is all of it. Positions and lengths are the file's."""
+
+    start_ms: int = Field(0, ge=0, description="Of a part: where it starts in its file, in ms.")
+    end_ms: int = Field(0, gt=0, description="Of a part: where it ends in its file, in ms; else with it.")
+
+
+class ListedTrack(TrackOut, PartFields):
+    """A track that a list names."""
+
+
 class QueuedTrack(WireModel):
     """An entry of GET /v0/players/{id}/queue."""
 
@@ -68,13 +79,15 @@ class QueuedTrackDetails(QueuedTrack):
 
     title: str
     author: str = Field("", min_length=1)
-    length: int = Field(0, gt=0, description="Of the whole file, in ms.")
+    length: int = Field(
+        0, gt=0, description="Of the whole file, in ms; before that is known, what a playlist says of the track."
+    )
     artwork_url: str = ""
     start_ms: Milliseconds
     end_ms: int = Field(0, gt=0, description="Where the track ends in its file, in ms; else with it.")
 
 
-class PlayedTrack(QueuedTrack):
+class PlayedTrack(QueuedTrack, PartFields):
     """An entry of GET /v0/players/{id}/history, the newest first."""
 
     ended_at: TimeOfDay
@@ -113,7 +126,7 @@ class NoData(WireModel):
 class FoundTracks(WireModel):
     """GET /v0/search."""
 
-    tracks: list[TrackOut] = Field(description="The best match first; none of them was opened.")
+    tracks: list[ListedTrack] = Field(description="The best match first; none of them was opened.")
     left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
 
 
@@ -152,6 +165,7 @@ class PlayerCreated(WireModel):
     """201 of POST /v0/players."""
 
     id: PlayerId
+    left_out: LeftOut = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
 
 
 class Band(WireModel):
@@ -198,6 +212,19 @@ class OverlayCreated(WireModel):
     overlay_id: TrackId
 
 
+class OverlaysCreated(WireModel):
+    """201 of POST /v0/players/{id}/overlays with several sounds."""
+
+    overlay_ids: list[TrackId] = Field(min_length=1)
+
+
+class ListenersClosed(WireModel):
+    """How many listeners the node closed, by why it did."""
+
+    too_slow: Count = Field(description="They read nothing for ten seconds.")
+    failed: Count = Field(description="Their connections failed in an unforeseen way, which the log has.")
+
+
 class PlayerQuality(WireModel):
     """How well a player has been doing since it was created."""
 
@@ -207,6 +234,10 @@ class PlayerQuality(WireModel):
     late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
     late_frames: Count = Field(description="Frames that were left out because the node was over 200 ms late.")
     decoder_process: int | None = Field(gt=0, description="The id of the process that decodes for the player.")
+    listeners_closed: ListenersClosed
+    waiting_for_room_ms: Milliseconds | None = Field(
+        description="For how long the player has been waiting, since the node has more to do than it can."
+    )
 
 
 Life: TypeAlias = Annotated[
@@ -223,11 +254,13 @@ class ListenersByFormat(WireModel):
     mp3: Count
 
 
-class PlayerStateFields(EffectFields):
+class PlayerStateFields(EffectFields, PartFields):
     """A player's whole state, but for its id."""
 
-    track: TrackOut = Field(description="The selected track, also of an idle or failed player.")
-    track_id: TrackId
+    track: TrackOut = Field(
+        description="The selected track, also of an idle or failed player; one of empty texts before the first track."
+    )
+    track_id: TrackId = Field(description="Empty before the first track.")
     state: PlayerState
     error: PlayFailure | None = Field(description="The last failure, until something plays.")
     paused: bool
@@ -256,11 +289,61 @@ class Player(PlayerStateFields):
 # The node
 
 
+class UnderrunsByCause(WireModel):
+    source: Count
+    decoder: Count
+
+
+class Process(WireModel):
+    """One process of the node."""
+
+    kind: Literal["node", "decoder", "other"]
+    pid: int = Field(gt=0)
+    cpu_seconds: float = Field(ge=0)
+    memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
+    sessions: Count = Field(description="Players that it decodes for.")
+
+
+class Stats(WireModel):
+    """GET /v0/stats. Counts are since the node was started."""
+
+    version: str
+    uptime: Milliseconds
+    players: dict[str, Count] = Field(description="By state.")
+    players_asleep: Count = Field(description="Those that go on by the clock, without a decoder.")
+    players_created: Count
+    listeners: ListenersByFormat
+    frames_sent: Count
+    frames_lost_by_listeners: Count
+    frames_left_out: Count = Field(description="Frames that the node was over 200 ms late for.")
+    frames_late: dict[str, Count] = Field(description="By how late they were at least: over5ms, over20ms, over100ms.")
+    late_plans: Count
+    listeners_closed: ListenersClosed
+    times_run_dry: UnderrunsByCause
+    track_failures: dict[str, Count] = Field(description="By the code of the failure.")
+    decoder_exits: Count
+    processes: list[Process]
+
+
+class NodeStatus(WireModel):
+    """GET /healthz and /readyz."""
+
+    status: Literal["ok", "ready"]
+
+
 class NodeInfo(WireModel):
     """GET /info."""
 
     version: str
     build_time: TimeOfDay
+
+
+class NodeIndex(WireModel):
+    """GET /, for a program."""
+
+    version: str
+    documents: list[str] = Field(min_length=1, description="Files that came with the node.")
+    paths: list[str] = Field(min_length=1, description="Each with its method, such as `GET /info`.")
 
 
 class NodeVersion(WireModel):
@@ -277,6 +360,7 @@ class Resolved(WireModel):
 
 ErrorCode: TypeAlias = Literal[
     "bad_request",
+    "not_ready",
     "unauthorized",
     "foreign_origin",
     "source_blocked",

@@ -4,24 +4,34 @@ The ranges in these models are for readers and descriptions only: `core` decides
 is possible. A model that refused a value itself would say it in pydantic's words.
 """
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import FailFast, Field
 from pydantic.config import JsonDict
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
 from tonearm.core.errors import BadRequest
-from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX, FilterChange
+from tonearm.core.filters import (
+    BAND_COUNT,
+    GAIN_MAX_DB,
+    GAIN_MIN_DB,
+    LAVALINK_GAIN_MAX,
+    LAVALINK_GAIN_MIN,
+    VOLUME_MAX,
+    FilterChange,
+    db_of_lavalink_gain,
+)
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlaySettings
 from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.source_uri import title_from_text
 from tonearm.core.track_info import TrackInfo
 from tonearm.protocol.filters import EffectFields
-from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, SourceText, TrackId
+from tonearm.protocol.wire_model import AnyJson, ExactModel, PlayerId, RequestModel, SourceText, TrackId
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
+MAX_NEW_OVERLAYS: Final = 100  # far fewer sound at once; so many are looked at
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
 MAX_LENGTH_MS: Final = 2**53  # JSON's own numbers are exact up to it; an encoded track's are larger
 
@@ -130,9 +140,15 @@ class NewOverlay(RequestModel):
         0, description="Where it ends in its file, in ms; absent: with it.", json_schema_extra={"minimum": 1}
     )
 
-    def as_settings(self) -> OverlaySettings:
-        """Raises BadRequest for a value that is out of its range."""
-        return OverlaySettings(float(self.volume), float(self.duck_db), self.fade_ms).checked()
+    def as_settings(self, place: str = "") -> OverlaySettings:
+        """Raises BadRequest for a value that is out of its range; `place` is where in the body it stands."""
+        return OverlaySettings(float(self.volume), float(self.duck_db), self.fade_ms).checked(place)
+
+
+class NewOverlays(RequestModel):
+    """POST /v0/players/{id}/overlays with several sounds that begin with the same frame, all or none."""
+
+    overlays: Annotated[list[NewOverlay], FailFast()] = Field(min_length=1, max_length=MAX_NEW_OVERLAYS)
 
 
 class MetadataPatch(RequestModel):
@@ -147,9 +163,19 @@ class BandGain(RequestModel):
 
     band: int = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
+    frequency_hz: AnyJson = Field(
+        default=None, alias="frequency_hz", description="Not looked at: GET filters shows it, and may be sent back."
+    )
 
 
-class FiltersPatch(EffectFields, RequestModel):
+class LavalinkBandGain(RequestModel):
+    """One band of the equalizer, as Lavalink has it: the band becomes 1 + 4 · gain times as loud."""
+
+    band: int = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
+    gain: float = Field(json_schema_extra=_range(LAVALINK_GAIN_MIN, LAVALINK_GAIN_MAX))
+
+
+class FiltersPatch(EffectFields, ExactModel):
     """PATCH /v0/players/{id}/filters: what is absent stays as it is; `eq: []` makes the equalizer flat.
 
     An effect replaces the one before: its fields that are left out take their defaults. null switches it off.
@@ -163,35 +189,65 @@ class FiltersPatch(EffectFields, RequestModel):
     eq: Annotated[list[BandGain], FailFast()] = Field(
         default_factory=list, max_length=MAX_GAINS, description="Listed bands are set, others stay."
     )
+    equalizer: Annotated[list[LavalinkBandGain], FailFast()] = Field(
+        default_factory=list, max_length=MAX_GAINS, description="The same bands by Lavalink's gains; not beside `eq`."
+    )
     reset: bool = Field(False, description="Makes everything flat, before what else is here is applied.")
 
     def as_change(self) -> FilterChange:
-        """What to change; its ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
+        """What to change; most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and
+        for one of Lavalink's gains that is out of its range."""
+        gains: tuple[tuple[int, float], ...] | None = None
+        if {"eq", "equalizer"} <= self.model_fields_set:
+            raise BadRequest("`eq` and `equalizer` set the same bands. Leave one of them out.")
+        if "eq" in self.model_fields_set:
+            gains = tuple((band.band, band.gain_db) for band in self.eq)
+        elif "equalizer" in self.model_fields_set:
+            gains = tuple((band.band, db_of_lavalink_gain(band.gain)) for band in self.equalizer)
         return FilterChange(
             volume=self.volume if "volume" in self.model_fields_set else None,
-            gains=tuple((gain.band, gain.gain_db) for gain in self.eq) if "eq" in self.model_fields_set else None,
+            gains=gains,
             effects=self.given_effects(),
             resets=self.reset,
         )
 
 
+# For a field whose value counts only where it was sent. An empty model in its place, made for each request, took a
+# third of the time in which a player is created.
+_NEVER_READ: Final[Any] = None
+
+
 class NewPlayer(RequestModel):
-    """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`."""
+    """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`, with `track`, or
+    idle. One of these is required."""
 
     id: PlayerId
-    # The defaults of these two are never read.
+    # The defaults of these three are never read.
     uri: SourceText = ""
     encoded: str = Field(default="", description="An encoded track, in base64.")
+    track: NewTrack = Field(default=_NEVER_READ, description="The first track, as in PUT track.")
+    idle: bool = Field(default=False, description="True: begins without a track.")
     metadata: AnyJson = Field(default_factory=dict)
     paused: bool = False
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
-    filters: FiltersPatch = Field(
-        default_factory=lambda: FiltersPatch.model_construct(), description="As in PATCH filters."
-    )
+    filters: FiltersPatch = Field(default=_NEVER_READ, description="As in PATCH filters.")
     # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
+
+    def first_track(self) -> "NewTrack | NewPlayer | None":
+        """What names the first track; None for a player that begins idle. Raises BadRequest for none or two of them."""
+        ways: list[str] = [name for name in ("uri", "encoded", "track") if name in self.model_fields_set]
+        if self.idle:
+            ways.append("idle")
+        if not ways:
+            raise BadRequest("The field `uri` is missing; `encoded`, `track` or `idle: true` can take its place.")
+        if len(ways) > 1 and ways != ["uri", "encoded"]:
+            raise BadRequest(f"`{'` and `'.join(ways)}` exclude each other. Send one of them.")
+        if self.idle:
+            return None
+        return self.track if ways == ["track"] else self
 
     def filter_changes(self) -> tuple[FilterChange, ...]:
         """What to change of flat filters, in this order; ranges are not checked yet."""

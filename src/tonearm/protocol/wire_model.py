@@ -23,6 +23,12 @@ class RequestModel(WireModel):
     model_config = ConfigDict(strict=True)
 
 
+class ExactModel(RequestModel):
+    """A request, or a part of one, in which an unknown name is refused: ignored, it would change nothing unnoticed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 AnyJson: TypeAlias = Annotated[Any, Field(description="Any JSON value.")]
 Milliseconds: TypeAlias = Annotated[int, Field(ge=0, description="A duration or a position in a track, in ms.")]
 PositionRate: TypeAlias = Annotated[

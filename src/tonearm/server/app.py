@@ -1,7 +1,7 @@
 """The HTTP server as a whole: its settings, putting it together, starting it, stopping it."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
@@ -13,9 +13,14 @@ from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
+from tonearm.server.index_page import index_route
+from tonearm.server.public import PublicEdge
+from tonearm.server.public_events import PublicEvents
+from tonearm.server.public_page import PublicPage
+from tonearm.server.routes_figures import FigureRoutes
 from tonearm.server.routes_players import InfoRoutes, OverlayRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
-from tonearm.server.routing import Edge, Route, RouteTable
+from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
 from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 
@@ -24,7 +29,7 @@ from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 class EdgeSettings:
     """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut.
 
-    `hosts` and `allowed_origins` are for `OriginRules`.
+    `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password.
     """
 
     password: str = ""
@@ -34,6 +39,7 @@ class EdgeSettings:
     allowed_origins: Collection[str] = ()
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     audio: AudioSettings = field(default_factory=AudioSettings)
+    open_paths: Collection[str] = ()
 
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
@@ -44,15 +50,25 @@ _REQUESTS_PATIENCE_S: Final = 0.25
 
 
 class BindError(Exception):
-    """The node cannot listen on the address. The message says which and why."""
+    """The node cannot listen on the address. The message says which and why; `section` is that of the configuration."""
+
+    def __init__(self, section: str, host: str, port: int, reason: OSError) -> None:
+        self.section, self.host, self.port = section, host, port
+        super().__init__(f"Cannot listen on {host}:{port}: {reason}. Choose another {section}.host or {section}.port.")
 
 
 class App:
-    """The edge of one node, not listening yet."""
+    """What answers at one address, not listening yet. `name` is that of its section in the configuration."""
 
     def __init__(
-        self, edge: Edge, connections: ConnectionLimits, streams: OpenStreams, routes: tuple[Route, ...]
+        self,
+        edge: Edge,
+        connections: ConnectionLimits,
+        streams: OpenStreams,
+        routes: tuple[Route, ...] = (),
+        name: str = "server",
     ) -> None:
+        self.name = name
         self.edge = edge
         self.connections = connections
         self.streams = streams
@@ -72,8 +88,10 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         AudioSocketRoutes(node, streams, settings.audio, ping_interval_s=ping_interval_s),
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         AudioStreamRoutes(node, streams, settings.audio),
+        FigureRoutes(node),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
+    routes = (*routes, index_route(routes))
     password_check = PasswordCheck(settings.password)
     origin_rules = OriginRules(
         node_is_open=password_check.is_open,
@@ -81,8 +99,28 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         hosts=settings.hosts,
         allowed_origins=settings.allowed_origins,
     )
-    edge = Edge(node, password_check, origin_rules, RouteTable(routes))
+    edge = NodeEdge(node, password_check, origin_rules, RouteTable(routes), settings.open_paths)
     return App(edge, settings.connections, streams, routes)
+
+
+def build_public_app(
+    node: Node,
+    is_listed: Callable[[str], bool],
+    connections: ConnectionLimits,
+    audio: AudioSettings,
+    ping_interval_s: float = 20.0,
+) -> App:
+    """Puts a second address of `node` together, at which anybody may listen to the players whose ids `is_listed`
+    knows, and do nothing else."""
+    streams = OpenStreams()
+    edge = PublicEdge(
+        node,
+        is_listed,
+        AudioStreamRoutes(node, streams, audio, serves_strangers=True),
+        PublicEvents(node, streams, ping_interval_s=ping_interval_s),
+        PublicPage(node, is_listed, audio.station.name),
+    )
+    return App(edge, connections, streams, name="public")
 
 
 async def serve(app: App, host: str, port: int) -> "Server":
@@ -95,9 +133,7 @@ async def serve(app: App, host: str, port: int) -> "Server":
         await site.start()
     except OSError as error:
         await runner.cleanup()
-        raise BindError(
-            f"Cannot listen on {host}:{port}: {error}. Choose another server.host or server.port."
-        ) from error
+        raise BindError(app.name, host, port, error) from error
     return Server(app, http_server, runner, site)
 
 

@@ -14,6 +14,7 @@ from tonearm.core.outputs import (
     mp3_output,
 )
 from tonearm.server.routing import Target
+from tonearm.server.station import Station
 
 DEFAULT_MAX_LATENCY_MS: Final = 1000
 HIGHEST_MAX_LATENCY_MS: Final = 60_000
@@ -22,11 +23,13 @@ HIGHEST_BURST_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AudioSettings:
-    """What listeners get that ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none."""
+    """What listeners get that ask for nothing else. `burst_ms` is that of Ogg and MP3 streams; WAV has none. `station`
+    is what streams say of themselves."""
 
     opus: Output = field(default_factory=lambda: Output("opus", passes_through=True))
     mp3_bitrate_bps: int = 128_000
     burst_ms: int = 2000
+    station: Station = field(default_factory=Station)
 
     def output(self, target: Target, output_format: OutputFormat) -> Output:
         """The form asked for, in this format. Raises `BadRequest` for a bitrate that the format does not have."""

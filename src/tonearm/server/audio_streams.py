@@ -21,6 +21,7 @@ from tonearm.server.audio_parameters import (
 )
 from tonearm.server.http_server import connection_lost
 from tonearm.server.routing import Call, Handler, Route
+from tonearm.server.station import icy_headers
 from tonearm.server.stream_bodies import (
     ICY_INTERVAL_BYTES,
     WAV_HEADER,
@@ -43,13 +44,25 @@ _FORMATS: Final[Mapping[str, tuple[OutputFormat, str]]] = MappingProxyType(
 
 
 class AudioStreamRoutes:
-    def __init__(self, node: Node, streams: OpenStreams, settings: AudioSettings) -> None:
+    """`serves_strangers`: whoever reaches the address may listen."""
+
+    def __init__(
+        self, node: Node, streams: OpenStreams, settings: AudioSettings, *, serves_strangers: bool = False
+    ) -> None:
         self._node = node
         self._streams = streams
         self._settings = settings
+        self._serves_strangers = serves_strangers
 
     def routes(self) -> Sequence[Route]:
-        return tuple(Route("GET", f"/v0/players/{{player_id}}/stream.{kind}", self._handler(kind)) for kind in _FORMATS)
+        return tuple(
+            Route("GET", f"/v0/players/{{player_id}}/stream.{kind}", handler)
+            for kind, handler in self.handlers().items()
+        )
+
+    def handlers(self) -> dict[str, Handler]:
+        """By the ending of the path: `wav`, `ogg`, `mp3`."""
+        return {kind: self._handler(kind) for kind in _FORMATS}
 
     def _handler(self, kind: str) -> Handler:
         async def listen(call: Call) -> web.StreamResponse:
@@ -66,12 +79,12 @@ class AudioStreamRoutes:
         latency_ms = max_latency_ms(target)
         is_chained = kind == "ogg" and switch(target, "chained")
         has_titles = call.request.headers.get("Icy-MetaData") == "1"
-        name = f"tonearm {call.player_id}"
+        player = self._node.player(call.player_id)
         headers = {
             "Content-Type": content_type,
             "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff",
-            "icy-name": name,  # VLC asks for titles only when it is there
+            **icy_headers(self._settings.station, call.player_id, player.metadata, output),
         }
         if has_titles:
             headers["icy-metaint"] = str(ICY_INTERVAL_BYTES)
@@ -80,7 +93,6 @@ class AudioStreamRoutes:
         if call.request.method == "HEAD":
             await response.prepare(call.request)
             return response
-        player = self._node.player(call.player_id)
         body: StreamBody
         if kind == "ogg":
             packets_a_page = _PACKETS_A_PAGE if burst_ms >= _PAGE_BURST_MS else 1
@@ -101,7 +113,7 @@ class AudioStreamRoutes:
     ) -> web.StreamResponse:
         lost = connection_lost(request)
         # Attached before the head is sent, so that a refusal is still an ordinary answer.
-        detach = player.attach(sink, is_counted=False)
+        detach = player.attach(sink, is_counted=False, is_stranger=self._serves_strangers)
         counting = asyncio.get_running_loop().call_later(COUNTS_AFTER_S, player.count, sink)
         try:
             with self._streams.kept(sink):

@@ -13,9 +13,12 @@ from pydantic_core import from_json
 
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json
+from tonearm.protocol.field_names import header_text, unknown_names
 from tonearm.protocol.wire_model import RequestModel
 from tonearm.server.errors import BodyTooLarge
+from tonearm.server.http_server import add_reply_header
 
+IGNORED_HEADER: Final = "Tonearm-Ignored"
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_NESTING: Final = 64
 # So many are read in 4 ms at most, in which the parser lets nobody else run; 1 MiB of `[],[],` would take 50 to 400 ms.
@@ -29,11 +32,21 @@ ModelT = TypeVar("ModelT", bound=RequestModel)
 
 async def read_body(request: web.BaseRequest, model: type[ModelT]) -> ModelT:
     """The body as `model`. Raises `BodyTooLarge`, and `BadRequest` that names the first field that is wrong."""
-    return as_model(await read_json(request), model)
+    return as_model(request, await read_json(request), model)
 
 
-def as_model(value: Json, model: type[ModelT]) -> ModelT:
-    """A body as `model`. Raises `BadRequest` that names the first field that is wrong."""
+def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> ModelT:
+    """The body of `request` as `model`; the answer will name the fields that are ignored.
+
+    Raises `BadRequest` that names the first field that is wrong.
+    """
+    ignored: list[str] = []
+    for unknown in unknown_names(model, value):
+        if unknown.is_refused:
+            raise BadRequest(unknown.sentence)
+        ignored.append(unknown.shown)
+    if ignored:
+        add_reply_header(request, IGNORED_HEADER, header_text(ignored))
     try:
         return model.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -72,6 +85,8 @@ def _too_large() -> BodyTooLarge:
 
 
 def _decode(raw: bytes) -> Json:
+    if not raw.strip():
+        raise BadRequest("The body is empty. Send JSON in it.")
     _require_few_values(raw)
     try:
         # This parser takes no NaN, no lone surrogates and no invalid UTF-8, and ends at 200 levels by itself.

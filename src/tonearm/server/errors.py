@@ -65,6 +65,10 @@ class UpgradeRequired(RequestError):
         super().__init__("This path is a WebSocket. Connect with a WebSocket client (version 13).")
 
 
+class NotReady(RequestError):
+    code = "not_ready"
+
+
 STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyType(
     {
         BadRequest: HTTPStatus.BAD_REQUEST,
@@ -88,6 +92,7 @@ STATUS_BY_ERROR: Final[Mapping[type[RequestError], HTTPStatus]] = MappingProxyTy
         NoPrevious: HTTPStatus.CONFLICT,
         BodyTooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         LimitReached: HTTPStatus.TOO_MANY_REQUESTS,
+        NotReady: HTTPStatus.SERVICE_UNAVAILABLE,
     }
 )
 

@@ -6,8 +6,10 @@ never send a whole request keep no other out.
 """
 
 import asyncio
+import ipaddress
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,6 +28,8 @@ _LOG: Final = logging.getLogger(__name__)
 # A source's URI has up to 4096 characters, and each may take nine bytes when it is percent-encoded in a query.
 _MAX_REQUEST_LINE_BYTES: Final = 64 * 1024
 
+_HOUSEHOLD_BITS: Final = 64  # of an IPv6 address: what a provider gives to one customer, at least
+
 _LINES_AT_ONCE: Final = 5  # in the log
 _LINE_INTERVAL_S: Final = 10.0
 
@@ -35,12 +39,15 @@ class ConnectionLimits:
     """`max_strangers` of `max_connections` may be of clients that have not been let in yet.
 
     A request, head and body, must be there `request_timeout_s` after its first byte, the first one after connecting.
+    `max_per_address` may come from one address, or from one network of IPv6 (/64), which is one household; 0: any
+    number.
     """
 
     max_connections: int = 10_000
     max_strangers: int = 2_500
     request_timeout_s: float = 15.0
     keepalive_timeout_s: float = 75.0
+    max_per_address: int = 0
 
 
 class RefusalLog:
@@ -124,6 +131,12 @@ class EdgeProtocol(web.RequestHandler):
         if self._arriving is None:
             self._edge.places.let_in(self)
 
+    @property
+    def address(self) -> str:
+        """That of the client; empty when the system does not know it any more."""
+        peer = None if self.transport is None else self.transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
     def cut(self) -> None:
         """Ends the connection at once."""
         if self.transport is not None:
@@ -174,18 +187,25 @@ class Places:
         self._limits = limits
         self._strangers: dict[EdgeProtocol, None] = {}
         self._let_in: set[EdgeProtocol] = set()
+        self._origins: dict[EdgeProtocol, str] = {}  # where they come from, when that counts
+        self._by_origin: Counter[str] = Counter()
         self._log = RefusalLog()
 
     def enter(self, connection: EdgeProtocol) -> None:
         """Gives `connection` a place, if need be that of the stranger that has been there longest, or cuts it."""
+        if self._limits.max_per_address and not self._has_room_for_origin(connection):
+            connection.cut()
+            return
         is_full = len(self._strangers) + len(self._let_in) >= self._limits.max_connections
         if is_full and not self._strangers:
             self._log.warn(f"a connection was refused: all {self._limits.max_connections} are in use (max_connections)")
             connection.cut()
             return
         if is_full or len(self._strangers) >= self._limits.max_strangers:
+            limit = "all connections are in use (max_connections), and " if is_full else ""
+            share = "" if is_full else " (stranger_share)"
             self._log.warn(
-                f"{len(self._strangers)} connections have sent nothing that was let in (stranger_share); "
+                f"{limit}{len(self._strangers)} of them have sent nothing that was let in{share}; "
                 "the oldest of them gave way to a new one"
             )
             oldest = next(iter(self._strangers))
@@ -201,6 +221,34 @@ class Places:
     def leave(self, connection: EdgeProtocol) -> None:
         self._strangers.pop(connection, None)
         self._let_in.discard(connection)
+        origin = self._origins.pop(connection, None)
+        if origin is not None:
+            self._by_origin[origin] -= 1
+            if not self._by_origin[origin]:
+                del self._by_origin[origin]
+
+    def _has_room_for_origin(self, connection: EdgeProtocol) -> bool:
+        """Counts `connection` where it comes from, unless as many have come from there as may."""
+        most, origin = self._limits.max_per_address, origin_of(connection.address)
+        if self._by_origin[origin] >= most:
+            self._log.warn(f"a connection from {origin} was refused: it has {most} already (max_per_address)")
+            return False
+        self._by_origin[origin] += 1
+        self._origins[connection] = origin
+        return True
+
+
+def origin_of(address: str) -> str:
+    """What counts as one place: an IPv4 address, also in the guise of an IPv6 one, or a network of IPv6."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.IPv6Network((ip, _HOUSEHOLD_BITS), strict=False))
 
 
 class EdgeHttpServer(web.Server):
@@ -233,6 +281,12 @@ class EdgeHttpServer(web.Server):
 def connection_lost(request: web.BaseRequest) -> asyncio.Future[None]:
     """A future that is done when the client's connection is gone."""
     return _connection(request).lost
+
+
+def add_reply_header(request: web.BaseRequest, name: str, value: str) -> None:
+    """Has the answer to `request` carry a header, whatever kind of answer it is."""
+    if isinstance(request, EdgeRequest):
+        request.reply_headers = {**request.reply_headers, name: value}
 
 
 def let_in(request: web.BaseRequest) -> None:

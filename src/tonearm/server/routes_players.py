@@ -16,6 +16,7 @@ from tonearm.protocol.rendering import (
     node_info_out,
     overlay_created_out,
     overlay_out,
+    overlays_created_out,
     played_track_out,
     player_created_out,
     player_out,
@@ -32,6 +33,7 @@ from tonearm.protocol.requests import (
     LoopPatch,
     MetadataPatch,
     NewOverlay,
+    NewOverlays,
     NewPlayer,
     NewTrack,
     PositionPatch,
@@ -39,6 +41,7 @@ from tonearm.protocol.requests import (
     QueueEntry,
     SkipTarget,
 )
+from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import while_connected
@@ -49,6 +52,8 @@ from tonearm.version import BUILD_TIME_MS, VERSION
 # A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not
 # keep the skipped track playing for long.
 SKIP_PATIENCE_S: Final = 1.0
+MAX_OFFSET: Final = 100_000_000  # more than any queue holds
+MAX_WAIT_MS: Final = 5_000  # for titles of waiting tracks
 
 
 class PlayerRoutes:
@@ -82,14 +87,16 @@ class PlayerRoutes:
 
     async def _create(self, call: Call) -> web.Response:
         body = await read_body(call.request, NewPlayer)
-        await self._node.create_player(
+        first = body.first_track()
+        left_out = await self._node.create_player(
             body.id,
-            wanted_track(body),
+            None if first is None else wanted_track(first, "" if first is body else "track."),
             body.metadata,
             settings=WantedSettings(body.paused, body.loop, body.filter_changes()),
             came_through_proxy=call.came_through_proxy,
+            client=call.client,
         )
-        return json_reply(player_created_out(body.id), HTTPStatus.CREATED)
+        return json_reply(player_created_out(body.id, left_out), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
         return await json_list_reply(call.request, (player_out(player.status()) for player in self._node.players()))
@@ -98,7 +105,7 @@ class PlayerRoutes:
         return json_reply(player_out(self._node.player(call.player_id).status()))
 
     async def _delete(self, call: Call) -> web.Response:
-        await self._node.delete_player(call.player_id)
+        await self._node.delete_player(call.player_id, call.client)
         return no_content()
 
     def _order(self, order: Callable[[Player], None]) -> Handler:
@@ -205,7 +212,7 @@ class QueueRoutes:
         return json_reply(track_queued_out(added.ids, added.left_out, is_list=is_list), HTTPStatus.CREATED)
 
     async def _enqueue_one(self, call: Call, value: Json) -> AddedTracks:
-        body = as_model(value, QueueEntry)
+        body = as_model(call.request, value, QueueEntry)
         return await self._node.enqueue(
             call.player_id,
             wanted_track(body),
@@ -218,7 +225,7 @@ class QueueRoutes:
         tracks = value.get("tracks") if isinstance(value, dict) else None
         if isinstance(tracks, list) and len(tracks) > MAX_NEW_TRACKS:
             raise BodyTooLarge(f"`tracks` has {len(tracks)} entries. Send at most {MAX_NEW_TRACKS} at once.")
-        body = as_model(value, QueueEntries)
+        body = as_model(call.request, value, QueueEntries)
         return await self._node.enqueue_all(
             call.player_id,
             [wanted_track(track, f"tracks.{index}.") for index, track in enumerate(body.tracks)],
@@ -227,10 +234,18 @@ class QueueRoutes:
         )
 
     async def _queue(self, call: Call) -> web.StreamResponse:
-        render = queued_track_details_out if call.target.flag("details") else queued_track_out
+        target = call.target
+        has_details = target.flag("details")
+        first = whole_number(target, "offset", None, lowest=0, highest=MAX_OFFSET) or 0
+        count = whole_number(target, "limit", MAX_OFFSET, lowest=1, highest=MAX_OFFSET) or MAX_OFFSET
+        wait_ms = whole_number(target, "wait", None, lowest=0, highest=MAX_WAIT_MS)
+        if wait_ms and has_details:
+            known = self._node.queue_details_known(call.player_id, first, count, wait_ms / 1000)
+            await while_connected(call.request, known)
         queue = self._node.player(call.player_id).queue
         etag = f'W/"{queue.life}.{queue.version}"'
-        return await json_list_reply(call.request, map(render, queue.tracks), etag)
+        render = queued_track_details_out if has_details else queued_track_out
+        return await json_list_reply(call.request, map(render, queue.tracks[first : first + count]), etag)
 
     async def _clear(self, call: Call) -> web.Response:
         async with self._node.changing_queue(call.player_id):
@@ -313,11 +328,22 @@ class OverlayRoutes:
         )
 
     async def _add(self, call: Call) -> web.Response:
-        body = await read_body(call.request, NewOverlay)
+        value = await read_json(call.request)
+        if isinstance(value, dict) and "overlays" in value and "uri" not in value:
+            return self._add_all(call, as_model(call.request, value, NewOverlays))
+        body = as_model(call.request, value, NewOverlay)
         overlay_id = self._node.add_overlay(
             call.player_id, wanted_track(body), body.as_settings(), came_through_proxy=call.came_through_proxy
         )
         return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
+
+    def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
+        wanted = [
+            (wanted_track(overlay, f"overlays.{index}."), overlay.as_settings(f"overlays.{index}."))
+            for index, overlay in enumerate(body.overlays)
+        ]
+        overlay_ids = self._node.add_overlays(call.player_id, wanted, came_through_proxy=call.came_through_proxy)
+        return json_reply(overlays_created_out(overlay_ids), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:
         overlays = self._node.player(call.player_id).status().overlays

@@ -16,7 +16,7 @@ from tonearm.interop.track_codec import decode_track, encode_track
 from tonearm.node.lookup import FoundTracks
 from tonearm.node.node import Node
 from tonearm.protocol.json_text import json_text
-from tonearm.protocol.rendering import found_tracks_out, load_result_out, resolved_out, track_out
+from tonearm.protocol.rendering import found_tracks_out, listed_track_out, load_result_out, resolved_out, track_out
 from tonearm.protocol.requests import MAX_ENCODED_TRACKS, TrackToEncode
 from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import read_body, read_json
@@ -51,9 +51,8 @@ class TrackRoutes:
         )
 
     async def _resolve(self, call: Call) -> web.Response:
-        url = await self._node.resolve(
-            call.target.required_parameter("url"), came_through_proxy=call.came_through_proxy
-        )
+        url = call.target.required_parameter("url")
+        url = await while_connected(call.request, self._node.resolve(url, came_through_proxy=call.came_through_proxy))
         if prefers_json(call.request.headers.getall("Accept", [])):
             return json_reply(resolved_out(url))
         return web.Response(text=url)
@@ -104,7 +103,7 @@ class TrackRoutes:
 
 
 async def found_tracks_reply(fields: JsonObject, found: FoundTracks) -> web.Response:
-    return await json_object_reply(fields, "tracks", (track_out(info, {}) for info in found.tracks))
+    return await json_object_reply(fields, "tracks", map(listed_track_out, found.tracks))
 
 
 def identifiers_of(body: Json) -> list[str]:

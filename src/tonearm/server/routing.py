@@ -7,7 +7,8 @@ is done to it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -105,6 +106,10 @@ class Call:
         return self.arguments[OVERLAY_ARGUMENT]
 
     @property
+    def client(self) -> str:
+        return client_of(self.request)
+
+    @property
     def came_through_proxy(self) -> bool:
         """Whether a proxy passed the request on: then it opens no more than a request from anywhere (`core.policy`)."""
         return came_through_proxy(self.request.headers)
@@ -120,6 +125,12 @@ class Route:
     method: str
     path: str
     handler: Handler
+
+
+def client_of(request: web.BaseRequest) -> str:
+    """Where a request came from, for the log: an address, and what a proxy says of whom it passed on."""
+    forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
+    return f"{request.remote}{f' for {forwarded_for}' if forwarded_for else ''}"
 
 
 class RouteTable:
@@ -142,7 +153,7 @@ class RouteTable:
             if method not in handlers:
                 raise MethodNotAllowed(method, handlers)
             return handlers[method], arguments
-        raise NotFound("There is nothing at this path. Look at the list of endpoints in the documentation.")
+        raise NotFound("There is nothing at this path. GET / names all paths.")
 
 
 def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
@@ -173,21 +184,16 @@ _PREFLIGHT_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-class Edge:
-    """Answers every request: password, origin, path and method, player, in this order; then its own handler.
+class Edge(ABC):
+    """Answers every request, whatever comes of it. After `stop` requests are answered with 503."""
 
-    After `stop` requests are answered with 503.
-    """
-
-    def __init__(
-        self, node: Node, password_check: PasswordCheck, origin_rules: OriginRules, routes: RouteTable
-    ) -> None:
-        self._node = node
-        self._password_check = password_check
-        self._origin_rules = origin_rules
-        self._routes = routes
+    def __init__(self) -> None:
         self._refusals = RefusalLog()
         self._is_stopping = False
+
+    @abstractmethod
+    async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
+        """The answer when all goes well. Raises `RequestError`."""
 
     def stop(self) -> None:
         """From now on the node may be gone: a request that it cannot answer any more is no failure."""
@@ -199,7 +205,7 @@ class Edge:
         try:
             if self._is_stopping:
                 return stopping_reply(target.path)
-            return await self._answer(request, target)
+            return await self.answer(request, target)
         except RequestError as error:
             self._log_refusal(request, target, error)
             return refusal_reply(error, target.path)
@@ -218,8 +224,41 @@ class Edge:
                 _LOG.exception("%s %s failed.", request.method, target.path)
             return internal_error_reply(target.path)
 
-    async def _answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
-        self._password_check.require(request.headers)
+    def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
+        status = status_of(error)
+        if status in _LOGGED_STATUSES:
+            text = (
+                f"refused with {status.value} {error.code}: {request.method} {target.path} from {client_of(request)}: "
+                f"{error.message}"
+            )
+            self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
+
+
+class NodeEdge(Edge):
+    """All of the node's routes. Checks password, origin, path and method, player, in this order; then comes the route's
+    own handler.
+
+    `open_paths` need no password.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        password_check: PasswordCheck,
+        origin_rules: OriginRules,
+        routes: RouteTable,
+        open_paths: Collection[str] = (),
+    ) -> None:
+        super().__init__()
+        self._node = node
+        self._password_check = password_check
+        self._origin_rules = origin_rules
+        self._routes = routes
+        self._open_paths = open_paths
+
+    async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
+        if target.path not in self._open_paths:
+            self._password_check.require(request.headers)
         allowed_origin = self._origin_rules.require(request.headers)
         let_in(request)
         if allowed_origin is not None:
@@ -235,13 +274,3 @@ class Edge:
         if player_id is not None and not self._node.has_player(player_id):
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
         return await handler(Call(request, target, arguments))
-
-    def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
-        status = status_of(error)
-        if status in _LOGGED_STATUSES:
-            forwarded_for = request.headers.get("X-Forwarded-For") or request.headers.get("Forwarded")
-            text = (
-                f"refused with {status.value} {error.code}: {request.method} {target.path} from {request.remote}"
-                f"{f' for {forwarded_for}' if forwarded_for else ''}: {error.message}"
-            )
-            self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from tonearm.core.frame import CHANNELS, SAMPLE_BLOCK_BYTES, SAMPLE_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.interop.ogg_opus import OggOpusStream
 from tonearm.version import VERSION
 
@@ -89,7 +90,7 @@ class OggBody:
     def _begin(self) -> tuple[OggOpusStream, bytes]:
         tags: list[tuple[str, str]] = []  # mpv would show a title among them instead of those between the bytes
         if self._is_chained:
-            artist, title = self._sent_title
+            artist, title = (text[:MAX_TITLE_CHARACTERS] for text in self._sent_title)
             tags = [("TITLE", title), *([("ARTIST", artist)] if artist else [])]
         stream = OggOpusStream(next(self._serials) & 0xFFFF_FFFF, OPUS_LOOKAHEAD_SAMPLES)
         return stream, stream.head(f"tonearm {VERSION}", tags)

@@ -16,7 +16,8 @@ from tonearm.core.outputs import Output
 from tonearm.protocol import close_codes
 
 # What is in the kernel's buffer can neither be dropped nor measured, so it is kept short. Linux distinguishes what was
-# sent and not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both.
+# sent and not acknowledged yet from what waits to be sent, and limits that; elsewhere there is one buffer for both. The
+# buffer itself is the same for all forms: the kernel counts 2 KiB for each small packet that is under way.
 _SEND_BUFFER_BYTES: Final = 64 * 1024
 _KERNEL_BUFFER_S: Final = 0.1
 _NOT_SENT_LOW_WATER: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)

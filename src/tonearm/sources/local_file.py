@@ -6,18 +6,21 @@ import functools
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import FileVersion, OpenedSource, SourceReader
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, hint_for_link
 from tonearm.sources.detached_threads import DetachedThreads
 
 _SYSTEM_FOLDERS: Final = ("/proc", "/sys", "/dev")
 # O_PATH touches nothing: a FIFO does not wait for its writer, a device does not act on being opened.
 _LOOK_FLAGS: Final = os.O_PATH | os.O_CLOEXEC
 _READ_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_MAX_NAMES: Final = 100_000  # of a folder that are looked at
 _MAX_OPENING: Final = 32
 _MAX_READING: Final = 32
 _ALLOW_HINT: Final = "To allow it add its folder to sources.files."
@@ -33,6 +36,16 @@ class FileRefusedError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class IsFolderError(PlayError):
+    """What was to be opened is a folder. `names` are those of all that is in it, in no order."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__(
+            PlayFailure(FailureCode.FILE_UNREADABLE, Stage.CONNECT, "That is a folder.", "Give the path of a file.")
+        )
+        self.names = tuple(names)
 
 
 class FileOpener:
@@ -64,7 +77,10 @@ class FileOpener:
             raise FileRefusedError("The file is outside of the folders that this node may read (sources.files).")
 
     async def open(self, uri: SourceUri) -> OpenedSource:
-        """Opens the file in a thread, so that a slow disk delays only this source. Raises `PlayError`."""
+        """Opens the file in a thread, so that a slow disk delays only this source.
+
+        Raises `PlayError`, and of its kinds `IsFolderError` for a folder that may be read.
+        """
         assert uri.is_admitted, "policy was not asked"
         try:
             self.check(uri.path)
@@ -75,6 +91,11 @@ class FileOpener:
             raise _refused(error.message) from error
         except OSError as error:
             raise _not_opened(error) from error
+        except PlayError as error:
+            link = hint_for_link(uri.given)
+            if not link or error.failure.code is not FailureCode.FILE_MISSING:
+                raise
+            raise PlayError(replace(error.failure, hint=error.failure.hint + link)) from error
         reader = FileReader(descriptor, self._reading_threads)
         return OpenedSource(
             uri=uri,
@@ -99,6 +120,11 @@ class FileOpener:
             if not self._is_inside(os.readlink(handle)):
                 raise self._outside()
             facts = os.fstat(looked)
+            if stat.S_ISDIR(facts.st_mode):
+                try:
+                    raise IsFolderError(_names_in(handle))
+                except OSError as error:
+                    raise _not_opened(error) from error
             if not stat.S_ISREG(facts.st_mode):
                 raise _unreadable("That is no regular file.", "Give the path of an audio file.")
             if facts.st_size == 0:
@@ -166,6 +192,11 @@ class FileReader(SourceReader):
             return os.pread(descriptor, max_bytes, offset)
         finally:
             os.close(descriptor)
+
+
+def _names_in(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, _MAX_NAMES)]
 
 
 def _version(facts: os.stat_result) -> FileVersion:

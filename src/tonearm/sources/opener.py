@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Iterable
@@ -9,23 +10,31 @@ from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
+from tonearm.core.opened_source import (
+    RESOLVER_HINT,
+    OpenedSource,
+    ReportWait,
+    ignore_wait,
+    is_html,
+)
 from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
-from tonearm.core.policy import SourcePolicy
+from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.printable import text_for_logs
-from tonearm.core.source_uri import SourceUri, has_playlist_ending, parse_source_uri, title_from_uri
+from tonearm.core.source_uri import SourceUri, has_playlist_ending, hint_for_link, parse_source_uri, title_from_uri
+from tonearm.sources.folder import folder_listing
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
 from tonearm.sources.hls.source import open_hls
 from tonearm.sources.http.client import FetchSettings, HttpClient, LinkHeaders
 from tonearm.sources.http.errors import admission_error
 from tonearm.sources.http.opening import open_http
-from tonearm.sources.local_file import FileOpener, FileRefusedError
+from tonearm.sources.local_file import FileOpener, FileRefusedError, IsFolderError
 from tonearm.sources.playlist import (
     HEAD_BYTES,
     MAX_ENTRIES,
     Body,
     Listed,
+    Listing,
     ReaderBody,
     decode,
     entry_uri,
@@ -51,6 +60,18 @@ _NO_PLAYLIST: Final = PlayFailure(
     "That is a single track and no playlist.",
     "Load it with GET /v0/loadtracks, or give it to a player.",
 )
+
+_UNRESOLVED_LIST: Final = PlayFailure(
+    FailureCode.NOT_AUDIO, Stage.READ, "That is a web page and no playlist.", RESOLVER_HINT
+)
+# Of the sites that people ask for most: where one of them sends something else than a page (a login, a question about
+# cookies, a refusal), the way out is the resolver all the same.
+_SITES_OF_PAGES: Final = (
+    *(".youtube.com", ".youtu.be", ".youtube-nocookie.com", ".soundcloud.com", ".bandcamp.com", ".mixcloud.com"),
+    *(".vimeo.com", ".dailymotion.com", ".twitch.tv", ".tiktok.com", ".bilibili.com", ".nicovideo.jp", ".twitter.com"),
+    *(".x.com", ".facebook.com", ".instagram.com", ".reddit.com", ".audiomack.com", ".rumble.com", ".odysee.com"),
+)
+_REFUSALS: Final = frozenset({FailureCode.SOURCE_BLOCKED, FailureCode.SOURCE_REFUSED})
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +142,7 @@ class SourceOpener:
         except AddressRefusedError as error:
             raise SourceRefused(f"{error.message} {error.hint}") from error
         except FileRefusedError as error:
-            raise SourceRefused(error.message) from error
+            raise SourceRefused(error.message + hint_for_link(admitted.given)) from error
         return admitted
 
     async def open(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> OpenedSource | Playlist:
@@ -132,12 +153,17 @@ class SourceOpener:
             except RequestError as error:
                 raise admission_error(error) from error
         if uri.kind == "file":
-            return await self._expand(await self._files.open(uri), None)
+            try:
+                return await self._expand(await self._files.open(uri), None)
+            except IsFolderError as folder:
+                listing = folder_listing(uri, folder.names)
+                # In a thread, as below.
+                return await asyncio.to_thread(self._playlist, listing, uri)
         if self._pages is not None:
             return await self._pages.open(uri, report_wait)
         if uri.kind == "search":
-            raise resolve_error("the resolver is disabled on this node", "Set resolver.enabled in the configuration.")
-        return await self._fetch(uri)
+            raise resolve_error("the resolver is off on this node", "Set resolver.enabled in the node's configuration.")
+        return await self._fetch_unresolved(uri)
 
     async def open_direct(self, uri: SourceUri) -> OpenedSource | Playlist | None:
         """As `open`, but nothing is resolved: None for pages and searches. Raises `PlayError`."""
@@ -153,7 +179,8 @@ class SourceOpener:
             return opened
         if opened is not None:
             await opened.close()
-        raise PlayError(_NO_PLAYLIST)
+        is_page = opened is not None and opened.is_unresolved_page
+        raise PlayError(_UNRESOLVED_LIST if is_page else _NO_PLAYLIST)
 
     async def search(self, uri: SourceUri, limit: int) -> Playlist:
         """The first results of a search that was admitted, one at least. Raises `PlayError` and `LimitReached`."""
@@ -204,7 +231,7 @@ class SourceOpener:
     async def direct_uri(self, uri: SourceUri) -> str:
         """What `open` would really open: the link behind a page, else `uri` in its normal form.
 
-        Raises `PlayError`, and what `admit` raises.
+        Raises `PlayError`, `LimitReached`, and what `admit` raises.
         """
         uri = self.admit(uri)
         if self._pages is None or uri.kind == "file":
@@ -219,6 +246,19 @@ class SourceOpener:
 
     def _admit(self, uri: SourceUri) -> SourceUri:
         return self._policy.admit(uri.absolute(os.getcwd()))
+
+    async def _fetch_unresolved(self, uri: SourceUri) -> OpenedSource | Playlist:
+        """As `_fetch`, on a node without a resolver: what needs one says so."""
+        try:
+            opened = await self._fetch(uri)
+        except PlayError as error:
+            failure = error.failure
+            if failure.code in _REFUSALS or not is_host_of(_SITES_OF_PAGES, uri.host):
+                raise
+            raise PlayError(dataclasses.replace(failure, hint=f"{failure.hint} {RESOLVER_HINT}")) from error
+        if isinstance(opened, OpenedSource) and is_html(opened.content_type):
+            return dataclasses.replace(opened, is_unresolved_page=True)
+        return opened
 
     async def _fetch(self, uri: SourceUri, link_headers: LinkHeaders | None = None) -> OpenedSource | Playlist:
         source = await open_http(self._client, uri, self._settings, link_headers)
@@ -251,7 +291,7 @@ class SourceOpener:
             files = HlsFiles(self._client, self._files, self._admit, self._settings, link_headers)
             return await open_hls(files, PlaylistFile(data, source.uri, Version()))
         # In a thread: to judge hundreds of entries takes some ms.
-        return await asyncio.to_thread(self._track_list, data, source.uri)
+        return await asyncio.to_thread(lambda: self._playlist(parse_listing(data), source.uri))
 
     async def _head(self, body: Body) -> bytes | None:
         """The first bytes; None when they cannot be read, which the decoder will find out, too, and report."""
@@ -263,8 +303,7 @@ class SourceOpener:
             return head
         return None
 
-    def _track_list(self, data: bytes, playlist: SourceUri) -> Playlist:
-        listing = parse_listing(data)
+    def _playlist(self, listing: Listing, playlist: SourceUri) -> Playlist:
         name = listing.name or title_from_uri(playlist)
         entries: list[PlaylistEntry] = []
         reasons: dict[str, None] = {}  # each once, in order

@@ -311,8 +311,15 @@ def _cue_part(track: _CueTrack, following: _CueTrack | None) -> Listed:
     end_ms = following.start_ms if following is not None and following.file == track.file else None
     if end_ms is not None and end_ms <= start_ms:
         end_ms = None
-    author = _clean(track.author) or ""
-    return Listed(track.file, _clean(track.title), author=author, is_part=True, start_ms=start_ms, end_ms=end_ms)
+    return Listed(
+        track.file,
+        _clean(track.title),
+        author=_clean(track.author) or "",
+        is_part=True,
+        start_ms=start_ms,
+        end_ms=end_ms,
+        length_ms=0 if end_ms is None else end_ms - start_ms,
+    )
 
 
 def _cue_file(value: str) -> str:

@@ -11,8 +11,9 @@ from tonearm.audio.clients.broadcast import (
     Broadcast,
 )
 from tonearm.audio.clients.framing import Framing, Stamp, as_message, framed
+from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
-from tonearm.core.outputs import PCM
+from tonearm.core.outputs import MOST_ENCODERS, PCM, Output, mp3_output
 
 SECOND = 50
 RING_FRAMES = SECOND  # kept for a listener that asks for nothing else
@@ -187,6 +188,17 @@ def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast)
     assert len(quick) == CLOSE_AFTER_FRAMES + 2
 
 
+def test_why_a_listener_is_closed_is_told() -> None:
+    told: list[tuple[str, str]] = []
+    broadcast = Broadcast(lambda frames: None, tell_closed=lambda output, why: told.append((output.format, why)))
+    dead = MemoryListener(takes=0)
+    broadcast.attach(dead)
+    broadcast.attach(MemoryListener())
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 100)
+    assert dead.closed == [(1013, "nothing was read for 10 seconds")]
+    assert told == [("pcm", "nothing was read for 10 seconds")]
+
+
 def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
     socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.CHUNKED, wants_silence=True)
     broadcast.attach(socket)
@@ -271,5 +283,27 @@ def test_whatever_a_listener_raises_the_others_hear_everything(
     assert quick.closed == [(1000, "deleted")]
 
 
+def test_a_listener_that_raises_at_its_burst_is_not_kept(broadcast: Broadcast) -> None:
+    broken = MemoryListener(burst_ms=100)
+    broken.on_write = _raise
+    with pytest.raises(BrokenPipeError):
+        broadcast.attach(broken)
+    assert len(broadcast) == 0
+
+
 def _raise(*_: object) -> None:
     raise BrokenPipeError("a fault in a connection")
+
+
+def test_no_more_forms_can_be_asked_for_than_a_message_has_room_for() -> None:
+    broadcast = Broadcast(lambda _: None)
+    opus = [Output("opus", bitrate_bps) for bitrate_bps in range(64_000, 64_000 + MOST_ENCODERS)]
+    leave = [broadcast.attach(MemoryListener(output=output)) for output in opus]
+    with pytest.raises(LimitReached, match="64000, 64001, 64002"):
+        broadcast.attach(MemoryListener(output=Output("opus", 96_000)))
+    assert len(broadcast) == MOST_ENCODERS
+    for output in (opus[0], PCM, mp3_output(128_000)):  # others are no more of that
+        broadcast.attach(MemoryListener(output=output))
+    leave[1]()
+    broadcast.attach(MemoryListener(output=Output("opus", 96_000)))
+    assert len(broadcast.outputs) == MOST_ENCODERS + 2

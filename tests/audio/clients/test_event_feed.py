@@ -128,3 +128,23 @@ def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: p
         feed.send(event(2))
     assert sound.texts == events(1, 2)
     assert len(caplog.records) == 1
+
+
+def test_a_client_that_raises_at_the_end_is_cut_and_the_others_are_closed(
+    feed: EventFeed, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, sound = MemoryEventClient(), MemoryEventClient()
+    cut: list[bool] = []
+
+    def fail(code: int, reason: str) -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    broken.close = fail  # type: ignore[method-assign]
+    broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
+    feed.subscribe(broken)
+    feed.subscribe(sound)
+    with caplog.at_level(logging.ERROR):
+        feed.close(1001, "the node is shutting down")
+    assert sound.closed == [(1001, "the node is shutting down")]
+    assert cut == [True]
+    assert len(caplog.records) == 1

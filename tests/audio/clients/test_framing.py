@@ -50,5 +50,5 @@ def test_a_chunk_has_its_size_in_hexadecimal() -> None:
 def test_frames_that_arrive_together_become_a_message_each() -> None:
     frames = [bytes((number,)) * FRAME_BYTES for number in range(3)]
     assert pcm_as_messages(memoryview(b"".join(frames))) == [as_message(frame) for frame in frames]
-    packets = [bytes(size) for size in (0, 3, 125, 126, 1275)]
+    packets = [bytes(size) for size in (0, 3, 125, 126, 1276)]
     assert packets_as_messages(packets) == [as_message(packet) for packet in packets]

@@ -26,6 +26,7 @@ from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
     Flush,
@@ -373,15 +374,44 @@ def test_what_was_sent_and_not_encoded_to_mp3_is_rendered_once_more(
     assert opening == OpenSourceAt(1, first_frame * FRAME_SAMPLES, resumes=True)
 
 
-def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session() -> None:
+@pytest.mark.parametrize("has_arrived", [False, True])
+@pytest.mark.parametrize(
+    ("program", "end_frame"),
+    [
+        pytest.param(Program(1, 3, Mix(FLAT)), 7, id="another-one-joins"),
+        pytest.param(Program(1, None, Mix(FLAT)), 7, id="none-joins"),
+        pytest.param(Program(2, 3, Mix(FLAT)), 1, id="cut-to-its-beginning"),
+        pytest.param(Program(3, 2, Mix(FLAT)), 1, id="cut-to-another-one-before-it"),
+    ],
+)
+def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session(
+    program: Program, end_frame: int, has_arrived: bool
+) -> None:
+    """The session after a death has no more than what follows the buffered frames: the joining source from its third
+    frame on."""
     bench = Bench(frames=5)
     bench.plan.add(3)
     bench.play(1, 2)
     bench.audio(5, 5, marks=(Mark(MarkKind.END, 7, 1), Mark(MarkKind.BEGIN, 7, 2)))
+    bench.send(1)
     bench.plan.lose()
-    bench.plan.session_opened(2)
-    assert bench.plan.play(Program(1, 3, Mix(FLAT))) == (RenewSession(),)
-    assert bench.plan.buffer.end_frame == 7
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(2, 3 * FRAME_SAMPLES, resumes=True) in orders
+    if has_arrived:
+        position = 3 * FRAME_SAMPLES
+        bench.plan.audio(Audio(2, plan_in(orders).epoch, 10, 5, 2, position, (), bytes(5 * FRAME_BYTES)))
+    assert bench.plan.play(program) == (RenewSession(),)
+    assert bench.plan.buffer.end_frame == end_frame
+
+
+def test_a_cut_that_died_before_it_was_heard_begins_where_it_was_to_begin_after_a_pause_too() -> None:
+    bench = Bench()
+    bench.send(1)
+    bench.play(2)
+    bench.plan.audio(Audio(1, bench.ordered.epoch, 1, 5, 2, 0, (Mark(MarkKind.BEGIN, 1, 2),), bytes(5 * FRAME_BYTES)))
+    bench.plan.lose()
+    assert OpenSourceAt(2, 5 * FRAME_SAMPLES, resumes=True) in bench.plan.session_opened(2)
+    assert bench.plan.fall_silent() == (RenewSession(),)
 
 
 def test_a_rest_forgets_the_buffered_frames_and_goes_on_after_the_one_sent_last() -> None:
@@ -560,7 +590,7 @@ def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_so
 def test_while_a_source_is_opened_its_first_frames_count_as_not_sent_yet() -> None:
     grant = awake_after_a_sleep().plan.grant()
     assert grant is not None
-    assert (grant.sent, grant.granted) == (500, 503 + GRANT_FRAMES)
+    assert (grant.sent, grant.granted) == (500, 503 + SHORT_GRANT_FRAMES)  # nobody listens
 
 
 def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
@@ -581,6 +611,22 @@ def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
     bench.audio(7, 10)
     assert bench.plan.buffer.frames_ahead == kept + 7
     assert bench.plan.buffer.next_frame == 4
+
+
+def test_no_fade_begins_in_frames_that_are_rendered_once_more() -> None:
+    """One that should have begun there comes with the first frame that is sent."""
+    bench = Bench()
+    bench.send(5)
+    bench.plan.rest()
+    bench.plan.listen(frozenset({Output("opus")}))
+    fade = Crossfade(4 * FRAME_SAMPLES, 9_600, "linear", is_rest=True)
+    bench.plan.play(Program(1, 2, Mix(FLAT, fade)))
+    bench.plan.wake()
+    plan = plan_in(bench.plan.session_opened(2))
+    assert (plan.at_frame, plan.following, plan.crossfade) == (2, 2, None)
+    arrived = Audio(2, plan.epoch, 2, 10, 1, 2 * FRAME_SAMPLES, (), bytes(10 * FRAME_BYTES))
+    plan = plan_in(bench.plan.audio(arrived))
+    assert (plan.at_frame, plan.following, plan.crossfade) == (5, 2, fade)
 
 
 def test_while_packets_are_only_passed_through_a_grant_lasts_longer_until_something_else_is_wanted() -> None:

@@ -1,15 +1,18 @@
 """The node's end of a decoder's socket, with the other end held by hand."""
 
 import asyncio
+import contextlib
+import errno
 import os
 import socket
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
-from tonearm.decoding.messages import DATA_CHUNK_BYTES, Data, FromNode, OpenSource, Ping, Pong
+from tonearm.decoding.messages import DATA_CHUNK_BYTES, Data, DropSource, FromNode, OpenSource, Ping, Pong
 from tonearm.decoding.pool.link import DecoderLink
 
 
@@ -53,7 +56,7 @@ async def test_messages_arrive_in_order_however_slowly_they_are_read(ends: Ends)
             orders.append(open_source(number))
     for order in orders:
         ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
-    splitter, messages, descriptors = MessageSplitter(), list[Message](), 0
+    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
     while len(messages) < len(orders):
         await asyncio.sleep(0)
         try:
@@ -103,6 +106,51 @@ async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
     await ends.settle()
     assert ends.taken == [Pong(1, 0.0)]
     assert [type(error) for error in ends.ended] == [BrokenMessage]
+
+
+async def test_a_descriptor_that_the_kernel_does_not_take_yet_holds_up_its_session_alone(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ETOOMANYREFS: more descriptors are on their way than a process may have open."""
+    really, tries = socket.send_fds, [0]
+
+    def refusing(*arguments: Any) -> int:
+        tries[0] += 1
+        if tries[0] <= 2:
+            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+        return really(*arguments)
+
+    monkeypatch.setattr(socket, "send_fds", refusing)
+    later: list[FromNode] = [open_source(1), DropSource(1, 9), open_source(2), DropSource(1, 8)]
+    for order in later:
+        ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
+    ends.link.send(Ping(1))
+    ends.link.send(DropSource(2, 7))
+    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
+    while len(messages) < 6:
+        await asyncio.sleep(0.001)
+        with contextlib.suppress(BlockingIOError):
+            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
+            descriptors += len(came)
+            for descriptor in came:
+                os.close(descriptor)
+            messages += splitter.feed(data_received)
+    assert messages == [Ping(1), DropSource(2, 7), *later]
+    assert descriptors == 2
+
+
+async def test_closing_gives_back_descriptors_that_the_kernel_did_not_take(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: Any) -> int:
+        raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+
+    monkeypatch.setattr(socket, "send_fds", refusing)
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    ends.link.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 async def test_closing_gives_back_descriptors_that_were_not_sent(ends: Ends) -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -17,9 +18,11 @@ import pytest_asyncio
 from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
+from tests.support.hand_time import HandTime
 from tests.support.processes import environment_of, exists, is_alive, open_descriptors, own_session
+from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
-from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource
+from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource, Pong
 from tonearm.decoding.pool.pool import (
     MOVE_SLICE_S,
     MOVED_AT_ONCE,
@@ -46,8 +49,9 @@ class Owner:
 
     frames_ahead = 10
 
-    def __init__(self, pool: DecoderPool) -> None:
+    def __init__(self, pool: DecoderPool, urgency: Urgency = Urgency.PLAYS) -> None:
         self._pool = pool
+        self.claim = Claim(urgency, pool.next_claim())
         self.received: list[FromDecoder] = []
         self.losses: list[tuple[int, ...]] = []
         self.session: PoolSession | None = None
@@ -435,6 +439,44 @@ async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None
         await eventually(lambda: owner.opened, "it plays again")
 
 
+async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit_and_not_after_twice_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_pool(has_spare=False) as pool:
+        (process,) = pool._in_use
+        time = HandTime()
+        loop = SimpleNamespace(time=time.now_s, call_later=time.call_later)
+        killed_at_s: list[float] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(process, "_loop", loop)
+            patch.setattr(process._process, "kill", lambda: killed_at_s.append(time.now_s()))
+            process._last_answer_s = begun_s = time.now_s()
+            process._ping(process._asked + 1)
+            while not killed_at_s:
+                time.forward(0.1)
+                if process._answered < process._asked:  # it answers, and the same step goes on
+                    process._receive(Pong(process._asked, time.now_s() - begun_s))
+            process._timer = None
+        limit = Timeouts()
+        assert 0 <= killed_at_s[0] - begun_s - limit.silence_limit_s <= limit.ping_interval_s + 0.1
+
+
+async def test_an_exit_with_an_error_counts_against_the_session_under_work(
+    song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool() as pool:
+        bad, other = Owner(pool), Owner(pool)
+        other.play(song)
+        await eventually(lambda: other.opened, "the other one plays")
+        assert bad.session is not None
+        unreadable: int = "x"  # type: ignore[assignment]
+        bad.session.send(OpenSession(bad.session.id, unreadable, 0, Filters()))
+        await eventually(lambda: bad.losses and other.losses, "the loss was reported")
+        assert (bad.losses, other.losses) == ([(0,)], [()])
+        assert "exited with 1" in caplog.text
+
+
+@pytest.mark.timing
 async def test_the_watchdog_leaves_a_process_that_answers() -> None:
     timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
     async with running_pool(1, timeouts, has_spare=False, without_template=True) as pool:
@@ -764,3 +806,64 @@ async def test_all_processes_share_the_sessions_that_move() -> None:
         assert (moved_to.count(spare), moved_to.count(other)) == (8, 8)
         # Those that come later go where the fewest are, as ever.
         assert {Owner(pool).process_id for _ in range(16)} == {spare}
+
+
+# More than they can do
+
+
+def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float = 0.0) -> None:
+    """Each process has this much to do, and says so for two seconds."""
+    for process in pool._in_use:
+        for _ in range(AVERAGED_REPORTS):
+            process._ping(process._asked + 1)
+            process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s))
+
+
+async def test_who_starts_waits_for_room_and_who_plays_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with first_process_only() as pool:
+        players = [Owner(pool) for _ in range(5)]
+        report(pool, 1.0, made_s=5.0, late_s=0.1)
+        starting, unheard = Owner(pool, Urgency.STARTS), Owner(pool, Urgency.UNHEARD)
+        later = Owner(pool, Urgency.STARTS)
+        assert starting.process_id is unheard.process_id is later.process_id is None
+        assert pool.waited_s(starting) is not None
+        assert Owner(pool).process_id == players[0].process_id
+        report(pool, 0.75, made_s=5.0)
+        assert starting.process_id == players[0].process_id
+        assert (later.process_id, unheard.process_id) == (None, None)
+        assert pool.waited_s(starting) is None
+        report(pool, 0.1)
+        assert later.process_id == unheard.process_id == players[0].process_id
+        assert not any(player.losses for player in players)
+
+
+@pytest.mark.timing
+async def test_the_newest_leave_a_process_that_stays_late_and_the_log_says_so_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with first_process_only() as pool:
+        time = HandTime()
+        monkeypatch.setattr(pool._overload, "_now_s", time.now_s)
+        players = [Owner(pool) for _ in range(30)]
+        report(pool, 1.0, made_s=30.0)
+        report(pool, 1.0, made_s=15.0, late_s=1.0)
+        carried = [player.process_id is not None for player in players]
+        assert 1 <= carried.count(False) < 15
+        assert carried == sorted(carried, reverse=True)  # the oldest are left
+        time.forward(4.0)
+        report(pool, 0.95, made_s=30.0)
+        overload_s, waiting = pool.overload
+        assert overload_s == pytest.approx(4.0)
+        assert waiting == carried.count(False)
+        report(pool, 0.2, made_s=30.0)
+        assert all(player.process_id is not None for player in players)
+        report(pool, 0.2, made_s=30.0)
+        lines = [
+            record.message for record in caplog.records if "overload" in record.message or "more" in record.message
+        ]
+        assert len(lines) == 2
+        assert "more to do than it can" in lines[0]
+        assert "passed" in lines[1]
+        assert pool.overload == (0.0, 0)

@@ -171,6 +171,7 @@ async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pyte
     await template.stop()
 
 
+@pytest.mark.timing
 async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within less time than an interpreter needs to start."""
     monkeypatch.setattr(pools, "QUICK_EXIT_S", 0.0)

@@ -2,18 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.support.audio_files import music, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
 from tests.support.session_bench import MemorySource, SessionBench
+from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.filters import Filters
 from tonearm.core.outputs import PCM, Output
 from tonearm.decoding.message_coding import pack
-from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, OpenSession, Plan
+from tonearm.decoding.worker import worker as worker_module
 from tonearm.decoding.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
-from tonearm.decoding.worker.worker import RenderOrder
+from tonearm.decoding.worker.rendering.render_session import RenderSession
+from tonearm.decoding.worker.worker import RenderOrder, Worker
 
 OPUS = Output("opus", complexity=10)
 BOTH = frozenset({PCM, OPUS})
@@ -106,3 +110,49 @@ def test_a_change_is_sent_before_the_blocks_of_others_are_made(busy: DecoderDriv
         pass
     assert arrived[0].epoch == 3
     assert len(arrived) < PLAYERS, "the others come later"
+
+
+def test_audio_that_is_due_does_not_wait_for_the_blocks_of_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As near saturation, where a round has no end: each block takes 0.1 s here, and all have frames for 0.4 s."""
+    path = tmp_path / "song.wav"
+    path.write_bytes(wav(music(2.0)))
+    clock, rendered, waited = [0.0], list[float](), list[float]()
+    really_render, really_flush = RenderSession.render, Worker._flush
+
+    def render(self: RenderSession, *arguments: int) -> list[Audio]:
+        audios = really_render(self, *arguments)
+        if audios and is_slow:
+            clock[0] += 0.1
+            rendered.append(clock[0])
+        return audios
+
+    def flush(self: Worker) -> bool:
+        waited.extend(clock[0] - at_s for at_s in rendered)
+        rendered.clear()
+        return really_flush(self)
+
+    is_slow = False
+    monkeypatch.setattr(RenderSession, "render", render)
+    monkeypatch.setattr(Worker, "_flush", flush)
+    monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
+    worker = WorkerInThread()
+    try:
+        sessions = range(1, 13)
+        for session in sessions:
+            worker.send(OpenSession(session, 1, 0, Filters()))
+            worker.open_file(path, session)
+            worker.send(Plan(session, 2, 1, 0, 1, 1, None, Filters()))
+            frames = 0
+            while frames < 20:
+                worker.send(Grant(session, 2, 0, 20))
+                frames += worker.wait_for(Audio, session).frames
+        is_slow = True
+        worker.send_bytes(b"".join(pack(Grant(session, 2, 0, 40)) for session in sessions))
+        for session in sessions:
+            worker.wait_for(Audio, session)
+    finally:
+        worker.close()
+    assert len(waited) >= len(sessions)
+    assert max(waited) < 0.4

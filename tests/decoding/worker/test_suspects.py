@@ -1,102 +1,97 @@
 import mmap
+import os
 
 import pytest
 
+from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
+from tonearm.decoding.pool.suspects import suspects_of_exit
+from tonearm.decoding.worker import suspects
 from tonearm.decoding.worker.suspects import SuspectNotes, private_memory_bytes
 
 MIB = 1024 * 1024
+GROWTH_MIB = 100
+KILLED = -11
 
 
 class Process:
-    """A process with a limit of 400 MiB, whose memory the test sets; and what it has written down."""
+    """A process with a limit of 400 MiB, whose memory at each step the test sets; and who is suspected at its end."""
 
-    def __init__(self) -> None:
-        self.used_mib: int | None = 50
-        self.suspects: dict[int, int] = {}
-        self.notes = SuspectNotes(self._write, 400 * MIB, self._used_bytes)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.used_mib = 50
+        self._memory = mmap.mmap(-1, SUSPECT_BYTES)
+        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, lambda: self.used_mib * MIB)
+        monkeypatch.setattr(os, "_exit", self._exit)
+        monkeypatch.setattr(suspects, "_PREAD", self._read_statm)
+        self.status = KILLED
 
-    def named(self) -> set[int]:
-        return {suspect for suspect in self.suspects.values() if suspect}
+    def suspects(self) -> set[int]:
+        return {source for _, source in suspects_of_exit(self._memory[:], self.status)}
 
-    def _write(self, slot: int, suspect: int) -> None:
-        self.suspects[slot] = suspect
+    def _exit(self, status: int) -> None:
+        self.status = status
 
-    def _used_bytes(self) -> int:
-        if self.used_mib is None:
-            raise MemoryError
-        return self.used_mib * MIB
+    def _read_statm(self, _descriptor: int, into: bytearray, _size: int, _offset: int) -> None:
+        pages = self.used_mib * MIB // os.sysconf("SC_PAGE_SIZE")
+        into.value = f"99 9 9 9 0 {pages} 0\n".encode()  # type: ignore[attr-defined]
 
 
-def test_a_suspect_is_named_for_as_long_as_its_step_lasts() -> None:
-    process = Process()
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    return Process(monkeypatch)
+
+
+def test_a_suspect_is_named_for_as_long_as_its_step_lasts(process: Process) -> None:
     process.notes.note(0, 7)
     process.notes.note(1, 8)
-    assert process.suspects == {0: 7, 1: 8}
+    assert process.suspects() == {7, 8}
     process.notes.note(0, 0)
-    assert process.named() == {8}
+    assert process.suspects() == {8}
 
 
-def test_sources_that_decode_while_many_players_use_the_memory_up_are_no_suspects() -> None:
-    process = Process()
+def test_sources_that_decode_while_many_players_use_the_memory_up_are_no_suspects(process: Process) -> None:
     process.used_mib = 350
     process.notes.note(0, 7)
     process.used_mib = 398
     process.notes.note(1, 8)
-    process.notes.memory_used_up()
-    assert process.named() == set()
+    process.notes.note_session(5, 9)
+    process.notes.end()
+    assert process.status == EXIT_MEMORY_LIMIT
+    assert process.suspects() == set()
 
 
-def test_the_source_whose_step_used_the_memory_up_is_the_suspect() -> None:
-    process = Process()
+def test_the_source_whose_step_used_the_memory_up_is_the_suspect(process: Process) -> None:
     process.notes.note(1, 8)
     process.used_mib = 330
     process.notes.note(0, 7)
     process.used_mib = 399
-    process.notes.memory_used_up()
-    assert process.named() == {8}
+    process.notes.end()
+    assert process.suspects() == {8}
 
 
-def test_of_two_that_may_have_used_it_up_none_is_a_suspect() -> None:
-    process = Process()
+def test_of_two_that_may_have_used_it_up_none_is_a_suspect(process: Process) -> None:
     process.notes.note(1, 8)
     process.notes.note(2, 9)
     process.used_mib = 399
-    process.notes.memory_used_up()
-    assert process.named() == set()
+    process.notes.end()
+    assert process.suspects() == set()
 
 
-def test_the_memory_of_earlier_steps_does_not_count() -> None:
-    process = Process()
+def test_the_memory_of_earlier_steps_does_not_count(process: Process) -> None:
     process.notes.note(0, 7)
-    process.used_mib = 300
+    process.used_mib = 350
     process.notes.note(0, 0)
     process.notes.note(0, 7)
     process.used_mib = 399
-    process.notes.memory_used_up()
-    assert process.named() == set()
+    process.notes.end()
+    assert process.suspects() == set()
 
 
-def test_a_step_that_began_when_there_was_no_memory_left_is_no_suspect() -> None:
-    process = Process()
-    process.used_mib = None
-    process.notes.note(0, 7)
-    process.notes.memory_used_up()
-    assert process.named() == set()
-
-
-def test_when_there_is_too_little_memory_to_ask_it_counts_as_used_up() -> None:
-    process = Process()
-    process.notes.note(0, 7)
-    process.used_mib = None
-    process.notes.memory_used_up()
-    assert process.named() == {7}
-
-
-def test_what_begins_after_the_end_is_not_noted() -> None:
-    process = Process()
-    process.notes.memory_used_up()
-    process.notes.note(0, 7)
-    assert process.named() == set()
+def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.notes.note_session(5, 9)
+    assert process.suspects() == {8}
+    process.status = 1
+    assert process.suspects() == {9}
 
 
 @pytest.mark.parametrize("size_mib", [8, 64])

@@ -124,6 +124,45 @@ async def test_an_idle_process_is_sent_home() -> None:
         await eventually(lambda: not is_there(pid), "the idle process is gone")
 
 
+async def test_the_last_one_stays_where_that_is_asked_for(tmp_path: Path) -> None:
+    async with pool(at_most=2, idle_s=0.0, keeps_one=True) as children:
+        go = tmp_path / "go"
+        asking = [asyncio.create_task(children.ask({"do": f"(wait_for({str(go)!r}), {PID})[1]"}, 30.0)) for _ in "12"]
+        go.touch()
+        pids = {(await one)["pid"] for one in asking}
+        assert len(pids) == 2
+        await eventually(lambda: len([pid for pid in pids if is_there(int(str(pid)))]) == 1, "one is gone")
+        assert await pid_of(children) in pids
+
+
+async def test_a_start_goes_on_for_the_next_one_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    warm_up = {"do": f"(open({str(tmp_path)!r} + '/begun-%d' % os.getpid(), 'w').close(), wait_for({str(go)!r}))[1]"}
+    async with pool(warm_up=warm_up) as children:
+        for _ in range(3):
+            asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
+            await eventually(lambda: begun(tmp_path) == 1, "a process has begun to start")
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+        asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
+        go.touch()
+        assert f"begun-{(await asking)['pid']}" in os.listdir(tmp_path)
+        assert begun(tmp_path) == 1
+
+
+async def test_a_start_that_nobody_waits_for_is_ended_with_the_pool(tmp_path: Path) -> None:
+    warm_up = {"do": f"(open({str(tmp_path)!r} + '/begun-%d' % os.getpid(), 'w').close(), time.sleep(600))[1]"}
+    async with pool(warm_up=warm_up) as children:
+        asking = asyncio.create_task(children.ask({"do": PID}, 30.0))
+        await eventually(lambda: begun(tmp_path) == 1, "a process has begun to start")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        (name,) = (name for name in os.listdir(tmp_path) if name.startswith("begun-"))
+    assert not is_there(int(name.removeprefix("begun-")))
+
+
 async def test_one_that_died_while_idle_is_not_asked() -> None:
     async with pool() as children:
         pid = await pid_of(children)
@@ -153,7 +192,7 @@ async def test_closing_ends_the_work() -> None:
 
 
 async def test_a_command_that_is_none() -> None:
-    children = ChildPool(("/nonexistent/python",), at_most=1, idle_s=None)
+    children = ChildPool(("/nonexistent/python",), at_most=1, idle_s=60.0)
     with pytest.raises(ChildBroken, match="could not be started"):
         await children.ask({}, 30.0)
 

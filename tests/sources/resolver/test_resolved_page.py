@@ -7,9 +7,9 @@ import pytest
 from tonearm.core.errors import SourceBlocked
 from tonearm.core.failure import FailureCode, PlayError, Stage
 from tonearm.core.policy import SourcePolicy
-from tonearm.core.source_uri import SourceUri
+from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track_info import PageFacts
-from tonearm.sources.resolver.answers import ResolvedPage, read_page
+from tonearm.sources.resolver.answers import ResolvedPage, read_list, read_page
 
 LINK = "http://media.example/a.mp3"
 
@@ -30,6 +30,15 @@ def test_everything_that_a_page_tells() -> None:
     assert page.link.opened == LINK
     assert page.headers.headers == {"Referer": "http://page.example/"}
     assert page.facts == PageFacts(LINK, "A title", "An author", 12_500, "http://page.example/a.png")
+
+
+@pytest.mark.parametrize("count", [10**30, -5, True, 10**9 + 1, None, "many"])
+def test_a_list_counts_no_more_than_there_can_be(count: Any) -> None:
+    page = SourcePolicy().admit(parse_source_uri("http://page.example/list"))
+    entries: list[Any] = [{"url": LINK}, {"item": 10**30}, {"item": 2}]
+    listed = read_list({"list": {"entries": entries, "count": count}}, page, SourcePolicy().admit, 100)
+    assert [entry.uri.normalised for entry in listed.entries] == [LINK, "http://page.example/list#item=2"]
+    assert listed.left_out.count == 1
 
 
 def test_a_live_one_has_no_length() -> None:

@@ -6,7 +6,7 @@ The broadcast never waits: a listener that is slow loses its own oldest frames, 
 import contextlib
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from tonearm.audio.clients.framing import FRAMERS, FrameFlag, Framing, Stamp, as_message, framed, with_discontinuity
@@ -21,6 +21,7 @@ from tonearm.core.outputs import (
     OutputFormat,
     Outputs,
     Payloads,
+    check_one_more,
     silent_mp3_frame,
 )
 from tonearm.protocol import close_codes
@@ -28,8 +29,11 @@ from tonearm.protocol import close_codes
 log = logging.getLogger(__name__)
 
 CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after which a listener that has taken nothing is closed
+NOTHING_READ: Final = "nothing was read for 10 seconds"
+FAILED: Final = "its connection failed in an unforeseen way"
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after which a close that does not end is cut short
 
+_LEAST_RECENT_MS: Final = 2000  # is kept of what streams get, whoever comes next
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
@@ -39,11 +43,12 @@ class _Listener:
     """A connection and the frames that wait for it.
 
     `keeps_up`: none wait, and it is neither closing nor gone. `ring_size`: how many may wait. `is_counted`: it shows
-    as a listener.
+    as a listener. `held`: what was sent since it came, while it waits for what was sent before. `is_new`: silence is
+    left out, since sound is about to come.
     """
 
     __slots__ = (
-        "has_left", "is_closing", "is_counted", "keeps_up", "last_pending", "must_prime", "ring",
+        "has_left", "held", "is_closing", "is_counted", "is_new", "keeps_up", "last_pending", "must_prime", "ring",
         "ring_size", "sink", "stalled_frames",
     )  # fmt: skip
 
@@ -57,6 +62,8 @@ class _Listener:
         self.is_closing = False
         self.has_left = False
         self.is_counted = is_counted
+        self.held: list[bytes] | None = None
+        self.is_new = False
         self.must_prime = sink.output.format == "opus"  # its decoder knows nothing of the packets before
 
 
@@ -102,7 +109,9 @@ class Broadcast:
         count_lost: Callable[[int], None],
         position_us: Callable[[], int] = lambda: 0,
         is_passed: Callable[[], bool] = lambda: False,
+        tell_closed: Callable[[Output, str], None] = lambda output, reason: None,
     ) -> None:
+        """`tell_closed` is called with the form and the reason when a listener is closed: NOTHING_READ or FAILED."""
         # Both are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
@@ -117,6 +126,7 @@ class Broadcast:
         self._count_lost = count_lost
         self._position_us = position_us
         self._is_passed = is_passed
+        self._tell_closed = tell_closed
         self.outputs: Outputs = frozenset()
         self.wants_silence = False
 
@@ -132,13 +142,39 @@ class Broadcast:
     def counted_by_format(self) -> Counter[OutputFormat]:
         return Counter(listener.sink.output.format for listener in self._listeners if listener.is_counted)
 
-    def attach(self, sink: FrameSink, *, is_counted: bool = True) -> Callable[[], None]:
-        """Adds a listener from the next frame on. Returns a call that removes it."""
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, sounds: bool = False) -> Callable[[], None]:
+        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` for one form
+        too many, and what its connection raises.
+
+        `sounds`: there is sound now, or about to be. Then no silence is put in front of it, up to `settle`; and a
+        listener for whom too little of what was sent before is kept waits for `recalled` or `settle`.
+        """
+        check_one_more(self.outputs, sink.output)
         listener = _Listener(sink, is_counted=is_counted)
         self._set_listeners((*self._listeners, listener))
-        if sink.burst_ms:
-            self._begin_with_burst(listener)
+        try:
+            if sink.burst_ms:
+                self._begin_with_burst(listener, sounds=sounds)
+        except BaseException:
+            self._remove(listener)
+            raise
         return lambda: self._remove(listener)
+
+    @property
+    def recalls(self) -> Outputs:
+        """The forms in which listeners wait for what was sent before."""
+        return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
+
+    def recalled(self, output: Output, packets: Sequence[bytes]) -> None:
+        """What was sent before, as far as it can be had."""
+        self._begin_held(output, [as_message(packet) for packet in packets])
+
+    def settle(self, sink: FrameSink) -> None:
+        """A listener waits for nothing any more, and gets silence like all others."""
+        for listener in self._listeners:
+            if listener.sink is sink:
+                listener.is_new = False
+                self._release(listener, [])
 
     def count(self, sink: FrameSink) -> bool:
         """Counts a connection as a listener. False when it was counted before, or has left."""
@@ -171,8 +207,12 @@ class Broadcast:
         time.owed_samples += (end_frame - first_frame) * FRAME_SAMPLES
         time.end_frame = end_frame
         time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
-        for mp3_frame in mp3_frames:
-            self._send_to_streams(output, as_message(mp3_frame))
+        messages = [as_message(mp3_frame) for mp3_frame in mp3_frames]
+        if messages and output in self.recalls:
+            self._begin_held(output, messages)
+            return
+        for message in messages:
+            self._send_to_streams(output, message)
 
     def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that need data while the player sends nothing.
@@ -181,7 +221,7 @@ class Broadcast:
         """
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
-                self._send_to_streams(output, _silence(output))
+                self._send_to_streams(output, _silence(output), is_silence=True)
                 continue
             time = self._mp3.setdefault(output, _Mp3Time())
             time.owed_samples += FRAME_SAMPLES
@@ -253,7 +293,7 @@ class Broadcast:
         group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
         primer = framed(_SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
         for listener in group.listeners:
-            if listener.must_prime:
+            if listener.must_prime and listener.held is None:
                 listener.must_prime = False
                 if number > 1:
                     self._give(listener, primer)
@@ -264,8 +304,10 @@ class Broadcast:
         longest: dict[Output, int] = {}
         for listener in self._listeners:
             sink = listener.sink
-            if sink.burst_ms:
-                longest[sink.output] = max(sink.burst_ms, longest.get(sink.output, 0))
+            is_stream = sink.wants_silence and sink.output.format != "pcm"
+            if sink.burst_ms or is_stream:
+                least_ms = _LEAST_RECENT_MS if is_stream else 0
+                longest[sink.output] = max(sink.burst_ms, least_ms, longest.get(sink.output, 0))
         recent = {}
         for output, burst_ms in longest.items():
             size = _messages_in(output, burst_ms)
@@ -273,17 +315,51 @@ class Broadcast:
             recent[output] = before if before is not None and before.maxlen == size else deque(before or (), size)
         self._recent = recent
 
-    def _begin_with_burst(self, listener: _Listener) -> None:
+    def _begin_with_burst(self, listener: _Listener, *, sounds: bool) -> None:
+        output = listener.sink.output
+        wanted = _messages_in(output, listener.sink.burst_ms)
+        recent = self._recent[output]
+        listener.is_new = sounds
+        if not sounds:
+            self._begin(listener, [_silence(output)] * (wanted - len(recent)) + list(recent))
+        elif output.format == "pcm" or (recent and output not in self.recalls):
+            self._begin(listener, recent)
+        else:
+            listener.held, listener.keeps_up = [], False
+
+    def _begin_held(self, output: Output, messages: list[bytes]) -> None:
+        """Those who wait for it begin with what was sent before."""
+        recent = self._recent.get(output)
+        if recent is not None:
+            self._recent[output] = deque((*messages, *recent), recent.maxlen)
+        for listener in self._listeners:
+            if listener.sink.output == output:
+                self._release(listener, messages)
+
+    def _release(self, listener: _Listener, messages: Sequence[bytes]) -> None:
+        held, listener.held = listener.held, None
+        if held is None or listener.has_left or listener.is_closing:
+            return
+        try:
+            self._begin(listener, messages, held)
+        except Exception:
+            log.exception(_UNFORESEEN)
+            self._cut(listener)
+        else:
+            listener.keeps_up = True
+
+    def _begin(self, listener: _Listener, messages: Iterable[bytes], held: Sequence[bytes] = ()) -> None:
+        """Writes what was sent before, as much of it as the listener wants, and what was held, which is framed."""
         sink = listener.sink
-        output = sink.output
-        wanted = _messages_in(output, sink.burst_ms)
-        recent = list(self._recent[output])[-wanted:]
-        silence = _silence(output)
-        if listener.must_prime:
+        burst = list(messages)[-_messages_in(sink.output, sink.burst_ms) :]
+        if listener.must_prime and (burst or held):
             listener.must_prime = False
-            recent.insert(0, silence)
-        for message in (*[silence] * (wanted - len(recent)), *recent):
+            if burst[:1] != [_SILENT_PACKET]:
+                burst.insert(0, _SILENT_PACKET)
+        for message in burst:
             sink.write(framed(message, sink.framing, _NO_STAMP))
+        for in_framing in held:
+            sink.write(in_framing)
 
     def _remember(self, forms: Forms, messages: tuple[bytes, ...]) -> None:
         for output, message in zip(forms, messages, strict=True):
@@ -295,15 +371,19 @@ class Broadcast:
     def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
         while time.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
             time.owed_samples -= MP3_FRAME_SAMPLES
-            self._send_to_streams(output, _silence(output))
+            self._send_to_streams(output, _silence(output), is_silence=True)
 
-    def _send_to_streams(self, output: Output, message: bytes) -> None:
+    def _send_to_streams(self, output: Output, message: bytes, *, is_silence: bool = False) -> None:
+        is_kept = output in self._recent
         for group in self._groups:
             if group.output == output and group.wants_silence:
                 in_framing = framed(message, group.framing, _NO_STAMP)
                 for listener in group.listeners:
-                    self._give(listener, in_framing)
-        if output in self._recent:
+                    if is_silence and listener.is_new:
+                        is_kept = False
+                    else:
+                        self._give(listener, in_framing)
+        if is_kept:
             self._recent[output].append(message)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
@@ -312,6 +392,9 @@ class Broadcast:
                 return
             if listener.has_left:
                 return  # in the course of this very frame
+            if listener.held is not None:
+                listener.held.append(message)
+                return
             if listener.is_closing:
                 self._wait_for_close(listener)
             else:
@@ -341,12 +424,14 @@ class Broadcast:
             listener.is_closing = True
             listener.stalled_frames = 0
             ring.clear()
-            sink.close(close_codes.TOO_SLOW, "nothing was read for 10 seconds")
+            sink.close(close_codes.TOO_SLOW, NOTHING_READ)
+            self._tell_closed(sink.output, NOTHING_READ)
         listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
 
     def _cut(self, listener: _Listener) -> None:
         """Removes a listener whose connection raised an error, without an effect on the others."""
         self._remove(listener)
+        self._tell_closed(listener.sink.output, FAILED)
         with contextlib.suppress(Exception):
             listener.sink.abort()
 

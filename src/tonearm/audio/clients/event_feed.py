@@ -19,6 +19,8 @@ _LOOK_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
+_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
+
 
 class EventFeed:
     """`lost_text` makes the message for a client that has missed events."""
@@ -48,7 +50,11 @@ class EventFeed:
         sinks = tuple(self._has_lost)
         self._has_lost.clear()
         for sink in sinks:
-            sink.close(code, reason)
+            try:
+                sink.close(code, reason)
+            except Exception:
+                log.exception(_FAILED)
+                self._cut(sink)
 
     def _offer(self, sink: EventSink, text: str) -> None:
         try:
@@ -60,15 +66,17 @@ class EventFeed:
             self._has_lost[sink] = True
             self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
         except Exception:
-            log.exception("an event client's connection failed in an unforeseen way and is cut")
-            self._remove(sink)
-            with contextlib.suppress(Exception):
-                sink.abort()
+            log.exception(_FAILED)
+            self._cut(sink)
 
     def _look_again(self, sink: EventSink) -> None:
         """Looks again later, so that the message does not wait for the next event of some player."""
-        if self._has_lost.get(sink) and not self._tell_lost(sink):
-            self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+        try:
+            if self._has_lost.get(sink) and not self._tell_lost(sink):
+                self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
         """Tells a client that has caught up; False while it has not."""
@@ -77,6 +85,11 @@ class EventFeed:
         self._has_lost[sink] = False
         sink.send(self._lost_text())
         return True
+
+    def _cut(self, sink: EventSink) -> None:
+        self._remove(sink)
+        with contextlib.suppress(Exception):
+            sink.abort()
 
     def _remove(self, sink: EventSink) -> None:
         self._has_lost.pop(sink, None)

@@ -187,7 +187,9 @@ class EventLog:
                 sink.send(text)
                 return
             self._remove(sink)
-            sink.close(close_codes.TOO_SLOW, f"{pending_events} events, {pending_bytes} bytes behind")
+            behind = f"{pending_events} events, {pending_bytes} bytes behind"
+            sink.close(close_codes.TOO_SLOW, behind)
+            log.info("player %s: an event client is closed: %s", self._player_id, behind)
         except Exception:
             log.exception(_FAILED)
             self._cut(sink)

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES
 
 _FINAL_BINARY: Final = 0x82  # RFC 6455, 5.2: FIN and opcode 2
 _SHORT_LENGTH: Final = 125
 _LENGTH_IN_16_BITS: Final = 126
-_MOST_PACKET_BYTES: Final = 1275  # of one frame of Opus (RFC 6716, 3.4)
 
 HEADER: Final = struct.Struct(">BBHIQ")
 """Version, flags, payload bytes, number of the frame, position in the track in µs."""
@@ -123,4 +123,4 @@ def _message_head(size: int) -> bytes:
 
 _LONG_HEAD: Final = struct.Struct(">BBH")
 _FRAME_HEAD: Final = _message_head(FRAME_BYTES)
-_PACKET_HEADS: Final = tuple(map(_message_head, range(_MOST_PACKET_BYTES + 1)))
+_PACKET_HEADS: Final = tuple(map(_message_head, range(MOST_OPUS_PACKET_BYTES + 1)))

@@ -1,6 +1,6 @@
 """From a track's URI to its decoder session: opens sources and hands their bytes over, as descriptors or as requested.
 
-`SourceOpenings` has all sources of a player, `SourceOpening` one of them, `SourceFeed` answers its read requests.
+`SourceOpenings` has all sources of a player, `SourceOpening` one of them.
 """
 
 import asyncio
@@ -8,37 +8,32 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
+from tonearm.audio.opening.live_carriers import Carrier, LiveCarriers
 from tonearm.audio.opening.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.audio.opening.source_feed import DECODER_BUSY, SourceFeed
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.json_value import Json
-from tonearm.core.opened_source import OPENING, FileVersion, OpenedSource, ReportWait, Wait
+from tonearm.core.opened_source import OPENING, UNRESOLVED_PAGE, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import (
-    DATA_CHUNK_BYTES,
-    Data,
-    DataFailed,
-    DropSource,
-    OpenSource,
-    ReadRequest,
-    SeekSource,
-    TitleAt,
-)
+from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, DropSource, OpenSource, ReadRequest, SeekSource, Want
+from tonearm.decoding.pool.pool import PoolSession
 
 log = logging.getLogger(__name__)
 
 WAITING_FOR_PROCESS: Final = Wait("waiting for a decoder process", Stage.DECODE)
-DECODER_BUSY: Final = Wait("the decoder is busy", Stage.DECODE)
-RECONNECTING: Final = Wait("the connection is being made again", Stage.CONNECT)
-NOTHING_SENT: Final = Wait("the source sends nothing", Stage.READ)
+NODE_BUSY: Final = Wait(
+    "the node has more to do than it can; who plays already goes on, and this player waits for its turn",
+    Stage.DECODE,
+    counts=False,
+    is_told=True,
+)
 RETRY_DELAYED: Final = Wait("the next attempt is not due yet", Stage.CONNECT, counts=False)
-
-Send: TypeAlias = Callable[[Data | DataFailed | TitleAt], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +65,6 @@ class PlayersOpener(Opener, Protocol):
         ...
 
 
-class Suspects(Protocol):
-    """Remembers the sources that decoder processes worked on when they died."""
-
-    def add(self, uri: SourceUri) -> None: ...
-
-
-class SessionLink(Protocol):
-    """The connection to a decoder session."""
-
-    @property
-    def id(self) -> int: ...
-
-    def send(
-        self, message: OpenSource | SeekSource | DropSource | Data | DataFailed | TitleAt, descriptor: int | None = None
-    ) -> None: ...
-
-
 class OpeningsOwner(Protocol):
     """Gets reports about sources that cannot be played as they are."""
 
@@ -105,9 +83,11 @@ class SourceOpenings:
     `close` waits for all that were ever started: a dropped source takes a moment to give everything back.
     """
 
-    def __init__(self, owner: OpeningsOwner, opener: PlayersOpener) -> None:
+    def __init__(self, owner: OpeningsOwner, opener: PlayersOpener, carriers: LiveCarriers | None = None) -> None:
+        """`carriers` decode live streams for several players; None: each session for itself."""
         self._owner = owner
         self._opener = opener
+        self._carriers = carriers
         self._openings: dict[SourceId, SourceOpening] = {}
         self._kept: dict[SourceId, KeptSource] = {}  # by source: what was open in a session that was lost
         self._closing: set[asyncio.Task[None]] = set()
@@ -117,7 +97,7 @@ class SourceOpenings:
         source: SourceId,
         part: SourcePart,
         delay_s: float,
-        session: SessionLink,
+        session: PoolSession,
         loudness: LoudnessHints = NO_HINTS,
     ) -> None:
         """Opens a source; one that was kept when the session before was lost is open already."""
@@ -132,6 +112,7 @@ class SourceOpenings:
             self._owner.wait_changed,
             loudness=loudness,
             kept=self._kept.pop(source, None),
+            carriers=self._carriers if source < FIRST_OVERLAY_SOURCE else None,
         )
 
     def session_lost(self) -> None:
@@ -237,8 +218,9 @@ class SourceOpening:
     """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
 
     `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
-    begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. A probe is
-    opened for its facts only, or for its picture. With `kept` it is open already, and its own from now on.
+    begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. `want`: what
+    it is opened for. With `kept` it is open already, and its own from now on. With `carriers` a live stream is decoded
+    by one of them, for all who play it in the same process.
     """
 
     def __init__(
@@ -247,21 +229,22 @@ class SourceOpening:
         part: SourcePart,
         delay_s: float,
         opener: Opener,
-        link: SessionLink,
+        link: PoolSession,
         failed: Callable[[SourceId, PlayFailure], None],
         expanded: Callable[[SourceId, tuple[Track, ...]], None],
         wait_changed: Callable[[], None] = lambda: None,
         *,
-        is_probe: bool = False,
-        wants_picture: bool = False,
+        want: Want = Want.SOUND,
         loudness: LoudnessHints = NO_HINTS,
         kept: "KeptSource | None" = None,
+        carriers: LiveCarriers | None = None,
     ) -> None:
         self._source = source
+        self._carriers = carriers
+        self._carrier: Carrier | None = None
         self._part = part
         self._is_delayed = delay_s > 0
-        self._is_probe = is_probe
-        self._wants_picture = wants_picture
+        self._want = want
         self._loudness = loudness
         self._link = link
         self._failed = failed
@@ -302,6 +285,8 @@ class SourceOpening:
         """What the source waits for while it gives no audio."""
         if self._opening is not None and not self._opening.done():
             return self._wait
+        if self._carrier is not None:
+            return self._carrier.waiting_for
         return DECODER_BUSY if self._feed is None else self._feed.waiting_for
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
@@ -324,7 +309,11 @@ class SourceOpening:
         A live source is not: it goes on where it is by then.
         """
         opened, feed = self._opened, self._feed
-        if opened is None or (feed is not None and (opened.is_live or not opened.is_seekable)):
+        if (
+            opened is None
+            or self._carrier is not None
+            or (feed is not None and (opened.is_live or not opened.is_seekable))
+        ):
             return None
         self._opened = self._feed = None
         return KeptSource(opened, None if feed is None else feed.let_go())
@@ -341,6 +330,8 @@ class SourceOpening:
     async def _close(self) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
+        if self._carrier is not None:
+            await self._carrier.leave()
         if self._feed is not None:
             await self._feed.close()
         elif self._opened is not None:
@@ -353,6 +344,11 @@ class SourceOpening:
         try:
             self._report_wait(OPENING)
             opened = await opener.open(self._part.uri, self._report_wait)
+            if isinstance(opened, Playlist):
+                # In a thread: to make hundreds of tracks takes some ms.
+                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
+            else:
+                self._begin(opened)
         except PlayError as error:
             self._failed(self._source, error.failure)
         except Exception as error:
@@ -367,12 +363,6 @@ class SourceOpening:
                     "Try again; report it when it happens again with this source.",
                 ),
             )
-        else:
-            if isinstance(opened, Playlist):
-                # In a thread: to make hundreds of tracks takes some ms.
-                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
-            else:
-                self._begin(opened)
 
     def _report_wait(self, wait: Wait) -> None:
         counted, self._wait = self._wait.counts, wait
@@ -383,7 +373,9 @@ class SourceOpening:
         self._opened = opened
         self.opened_as = self._source
         descriptor = opened.reader.take_descriptor()
-        if descriptor is None:
+        if self._carriers is not None:
+            self._carrier = self._carriers.join(opened, self._part.uri, self._link)
+        if descriptor is None and self._carrier is None:
             self._feed = SourceFeed(opened, self._link.send, reading)
         order = OpenSource(
             session=self._link.id,
@@ -392,80 +384,17 @@ class SourceOpening:
             size_bytes=opened.size_bytes,
             is_seekable=opened.is_seekable,
             is_live=opened.is_live,
-            content_type=opened.content_type,
+            content_type=UNRESOLVED_PAGE if opened.is_unresolved_page else opened.content_type,
             start_sample=self._part.start_sample,
             has_descriptor=descriptor is not None,
-            is_probe=self._is_probe,
             end_sample=self._part.end_sample,
             resumes=self._part.resumes,
             measured=self._loudness.measured,
             album=self._loudness.album,
-            wants_picture=self._wants_picture,
+            want=self._want,
+            joins=None if self._carrier is None else self._carrier.session_id,
         )
         self._link.send(order, descriptor)
-
-
-class SourceFeed:
-    """Answers one `ReadRequest` at a time; a newer one replaces an older one that is still being answered.
-
-    `reading` is the last read for somebody else, which ends before the first one.
-    """
-
-    def __init__(self, opened: OpenedSource, send: Send, reading: asyncio.Task[None] | None = None) -> None:
-        self._reader = opened.reader
-        self._name = opened.name
-        self._send = send
-        self._answering = reading
-
-    @property
-    def waiting_for(self) -> Wait:
-        """What is waited for while the source gives no audio."""
-        if self._answering is None or self._answering.done():
-            return DECODER_BUSY
-        if self._reader.is_reconnecting:
-            return RECONNECTING
-        return NOTHING_SENT
-
-    def request_read(self, request: ReadRequest) -> None:
-        before = self._answering
-        if before is not None:
-            before.cancel()
-        self._answering = asyncio.get_running_loop().create_task(self._answer(request, before))
-
-    def let_go(self) -> asyncio.Task[None] | None:
-        """Leaves the reader to somebody else, who lets the read that is returned end first."""
-        if self._answering is not None:
-            self._answering.cancel()
-        return self._answering
-
-    async def close(self) -> None:
-        if self._answering is not None:
-            self._answering.cancel()
-            await asyncio.wait([self._answering])
-        await self._reader.close()
-
-    async def _answer(self, request: ReadRequest, before: asyncio.Task[None] | None) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
-        session, source, offset = request.session, request.source, request.offset
-        try:
-            data = await self._reader.read_at(offset, min(request.length, DATA_CHUNK_BYTES))
-        except PlayError as error:
-            self._send(DataFailed(session, source, offset, error.failure))
-        except Exception as error:
-            # Whatever a server makes a library raise must end this track, and not this task unseen.
-            log.exception("reading %s failed unexpectedly", text_for_logs(self._name))
-            failure = PlayFailure(
-                FailureCode.CONNECTION_LOST,
-                Stage.READ,
-                f"Reading the source failed unexpectedly ({type(error).__name__}).",
-                "Try again; report it when it happens again with this source.",
-            )
-            self._send(DataFailed(session, source, offset, failure))
-        else:
-            for title in self._reader.take_titles(offset + len(data)):
-                self._send(TitleAt(session, source, title.offset, title.title))
-            self._send(Data(session, source, offset, data))
 
 
 def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:

@@ -6,14 +6,25 @@ So a source that ends its process interrupts no player.
 import asyncio
 from typing import Final, TypeAlias
 
-from tonearm.audio.opening.source_input import Opener, SourceOpening, SourcePart, Suspects
+from tonearm.audio.opening.live_carriers import Suspects
+from tonearm.audio.opening.source_input import Opener, SourceOpening, SourcePart
+from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import PageFacts, SourceFacts
-from tonearm.decoding.messages import Failed, FoundPicture, FromDecoder, Opened, OpenSession, ReadRequest
+from tonearm.decoding.messages import (
+    Failed,
+    FoundPicture,
+    FromDecoder,
+    Opened,
+    OpenSession,
+    ReadRequest,
+    SessionFailed,
+    Want,
+)
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool, PoolSession
 
 LOAD_DEADLINE_S: Final = 15.0
@@ -45,19 +56,19 @@ class TrackLoader:
         self._places = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
 
-    async def load(self, uri: SourceUri, opener: Opener | None = None) -> SourceFacts:
-        """The facts from opening `uri`, by `opener` if there is one. Nothing of it stays open when this returns,
-        raises or is cancelled.
+    async def load(self, uri: SourceUri, opener: Opener | None = None, *, counts_length: bool = False) -> SourceFacts:
+        """The facts from opening `uri`, by `opener` if there is one. With `counts_length` a local file is read to its
+        end where its length is not written in it. Nothing of it stays open when this returns, raises or is cancelled.
 
         Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
         """
-        loaded = await self._begin(uri, opener or self._opener, wants_picture=False)
+        loaded = await self._begin(uri, opener or self._opener, Want.LENGTH if counts_length else Want.FACTS)
         assert isinstance(loaded, SourceFacts), "a picture was not asked for"
         return loaded
 
     async def load_picture(self, uri: SourceUri) -> bytes:
         """The picture inside of `uri`, as it is there; empty without one. As `load` in all else."""
-        loaded = await self._begin(uri, self._opener, wants_picture=True)
+        loaded = await self._begin(uri, self._opener, Want.PICTURE)
         return loaded.data if isinstance(loaded, FoundPicture) else b""
 
     @property
@@ -65,10 +76,8 @@ class TrackLoader:
         """Whether anything is being loaded."""
         return bool(self._loads)
 
-    def _begin(
-        self, uri: SourceUri, opener: Opener, *, wants_picture: bool
-    ) -> "asyncio.Task[SourceFacts | FoundPicture]":
-        task = asyncio.get_running_loop().create_task(self._load(uri, opener, wants_picture))
+    def _begin(self, uri: SourceUri, opener: Opener, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, opener, want))
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
         return task
@@ -81,10 +90,10 @@ class TrackLoader:
             await asyncio.wait(self._loads)
         await self._pool.stop()
 
-    async def _load(self, uri: SourceUri, opener: Opener, wants_picture: bool) -> SourceFacts | FoundPicture:
+    async def _load(self, uri: SourceUri, opener: Opener, want: Want) -> SourceFacts | FoundPicture:
         try:
             async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
-                outcome = await self._open(uri, pool, opener, wants_picture)
+                outcome = await self._open(uri, pool, opener, want)
                 if isinstance(outcome, tuple):
                     outcome = await self._open_first_of(outcome, pool)
         except TimeoutError as error:
@@ -94,9 +103,9 @@ class TrackLoader:
         return outcome
 
     async def _open(
-        self, uri: SourceUri, pool: DecoderPool, opener: Opener, wants_picture: bool = False
+        self, uri: SourceUri, pool: DecoderPool, opener: Opener, want: Want = Want.FACTS
     ) -> _Outcome | _Entries:
-        load = _Load(uri, pool, opener, self._suspects, wants_picture)
+        load = _Load(uri, pool, opener, self._suspects, want)
         try:
             return await load.outcome
         finally:
@@ -118,11 +127,9 @@ class TrackLoader:
 class _Load:
     """Opens one source in the process, and again when the process dies."""
 
-    def __init__(
-        self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, wants_picture: bool
-    ) -> None:
+    def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
         self._uri = uri
-        self._wants_picture = wants_picture
+        self._want = want
         self._pool = pool
         self._opener = opener
         self._suspects = suspects
@@ -141,12 +148,16 @@ class _Load:
                 self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
             case FoundPicture():
                 self._settle(message)
-            case Failed():
+            case Failed() | SessionFailed():
                 self._settle(message.failure)
 
     @property
     def frames_ahead(self) -> int:
         return 0
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(Urgency.PLAYS, 0)  # it waits for nobody: in its process nothing plays
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
@@ -177,8 +188,7 @@ class _Load:
             self._session,
             self._open_failed,
             self._open_expanded,
-            is_probe=True,
-            wants_picture=self._wants_picture,
+            want=self._want,
         )
 
     def _drop(self) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
+from tonearm.audio.opening.live_carriers import LiveCarriers
 from tonearm.audio.opening.loudness_memory import NO_HINTS, LoudnessHints
-from tonearm.audio.opening.source_input import PlayersOpener, SourceOpenings, SourcePart
+from tonearm.audio.opening.source_input import NODE_BUSY, PlayersOpener, SourceOpenings, SourcePart
 from tonearm.audio.session.plan_moves import (
     OpenSourceAt,
     Order,
@@ -23,9 +24,10 @@ from tonearm.audio.session.plan_moves import (
     State,
 )
 from tonearm.audio.session.plan_state import PlanState
+from tonearm.core.admission import Claim, Urgency
 from tonearm.core.failure import PlayFailure
 from tonearm.core.opened_source import FileVersion, Wait
-from tonearm.core.outputs import Outputs, has_format
+from tonearm.core.outputs import Output, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
@@ -41,6 +43,7 @@ from tonearm.decoding.messages import (
     Opened,
     ReadRequest,
     SeekFailed,
+    SessionFailed,
     Titled,
 )
 from tonearm.decoding.pool.pool import DecoderPool, PoolSession
@@ -87,10 +90,15 @@ class SourceObserver(Protocol):
 
     def frames_arrived(self) -> None: ...
 
-    def mp3_arrived(self, encoded: Encoded) -> None: ...
+    def encoded_arrived(self, encoded: Encoded) -> None: ...
 
     def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
         """A decoder process died while it worked on these sources. Comes before they are opened again."""
+        ...
+
+    def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
+        """The decoder met an error of its own while it worked on this session, which is lost, and may have met it at
+        `source`: that one and all overlays are not opened again."""
         ...
 
     def wait_changed(self) -> None:
@@ -106,7 +114,12 @@ class DecoderSession:
     """Lives as long as its player, and outlives decoder processes. No method waits, but `close`."""
 
     def __init__(
-        self, observer: SourceObserver, pool: DecoderPool, opener: PlayersOpener, until_tick_s: Callable[[], float]
+        self,
+        observer: SourceObserver,
+        pool: DecoderPool,
+        opener: PlayersOpener,
+        until_tick_s: Callable[[], float],
+        carriers: LiveCarriers | None = None,
     ) -> None:
         """`until_tick_s` gives the time until the player sends its next frame."""
         self._observer = observer
@@ -114,16 +127,25 @@ class DecoderSession:
         self._parts: dict[SourceId, SourcePart] = {}
         self._loudness: dict[SourceId, LoudnessHints] = {}
         self._with_packets: set[SourceId] = set()  # sources whose packets can be passed through
-        self._openings = SourceOpenings(observer, opener)
+        self._given_up: set[SourceId] = set()  # sources that are not opened again: only what is buffered is sent
+        self._openings = SourceOpenings(observer, opener, carriers)
         self._state = PlanState(until_tick_s)
         self._link: PoolSession | None = None
         self._mp3_to: int | None = None  # frames before it were encoded, in some session
         self.buffer: Final = self._state.buffer  # for the player to take frames from
+        self.is_paused = False  # the player says so: what nobody is to hear now has time
+        self._claim_number = pool.next_claim()
+        self._has_sounded = False  # since it asked for a place
         self._open_session()
 
     @property
     def decoder_process_id(self) -> int | None:
         return None if self._link is None else self._link.process_id
+
+    @property
+    def waited_for_room_s(self) -> float | None:
+        """For how long it has been waiting since the node has more to do than it can; None when it does not."""
+        return None if self._link is not None else self._pool.waited_s(self)
 
     @property
     def late_plans_total(self) -> int:
@@ -133,6 +155,8 @@ class DecoderSession:
     @property
     def waiting_for(self) -> Wait:
         """What the current source is waiting for when it gives nothing."""
+        if self.waited_for_room_s is not None:
+            return NODE_BUSY
         return self._openings.waiting_for(self._state.current or 0)
 
     @property
@@ -184,16 +208,22 @@ class DecoderSession:
         self._parts.pop(source, None)
         self._loudness.pop(source, None)
         self._with_packets.discard(source)
+        self._given_up.discard(source)
         self._state.drop(source)
         self._openings.drop(source)
 
-    def play(self, program: Program, cut_fade: Crossfade | None = None) -> None:
+    def play(self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False) -> None:
         """Has this played from the earliest frame on that is possible; costs nothing when it is the plan.
 
         With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
+        `from_silence`: none sounded until now.
         """
-        self._carry_out(self._state.play(program, cut_fade))
+        self._carry_out(self._state.play(program, cut_fade, from_silence=from_silence))
         self._report_faded()
+
+    def fall_silent(self) -> None:
+        """Nothing is heard from now on, until it goes on: what was cut just before needs no end."""
+        self._carry_out(self._state.fall_silent())
 
     def listen(self, outputs: Outputs) -> None:
         """The forms in which the frames are wanted."""
@@ -210,11 +240,18 @@ class DecoderSession:
         self._state.rest()
         self._report_faded()
 
-    def wake(self) -> None:
-        """Ends a rest; otherwise does nothing."""
+    def wake(self, *, recalls: bool = False) -> None:
+        """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with what was sent before."""
         if self._state.state is State.RESTING:
             self._state.wake()
-            self._open_session()
+            self._claim_number, self._has_sounded = self._pool.next_claim(), False
+            self._open_session(recalls=recalls)
+
+    def recall(self, output: Output) -> bool:
+        """Asks for what was sent last, in a form that nobody listened to then. False where that cannot be had."""
+        orders = self._state.recall(output)
+        self._carry_out(orders)
+        return bool(orders)
 
     async def close(self) -> None:
         """Ends the session. Returns when its sources have given everything back."""
@@ -272,20 +309,32 @@ class DecoderSession:
     def frames_ahead(self) -> int:
         return self.buffer.frames_ahead
 
+    @property
+    def claim(self) -> Claim:
+        if self.is_paused or not self._state.is_heard:
+            urgency = Urgency.UNHEARD
+        else:
+            urgency = Urgency.PLAYS if self._has_sounded else Urgency.STARTS
+        return Claim(urgency, self._claim_number)
+
     def receive(self, message: FromDecoder) -> None:
         try:
             match message:
                 case Audio():
+                    self._has_sounded = True
                     orders = self._state.audio(message)
                     if orders:
                         self._carry_out(orders)
                     self._report_faded()
                     self._observer.frames_arrived()
                 case Encoded():
-                    self._mp3_to = message.end_frame
-                    self._observer.mp3_arrived(message)
+                    if message.output.format == "mp3":
+                        self._mp3_to = message.end_frame
+                    self._observer.encoded_arrived(message)
                 case ReadRequest():
                     self._openings.request_read(message)
+                case SessionFailed():
+                    self._fail(message)
                 case Opened() | SeekFailed() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
@@ -294,13 +343,40 @@ class DecoderSession:
             self._observer.went_wrong()
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
-        """Goes on in another process, after the buffered frames."""
-        if suspect_sources:
-            self._observer.sources_suspected(tuple(self._openings.opened_as(number) for number in suspect_sources))
+        """Goes on in another process, after the buffered frames. The suspect 0 is what sounded in the session."""
+        suspects = {self._openings.opened_as(number) or self._state.current or 0 for number in suspect_sources}
+        if suspects == {0}:
+            self.rest()  # there is nothing to be counted: so the session must not come back by itself
+            return
+        if suspects:
+            self._observer.sources_suspected(tuple(suspects))
+        self._link = None
         self._openings.session_lost()
         self._state.lose()
         self._report_faded()
         self._open_session()
+        self._observer.wait_changed()
+
+    def _fail(self, report: SessionFailed) -> None:
+        """Goes on in a session that nothing is left of the last one in, without what may have been at fault."""
+        log.error("decoder process %s: %s", self.decoder_process_id, report.failure.message)
+        source = self._openings.opened_as(report.source) or self._state.current
+        is_known = source is not None and self._state.is_known(source)
+        has_overlays = self._state.has_overlays
+        if source is not None and is_known:
+            self._given_up.add(source)
+            self._openings.drop(source)
+        self._close_link()
+        self._openings.session_lost()
+        self._state.lose()
+        self._report_faded()
+        try:
+            self._observer.session_failed(source if is_known else None, report.failure)
+        finally:
+            if source is None and not has_overlays:
+                self.rest()  # there is nothing at fault that could be left out: it comes back with the next wish
+            else:
+                self._open_session()
 
     def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled | Measured) -> None:
         source = report.source
@@ -333,6 +409,8 @@ class DecoderSession:
     def _carry_out(self, orders: tuple[Order, ...]) -> None:
         for order in orders:
             if isinstance(order, OpenSourceAt):
+                if order.source in self._given_up:
+                    continue
                 part = replace(self._parts[order.source], start_sample=order.start_sample, resumes=order.resumes)
                 self._start_opening(order.source, part, 0.0)
             elif isinstance(order, RenewSession):
@@ -341,11 +419,11 @@ class DecoderSession:
             elif self._link is not None:
                 self._link.send(order)
 
-    def _open_session(self) -> None:
+    def _open_session(self, *, recalls: bool = False) -> None:
         """Without a process now, `process_lost` is called when there is one."""
         self._link = self._pool.open(self)
         if self._link is not None:
-            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to))
+            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to, recalls=recalls))
 
     def _close_link(self) -> None:
         if self._link is not None:

@@ -36,7 +36,7 @@ class SentFrame(NamedTuple):
 
     `source` and `position_samples` (48 kHz) are where its first sample lies. `title` is set where the source's title
     changes in this frame. While it is sent, `position_rate` times its length passes in the source. `is_cut`: it does
-    not continue the frame before.
+    not continue the frame before. `filled_samples`: the silence at its end, where the source has none left.
     """
 
     forms: Forms
@@ -46,11 +46,13 @@ class SentFrame(NamedTuple):
     title: str | None = None
     position_rate: float = 1.0
     is_cut: bool = False
+    filled_samples: int = 0
 
     @property
     def end_samples(self) -> int:
         """Where the sample after its last one lies."""
-        return self.position_samples + round(FRAME_SAMPLES * self.position_rate)
+        samples = FRAME_SAMPLES - self.filled_samples
+        return self.position_samples + round(samples * self.position_rate)
 
 
 class FrameBuffer:
@@ -65,7 +67,8 @@ class FrameBuffer:
         self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
         self._marks: deque[Mark] = deque()
         self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
-        self._cut_at: int | None = None  # the frame that does not continue the one before it
+        # The frame that does not continue the one before it; the end of that one's sound may come first.
+        self._cut_at: int | None = None
         self._plain_until = 0  # frames before this one are plain
         self.overlays = OverlayPositions()
 
@@ -88,6 +91,11 @@ class FrameBuffer:
     def begins_with_overlays_alone(self) -> bool:
         """Whether there is no music in the next frame, which is sent in whatever state for its overlays' sake."""
         return bool(self.frames_ahead) and self._next_run.position_rate == 0.0
+
+    @property
+    def is_cut_ahead(self) -> bool:
+        """Whether the next frame does not continue the one before it."""
+        return self._cut_at is not None and self._cut_at >= self.next_frame
 
     @property
     def _next_run(self) -> "_Run":
@@ -137,6 +145,8 @@ class FrameBuffer:
         forms = _forms(audio)
         if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
             for run in _runs(audio, forms, self.starts):
+                if not run.source and run.position_rate:  # the end of the sound before, whose position goes on
+                    run = run._replace(position_samples=self._runs[-1].position(run.first_frame)[1])
                 self._continue_with(run)
         self.end_frame = end_frame
 
@@ -214,16 +224,6 @@ class FrameBuffer:
         before_begin = end_sample - self.end_position()[1]
         self._runs = deque((_Run(self.end_frame, source, self.starts.get(source, 0) - before_begin),))
 
-    def joint_sample(self, source: SourceId) -> int | None:
-        """Where `source` ends, when another one begins in the next frame. None where places do not follow from frames,
-        or nothing begins."""
-        if self.begins_now is None:
-            return None
-        begin, run = self._marks[0], self._runs[0]
-        if run.source != source or run.position_rate != 1.0:
-            return None
-        return run.position(begin.frame)[1] + begin.offset_samples
-
     def take_mark(self) -> Mark | None:
         """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
         if not self._marks or self._marks[0].frame > self.next_frame:
@@ -249,11 +249,12 @@ class FrameBuffer:
         run = self._runs[0]
         source, position_samples = run.position(self.next_frame)
         self.next_frame += 1
-        is_cut = self._cut_at is not None and self._cut_at < self.next_frame
+        is_cut = self._cut_at is not None and self._cut_at < self.next_frame and source != 0
         if is_cut:
             self._cut_at = None
         payloads = self._payloads.popleft()
-        frame = SentFrame(run.forms, payloads, source, position_samples, None, run.position_rate, is_cut)
+        filled = self._filled_samples(source) if self._marks else 0
+        frame = SentFrame(run.forms, payloads, source, position_samples, None, run.position_rate, is_cut, filled)
         title = self._take_title(source, frame.end_samples) if self._titles else None
         return frame if title is None else frame._replace(title=title)
 
@@ -276,6 +277,12 @@ class FrameBuffer:
     def end_plain_run(self) -> None:
         """The next frame has to be looked at, whatever was allowed before."""
         self._plain_until = 0
+
+    def _filled_samples(self, source: SourceId) -> int:
+        """How much silence is at the end of the frame that was taken last."""
+        end = self._marks[0]
+        is_due = end.kind in _ENDS and end.frame == self.next_frame and end.source == source
+        return end.offset_samples if is_due else 0
 
     def _take_title(self, source: SourceId, before_sample: int) -> str | None:
         """Takes the titles that begin before this sample; the last one counts."""

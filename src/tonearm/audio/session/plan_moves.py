@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
-from tonearm.decoding.messages import Crossfade, Flush, Grant, OpenSession, Overlay, Plan
+from tonearm.decoding.messages import Crossfade, Flush, Grant, OpenSession, Overlay, Plan, Recall
 
 
 class State(Enum):
@@ -138,7 +138,7 @@ class RenewSession(NamedTuple):
     """Order: close the session, report it with `lose`, and open another one."""
 
 
-Order: TypeAlias = OpenSession | Plan | Grant | Flush | OpenSourceAt | RenewSession
+Order: TypeAlias = OpenSession | Plan | Grant | Flush | Recall | OpenSourceAt | RenewSession
 
 
 class SourceBegan(NamedTuple):
@@ -149,13 +149,11 @@ class SourceBegan(NamedTuple):
 
 class SourceEnded(NamedTuple):
     """The last sample of the source was sent, or is in the next frame when another source joins there. `failure` says
-    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`.
-    `end_sample`: where another source joins, in the file (48 kHz); None where that does not follow from frames."""
+    why, when the source was interrupted. `fades`: it goes on under the one that begins there, until `SourceFaded`."""
 
     source: SourceId
     failure: PlayFailure | None
     fades: bool = False
-    end_sample: int | None = None
 
 
 class SourceFaded(NamedTuple):

@@ -32,11 +32,12 @@ from tonearm.audio.session.plan_moves import (
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
-from tonearm.core.outputs import PCM_ONLY, PRIMING_FRAMES, Outputs, has_format
+from tonearm.core.outputs import PCM_ONLY, PRIMING_FRAMES, Output, Outputs, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,
+    RECALL_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
@@ -46,6 +47,7 @@ from tonearm.decoding.messages import (
     MarkKind,
     OpenSession,
     Plan,
+    Recall,
 )
 
 GRANT_STEP_FRAMES: Final = SHORT_GRANT_FRAMES // 2
@@ -76,10 +78,13 @@ class PlanState:
         self._planned = self._played = Epoch(0, self._wanted.mix)
         self._fading: set[SourceId] = set()  # sources that go on under the current one
         self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
+        self._cuts_silence = False  # nothing sounded before the last cut
         self._faded: list[SourceId] = []
         self._is_overtaken = False  # the newest plan has the crossfade elsewhere, and it has begun before that arrived
         self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING,
-        self._resumed_at = 0  # and the frame that it begins with there
+        self._resumed_at = 0  # the frame that it begins with there,
+        self._resumed_sample = 0  # and its sample that is heard next
+        self._begun_in_buffer: set[SourceId | None] = set()  # of these the session has no beginning, or nothing
         self._postponed = 0  # how often, since the player changed its mind
         self._outputs = PCM_ONLY
         self._has_flushed = False
@@ -119,6 +124,16 @@ class PlanState:
         """Whether packets of a source that has some go to listeners as they are."""
         return self._wanted.mix.filters.changes_nothing and any(output.passes_through for output in self._outputs)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether frames are wanted in any form."""
+        return bool(self._outputs)
+
+    @property
+    def has_overlays(self) -> bool:
+        """Whether overlays are to sound."""
+        return bool(self._wanted.mix.overlays)
+
     def is_known(self, source: SourceId) -> bool:
         return source in self._sources
 
@@ -145,10 +160,12 @@ class PlanState:
         self.buffer.starts.pop(source, None)
         self.buffer.forget_titles(source)
 
-    def play(self, program: Program, cut_fade: Crossfade | None = None) -> tuple[Order, ...]:
+    def play(
+        self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False
+    ) -> tuple[Order, ...]:
         """Makes this the plan, from the earliest frame on that is possible. Its next source is not waited for when it
         is not known (any more). With `cut_fade` the source that is replaced fades out under the current one, until it
-        is in `take_faded`."""
+        is in `take_faded`. `from_silence`: nothing was heard just before, so nothing fades out where this is a cut."""
         self.buffer.end_plain_run()
         wanted = program
         if wanted.next not in self._sources:
@@ -159,8 +176,17 @@ class PlanState:
         self._has_flushed = False
         if wanted.current != self._wanted.current or self.state is State.SWITCHING:
             self._fade_at_cut(wanted, cut_fade)
+            # The end of a sound that was cut off in time may come late, but has to come.
+            self._cuts_silence = from_silence and (self._cuts_silence or not self._is_cut_ahead)
             return self._cut(wanted)
         return self._change(wanted)
+
+    def fall_silent(self) -> tuple[Order, ...]:
+        """Nothing is heard any more, as after a pause. A cut that was not heard yet is made from silence instead."""
+        if self._cuts_silence or not self._is_cut_ahead or self._fading or not self._session:
+            return ()
+        self._cuts_silence = True
+        return self._cut(self._wanted)
 
     def listen(self, outputs: Outputs) -> tuple[Order, ...]:
         """The forms in which frames are rendered. Without any, the decoder counts frames, but neither filters nor sends
@@ -192,7 +218,10 @@ class PlanState:
     def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
         """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
         while (mark := self.buffer.take_mark()) is not None:
-            event = SourceBegan(mark.source) if mark.kind is MarkKind.BEGIN else self._over(mark)
+            if mark.kind is not MarkKind.BEGIN:
+                event: SourceBegan | SourceEnded | SourceFaded | None = self._over(mark)
+            else:  # a plan that begins where a source had begun reports that again, even of one that is over now
+                event = SourceBegan(mark.source) if mark.source == self._wanted.current else None
             if event is not None:
                 return event
         return None
@@ -217,7 +246,8 @@ class PlanState:
         if self._only_passes:
             frames = PASSED_GRANT_FRAMES
         else:
-            frames = SHORT_GRANT_FRAMES if self._wanted.mix.may_crossfade else GRANT_FRAMES
+            is_short = self._wanted.mix.may_crossfade or not self._outputs  # what nobody hears can wait
+            frames = SHORT_GRANT_FRAMES if is_short else GRANT_FRAMES
         self._granted_to = granted_from + frames
         return Grant(self._session, self._played.number, sent, self._granted_to, self._outputs, self._due_before)
 
@@ -251,6 +281,12 @@ class PlanState:
             return ()
         self._has_flushed = True
         return (Flush(self._session),)
+
+    def recall(self, output: Output) -> tuple[Order, ...]:
+        """What was sent last is wanted in a form that nobody listened to then. No order where that cannot be had."""
+        if not self._session or self.state is State.RESUMING or not self.buffer.next_frame:
+            return ()
+        return (Recall(self._session, output, self.buffer.next_frame, RECALL_FRAMES),)
 
     # Messages of the decoder
 
@@ -320,10 +356,11 @@ class PlanState:
 
     # The session
 
-    def session_opened(self, session: int, mp3_to: int | None = None) -> tuple[Order, ...]:
+    def session_opened(self, session: int, mp3_to: int | None = None, *, recalls: bool = False) -> tuple[Order, ...]:
         """The sources are opened in it, the current one from where the buffered frames end.
 
-        `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any.
+        `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any. `recalls`: a
+        stream wants to begin with what was sent before.
         """
         current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.mix.filters
         buffer = self.buffer
@@ -342,7 +379,8 @@ class PlanState:
         self._has_flushed = False
         self._planned = self._played = Epoch(self._planned.number + 1, Mix(filters))
         self._granted_at = first_frame = buffer.end_frame
-        to_encode = self._frames_to_encode_again(mp3_to)
+        self._resumed_sample = buffered_to
+        to_encode = RECALL_FRAMES if recalls else self._frames_to_encode_again(mp3_to)
         if goes_on and current == buffered_source and to_encode:
             # The last frames are rendered once more, and not sent, so that the encoders begin with them.
             frame_samples = FRAME_SAMPLES * filters.effects.position_rate  # of the source
@@ -356,6 +394,7 @@ class PlanState:
         self._begun_before, self._over_before = frozenset(overlays_at), buffer.overlays.ending
         finished |= self._over_before
         self._begins_at = first_frame
+        self._begun_in_buffer = finished - {None}
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         orders: list[Order] = [
             OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples)
@@ -366,6 +405,8 @@ class PlanState:
             elif source not in finished:
                 resumes = source == current == buffered_source
                 start_sample = buffered_to if resumes else progress.start_sample
+                if start_sample > progress.start_sample:
+                    self._begun_in_buffer.add(source)
                 orders.append(OpenSourceAt(source, start_sample, resumes))
         if current is not None and goes_on:
             self._resumed, self._resumed_at = current, first_frame
@@ -383,6 +424,8 @@ class PlanState:
 
     def lose(self) -> None:
         """The decoder process died, or the session was closed: `session_opened` follows."""
+        if self.state is State.SWITCHING:
+            self.buffer.cut()  # what was cut to is heard from another session
         self._move(Move.LOSE)
         self._end_fades()
         self.buffer.end_fades()
@@ -432,9 +475,13 @@ class PlanState:
         self._cut_fade = None
 
     def _cut(self, wanted: Program) -> tuple[Order, ...]:
-        # Such a session goes on with overlays, or without them, behind frames that are void now.
+        # A session goes on behind frames that are void now: with overlays or without them, or in a source that is still
+        # to begin.
         has_overlays_before = bool(self._begun_before or self._over_before)
-        must_renew = self._session and self.buffer.next_frame < self._begins_at and has_overlays_before
+        must_renew = self._session and (
+            (self.buffer.next_frame < self._begins_at and has_overlays_before)
+            or not self._begun_in_buffer.isdisjoint((wanted.current, wanted.next))
+        )
         self._move(Move.CUT)
         self._wanted = wanted
         self.buffer.void()
@@ -457,12 +504,10 @@ class PlanState:
             # Each plan makes the one before it worthless: with many changes a second none would ever arrive in time.
             # So this one is made when the one under way has arrived.
             return ()
-        if self.state is not State.RESUMING:
-            return self._plan_from(self._earliest_frame())
-        if buffer.end_frame == end_frame:
-            return self._plan_from(self._resumed_at)
-        # The buffered frames end earlier now, within another source: that one has to be opened from there.
-        return (RenewSession(),)
+        if self._session and buffer.end_frame < end_frame and buffer.end_frame <= self._begins_at:
+            # The buffered frames end within a source that this session began behind: it has to be opened from there.
+            return (RenewSession(),)
+        return self._plan_from(self._resumed_at if self.state is State.RESUMING else self._earliest_frame())
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
         """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
@@ -479,6 +524,8 @@ class PlanState:
             switch_to = self._resumed
             if switch_to != after:  # the source that joins has begun in the buffer already
                 after, next_source, crossfade = switch_to, None, None
+            elif crossfade is not None and crossfade.at_sample < self._resumed_sample:
+                crossfade = None  # until its frames arrive: it must not begin in those that are rendered once more
         self._planned = Epoch(self._planned.number + 1, mix._replace(crossfade=crossfade))
         epochs = self._planned.number, self._played.number
         order = Plan(
@@ -498,12 +545,18 @@ class PlanState:
                 if overlay.source not in self._over_before
             ),
             holds=mix.holds,
+            from_silence=self._cuts_silence and self.state is State.SWITCHING,
         )
         return order, *self._granted()
 
     def _granted(self) -> tuple[Order, ...]:
         grant = self.grant()
         return () if grant is None else (grant,)
+
+    @property
+    def _is_cut_ahead(self) -> bool:
+        """Whether nothing was sent yet of what was cut to last."""
+        return self.state is State.SWITCHING or self.buffer.is_cut_ahead
 
     @property
     def _glides(self) -> bool:
@@ -542,8 +595,6 @@ class PlanState:
         """Takes up that the current source ended: what joins there is the current one now, or nothing is."""
         if mark.source != self._wanted.current:
             return None  # a plan that begins where a source had ended reports its end again
-        is_join = mark.kind is MarkKind.END and self._wanted.mix.crossfade is None
-        end_sample = self.buffer.joint_sample(mark.source) if is_join else None
         self._wanted = Program(self.buffer.begins_now, None, self._wanted.mix._replace(crossfade=None))
         self._has_flushed = False
         progress = self._sources.get(mark.source)
@@ -553,7 +604,7 @@ class PlanState:
             self._fading.add(mark.source)
             self._is_overtaken |= self._planned.mix.crossfade != self._played.mix.crossfade
         failure = progress.failure if progress is not None and is_interrupted else None
-        return SourceEnded(mark.source, failure, fades, end_sample)
+        return SourceEnded(mark.source, failure, fades)
 
     def _move(self, move: Move) -> None:
         state = MOVES[self.state].get(move)

@@ -1,22 +1,31 @@
 """The node's end of a decoder process's socket: messages in both directions, without ever blocking."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, pack
-from tonearm.decoding.messages import FromNode
+from tonearm.decoding.messages import FromDecoder, FromNode
 
 RECEIVE_BYTES: Final = 1024 * 1024
 SEND_BYTES: Final = 256 * 1024  # about as much as the kernel takes at once
+RETRY_S: Final = 0.05  # after the kernel took no descriptor
+
+
+class _Outgoing(NamedTuple):
+    data: bytes
+    descriptor: int | None
+    session: int  # 0 where it is for several
 
 
 class DecoderLink:
-    """Calls `on_message` with every message received; it must not raise. Calls `on_end` once: with None when the
-    process has closed its end, else with the error that ended the link; never after `close`."""
+    """Calls `on_message` with every message received; it raises `BrokenMessage` or nothing. Calls `on_end` once: with
+    None when the process has closed its end, else with the error that ended the link; never after `close`."""
 
     def __init__(
         self,
@@ -29,9 +38,11 @@ class DecoderLink:
         self._on_message = on_message
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._splitter = MessageSplitter()
+        self._splitter = MessageSplitter(FromDecoder)
         self._received = memoryview(bytearray(RECEIVE_BYTES))
-        self._outgoing: deque[tuple[bytes, int | None]] = deque()
+        self._outgoing: deque[_Outgoing] = deque()
+        # By session: what the kernel does not take, since too many descriptors are on their way, and what follows it.
+        self._stuck: dict[int, list[_Outgoing]] = {}
         self._will_send = False
         self._is_blocked = False  # the kernel takes no more: `_send_rest` goes on
         self._is_over = False
@@ -42,7 +53,8 @@ class DecoderLink:
         if self._is_over:
             _close(descriptor)
             return
-        self._outgoing.append((pack(message), descriptor))
+        session = getattr(message, "session", 0)
+        self._stuck.get(session, self._outgoing).append(_Outgoing(pack(message), descriptor, session))
         if descriptor is not None and not self._is_blocked:
             # It is sent by itself anyway, and there is much to do with it: of many that move, the first is begun with.
             self._send_all()
@@ -98,25 +110,43 @@ class DecoderLink:
         self._send_all()
 
     def _send_some(self) -> None:
-        data, descriptor = self._outgoing.popleft()
+        outgoing = self._outgoing.popleft()
+        data, descriptor, session = outgoing
         try:
             if descriptor is None:
                 data = self._joined_with_next(data)
                 sent = self._socket.send(data)
             else:
                 sent = socket.send_fds(self._socket, [data], [descriptor])
-        except OSError:
-            self._outgoing.appendleft((data, descriptor))
+        except OSError as error:
+            if error.errno == errno.ETOOMANYREFS:  # unix(7): more descriptors are on their way than may be open
+                self._set_aside(outgoing)
+                return
+            self._outgoing.appendleft(_Outgoing(data, descriptor, session))
             raise
         _close(descriptor)
         if sent < len(data):
-            self._outgoing.appendleft((data[sent:], None))
+            self._outgoing.appendleft(_Outgoing(data[sent:], None, 0))
+
+    def _set_aside(self, first: _Outgoing) -> None:
+        """Has a session wait from this message on, and no other."""
+        if not self._stuck:
+            self._loop.call_later(RETRY_S, self._retry)
+        of_session = [outgoing for outgoing in self._outgoing if outgoing.session == first.session]
+        self._outgoing = deque(outgoing for outgoing in self._outgoing if outgoing.session != first.session)
+        self._stuck[first.session] = [first, *of_session]
+
+    def _retry(self) -> None:
+        if not self._is_over:
+            self._outgoing += chain.from_iterable(self._stuck.values())
+            self._stuck.clear()
+            self._send_all()
 
     def _joined_with_next(self, data: bytes) -> bytes:
         """`data` and the queued messages after it, up to one that carries a descriptor, as one piece."""
         parts, length = [data], len(data)
-        while self._outgoing and self._outgoing[0][1] is None and length < SEND_BYTES:
-            parts.append(self._outgoing.popleft()[0])
+        while self._outgoing and self._outgoing[0].descriptor is None and length < SEND_BYTES:
+            parts.append(self._outgoing.popleft().data)
             length += len(parts[-1])
         return b"".join(parts)
 
@@ -127,9 +157,10 @@ class DecoderLink:
         self._is_over = True
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
-        for _, descriptor in self._outgoing:
-            _close(descriptor)
+        for outgoing in chain(self._outgoing, *self._stuck.values()):
+            _close(outgoing.descriptor)
         self._outgoing.clear()
+        self._stuck.clear()
 
 
 def _close(descriptor: int | None) -> None:

@@ -10,10 +10,12 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
-from tonearm.decoding.messages import CloseSession, FromNode
+from tonearm.core.admission import Urgency, settle
+from tonearm.decoding.messages import FromNode
+from tonearm.decoding.pool.overload import Overload
 from tonearm.decoding.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
 from tonearm.decoding.pool.starting import DecoderStarter, DirectStarter
 from tonearm.sandbox.report import SandboxReport
@@ -34,21 +36,28 @@ CHEAP_SPARE_DELAY_S: Final = 0.05
 class PoolSession:
     """The connection of one session to its decoder process."""
 
-    def __init__(self, session_id: int, process: DecoderProcess) -> None:
-        self.id = session_id
+    def __init__(self, session_ids: Iterator[int], process: DecoderProcess, owner: SessionOwner) -> None:
+        self.id = next(session_ids)
+        self._ids = session_ids
         self._process = process
+        process.open_session(self.id, owner)
+        self._rules = process.rules[self.id]
 
     @property
     def process_id(self) -> int:
         return self._process.pid
 
+    def beside(self, owner: SessionOwner) -> "PoolSession":
+        """A further session in the same process, which needs no place of its own."""
+        return PoolSession(self._ids, self._process, owner)
+
     def send(self, message: FromNode, descriptor: int | None = None) -> None:
         """Sends to the process; owns `descriptor` from now on."""
+        self._rules.ordered(message)
         self._process.send(message, descriptor)
 
     def close(self) -> None:
-        if self._process.owners.pop(self.id, None) is not None:
-            self._process.send(CloseSession(self.id))
+        self._process.close_session(self.id)
 
 
 class DecoderPool:
@@ -83,12 +92,16 @@ class DecoderPool:
         self._process_numbers = itertools.count(1)
         self._quick_exits = 0
         self._waiting: list[SessionOwner] = []
+        self._overload = Overload()
+        self._let_in: set[SessionOwner] = set()  # of those that waited: they are about to open a session
+        self._claims = itertools.count(1)
         self._is_waited_for = asyncio.Event()
         self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
         self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # Those that are still to be moved, and their suspects.
         self._moved: Counter[DecoderProcess] = Counter()  # While sessions move: how many came to each process.
         self._is_stopping = False
         self._is_announced = not keeps_spare
+        self.exits = 0  # of processes that ended by themselves
 
     async def start(self, *, spare_at_once: bool = False) -> None:
         """Starts the first process and waits until it is ready; the spare follows in the background, a while later or,
@@ -121,6 +134,12 @@ class DecoderPool:
         return [process.pid for process in self._in_use]
 
     @property
+    def sessions_by_process(self) -> dict[int, int]:
+        """How many sessions each process has, by its id; the spare has none."""
+        processes = self._in_use if self._next is None else [*self._in_use, self._next]
+        return {process.pid: len(process.owners) for process in processes}
+
+    @property
     def has_spare(self) -> bool:
         """Whether a process is ready that is not in use."""
         return self._next is not None and self._next.is_ready
@@ -132,9 +151,15 @@ class DecoderPool:
         return [process.sandbox for process in processes]
 
     def open(self, owner: SessionOwner) -> PoolSession | None:
-        """A new session in the least busy process. None while it has to wait for one: `process_lost` follows then."""
+        """A new session in the least busy process. None while it has to wait, for one or until it has room:
+        `process_lost` follows then."""
         self._losses.pop(owner, None)
         process = None if owner in self._suspected else self._choose()
+        if process is not None and not self._has_room(process, owner):
+            self._overload.wait(owner)
+            return None
+        self._overload.forget(owner)
+        self._let_in.discard(owner)
         if process is None:
             if owner not in self._waiting:
                 self._waiting.append(owner)
@@ -142,12 +167,12 @@ class DecoderPool:
             return None
         if self._losses:
             self._moved[process] += 1
-        session_id = next(self._session_ids)
-        process.owners[session_id] = owner
-        return PoolSession(session_id, process)
+        return PoolSession(self._session_ids, process, owner)
 
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
+        self._overload.forget(owner)
+        self._let_in.discard(owner)
         self._losses.pop(owner, None)
         self._waiting = [waiting for waiting in self._waiting if waiting is not owner]
         self._suspected.discard(owner)
@@ -163,15 +188,64 @@ class DecoderPool:
 
     def _choose(self) -> DecoderProcess | None:
         least_busy = min(self._in_use, key=self._load_of, default=None)
-        has_room = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
-        if self.has_spare and not has_room and len(self._in_use) < self._limit:
+        has_few = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
+        if self.has_spare and not has_few and len(self._in_use) < self._limit:
             return self._use_spare()
         return least_busy
 
-    def _load_of(self, process: DecoderProcess) -> tuple[int, int]:
+    def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
         """To open sources again is much more work than to play on: when many sessions move, all processes share them,
-        however many these have. A few go where the fewest are."""
-        return self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
+        however many these have. A few go where the fewest are, and none where no room is."""
+        return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
+
+    # More than they can do
+
+    @property
+    def overload(self) -> tuple[float, int]:
+        """For how long there has been more to do than can be done, in seconds, and how many wait; 0 while there is not,
+        or only for a moment."""
+        return self._overload.told_s, len(self._overload)
+
+    def next_claim(self) -> int:
+        """The number of one who asks for a place only now."""
+        return next(self._claims)
+
+    def waited_s(self, owner: SessionOwner) -> float | None:
+        """For how long `owner` has been waiting since the processes have more to do than they can; None when it does
+        not wait for that."""
+        return self._overload.waited_s(owner)
+
+    def _room(self, process: DecoderProcess) -> int:
+        return process.capacity.room(len(process.owners), time.monotonic())
+
+    def _has_room(self, process: DecoderProcess, owner: SessionOwner) -> bool:
+        """Who plays goes on, though it be for others to leave; and nobody overtakes who waits longer."""
+        claim, has_waited = owner.claim, owner in self._overload
+        if owner in self._let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
+            return True
+        return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
+
+    def _settle(self, process: DecoderProcess) -> None:
+        """After a report of a process: has sessions leave it, or come."""
+        if process not in self._in_use or self._is_stopping:
+            return
+        self._overload.look()
+        room = self._room(process)
+        if room >= 0 and not self._overload:
+            return
+        capacity, carried = process.capacity, {owner: number for number, owner in process.owners.items()}
+        leaving, coming = settle(
+            carried, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
+        )
+        capacity.settled()
+        self._let_in.update(coming)
+        for owner in leaving:
+            process.close_session(carried[owner])
+            self._overload.wait(owner)
+        is_moving = bool(self._losses)
+        self._losses |= dict.fromkeys((*coming, *leaving), ())
+        if not is_moving:
+            self._move_some()
 
     def _use_spare(self) -> DecoderProcess:
         assert self._next is not None
@@ -188,6 +262,7 @@ class DecoderPool:
             self._starter,
             self._process_ready,
             self._process_exited,
+            self._settle,
             self._timeouts,
             self._sandbox.mode,
         )
@@ -257,6 +332,7 @@ class DecoderPool:
         """Moves its sessions to the spare and to the others in use."""
         if self._is_stopping:
             return
+        self.exits += 1
         if process is self._early_spare:
             self._early_spare = None  # Should all of them exit, the first one says why.
             return

@@ -6,16 +6,17 @@ import mmap
 import os
 import signal
 import socket
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tonearm.core.admission import Capacity, Claim, Load
 from tonearm.decoding.message_coding import BrokenMessage, Message
 from tonearm.decoding.messages import (
     EXIT_MEMORY_LIMIT,
     EXIT_NO_SANDBOX,
-    SUSPECT_SLOTS,
+    SUSPECT_BYTES,
+    CloseSession,
     FromDecoder,
     FromNode,
     Ping,
@@ -23,7 +24,9 @@ from tonearm.decoding.messages import (
     Ready,
 )
 from tonearm.decoding.pool.link import RECEIVE_BYTES, DecoderLink
+from tonearm.decoding.pool.session_rules import SessionRules
 from tonearm.decoding.pool.starting import ChildProcess, DecoderStarter, tell_exit
+from tonearm.decoding.pool.suspects import suspects_of_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 log = logging.getLogger(__name__)
@@ -35,12 +38,14 @@ _CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS
 class Timeouts:
     """How long a process may take to be ready, to answer, and to exit when it shall; how often it is asked.
 
+    One with sessions is asked each `busy_ping_interval_s`: its answers say how much it has to do.
     `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor; it is
     much shorter where the start itself needs little.
     """
 
     start_limit_s: float = 30.0
     ping_interval_s: float = 2.0
+    busy_ping_interval_s: float = 0.5
     silence_limit_s: float = 10.0
     kill_after_s: float = 1.0
     spare_delay_s: float = 0.5
@@ -54,20 +59,26 @@ class SessionOwner(Protocol):
         """How many frames it holds that were not sent yet, and for how long it needs no process therefore."""
         ...
 
+    @property
+    def claim(self) -> Claim:
+        """How urgent it is, where processes have more to do than they can."""
+        ...
+
     def receive(self, message: FromDecoder) -> None: ...
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """The session is gone with its process; a new one can be asked for at once.
 
-        `suspect_sources` are those of this session that may have caused the exit: they have to be counted before this
-        returns, because other sessions open their sources again after it.
+        `suspect_sources` are those of this session that may have caused the exit, 0 for what sounds in it: they have
+        to be counted before this returns, because other sessions open their sources again after it.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none."""
+    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none. The source 0
+    stands for what sounded in the session, when that is not known."""
 
     reason: str
     suspects: tuple[tuple[int, int], ...]
@@ -78,7 +89,8 @@ class ProcessExit:
 
 
 class DecoderProcess:
-    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, and `on_exit` if it ends by itself.
+    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, `on_exit` if it ends by itself, and
+    `on_load` each time that it has said how much it has to do (`capacity`).
 
     Its sessions and their owners are in `owners`, by the session's number. `sandbox` is what it reported about its
     confinement, None before. One that must be confined and is not never becomes ready: it exits.
@@ -90,6 +102,7 @@ class DecoderProcess:
         starter: DecoderStarter,
         on_ready: "Callable[[DecoderProcess], None]",
         on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
+        on_load: "Callable[[DecoderProcess], None]",
         timeouts: Timeouts | None = None,
         sandbox_mode: SandboxMode = SandboxMode.AUTO,
     ) -> None:
@@ -97,6 +110,7 @@ class DecoderProcess:
         self._starter = starter
         self._on_ready = on_ready
         self._on_exit = on_exit
+        self._on_load = on_load
         self._timeouts = timeouts or Timeouts()
         self._sandbox_mode = sandbox_mode
         self.sandbox: SandboxReport | None = None
@@ -108,6 +122,13 @@ class DecoderProcess:
         self.started_s = 0.0
         self._last_answer_s = 0.0
         self.owners: dict[int, SessionOwner] = {}
+        self.rules: dict[int, SessionRules] = {}  # of the same sessions
+        # Sessions that were closed, with the ping before: messages about them may come until it has answered the next.
+        self._closed: dict[int, int] = {}
+        self.capacity = Capacity()
+        self._node_late_s = 0.0  # how late the node's own loop was with the last ping
+        self._asked = self._answered = 0  # the numbers of the last ping and the last pong
+        self._broken_rule: BrokenMessage | None = None
         self.is_ready = False
 
     @property
@@ -120,8 +141,8 @@ class DecoderProcess:
         # What a grant of many players leads to, as far as the system allows: to wake up for less costs both sides more.
         decoder_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BYTES)
         suspects = os.memfd_create("tonearm-suspects", os.MFD_CLOEXEC)
-        os.ftruncate(suspects, SUSPECT_SLOTS * 8)
-        self._suspects = mmap.mmap(suspects, SUSPECT_SLOTS * 8)
+        os.ftruncate(suspects, SUSPECT_BYTES)
+        self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
         try:
             self._process = await self._starter.start(decoder_end.fileno(), suspects)
             tell_exit(self._process, f"decoder-{self.number}-exit", self._reap)
@@ -141,6 +162,21 @@ class DecoderProcess:
         """Queues a message. Owns `descriptor` from now on and closes it once it is sent, or cannot be sent."""
         self._link.send(message, descriptor)
 
+    def open_session(self, session_id: int, owner: SessionOwner) -> None:
+        """From now on `owner` gets what the process says about this session."""
+        self.owners[session_id] = owner
+        self.capacity.began()
+        if len(self.owners) == 1:
+            self._ping(self._asked + 1)
+        self.rules[session_id] = SessionRules()
+
+    def close_session(self, session_id: int) -> None:
+        """Ends a session; nothing about it is passed on any more. Does nothing for one that is over."""
+        if self.owners.pop(session_id, None) is not None:
+            del self.rules[session_id]
+            self._closed[session_id] = self._asked
+            self.send(CloseSession(session_id))
+
     async def stop(self) -> None:
         """Closes the socket, at which the process exits by itself, and kills it if it does not. Returns after that."""
         if self._exited.is_set():
@@ -153,16 +189,22 @@ class DecoderProcess:
     # What the process sends
 
     def _receive(self, message: Message) -> None:
-        owner = self.owners.get(getattr(message, "session", 0))
-        if owner is not None:
+        """Raises `BrokenMessage` for what the process may not say."""
+        session = getattr(message, "session", None)
+        owner = self.owners.get(session or 0)
+        if session is not None and owner is not None:
+            try:
+                self.rules[session].check(message)
+            except BrokenMessage as error:
+                error.session = session
+                raise
             try:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
                 # Messages for all the other sessions follow.
                 log.exception("decoder process %d: a message could not be taken in", self.number)
         elif isinstance(message, Pong):
-            if message.busy_s < self._timeouts.silence_limit_s:
-                self._last_answer_s = self._loop.time()
+            self._take_pong(message)
         elif isinstance(message, Ready) and self.sandbox is None:
             self.sandbox = message.sandbox
             if self._sandbox_mode.needs_seccomp and not message.sandbox.seccomp:
@@ -170,11 +212,28 @@ class DecoderProcess:
             self.is_ready = True
             self._last_answer_s = self._loop.time()
             self._on_ready(self)
+        elif session not in self._closed:
+            raise BrokenMessage(f"a {type(message).__name__} for session {session}, which is not in the process")
+
+    def _take_pong(self, pong: Pong) -> None:
+        if not self._answered < pong.number <= self._asked:
+            raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
+        self._answered = pong.number
+        self._closed = {session: asked for session, asked in self._closed.items() if asked >= pong.number}
+        # What holds a slot is no answer: the last one was before that.
+        now_s = self._loop.time()
+        self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
+        if pong.seconds:
+            late_s = max(pong.late_s, self._node_late_s)
+            self.capacity.reported(
+                Load(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s), len(self.owners), now_s
+            )
+            self._on_load(self)
 
     def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
         """The process is exiting, if it ended the link: its exit is seen within a millisecond then."""
         if isinstance(error, BrokenMessage):
-            log.error("decoder process %d sent a message that cannot be read (%s) and is killed", self.number, error)
+            self._broken_rule = error
             self._process.kill()
             return
         if error is not None:
@@ -184,13 +243,16 @@ class DecoderProcess:
     # The watchdog
 
     def _ping(self, number: int) -> None:
+        self._asked = number
         self.send(Ping(number))
-        asked_s = self._loop.time()
-        self._set_timer(self._timeouts.ping_interval_s, lambda: self._check_answers(asked_s, number))
+        interval_s = self._timeouts.busy_ping_interval_s if self.owners else self._timeouts.ping_interval_s
+        due_s = self._loop.time() + interval_s
+        self._set_timer(interval_s, lambda: self._check_answers(due_s, number))
 
-    def _check_answers(self, asked_s: float, number: int) -> None:
+    def _check_answers(self, due_s: float, number: int) -> None:
         now_s = self._loop.time()
-        if now_s - asked_s > 2 * self._timeouts.ping_interval_s:
+        self._node_late_s = now_s - due_s
+        if self._node_late_s > self._timeouts.ping_interval_s:
             self._last_answer_s = now_s  # The node itself stood still and could not read an answer.
         elif now_s - self._last_answer_s > self._silence_limit_s:
             self._watchdog_fired = True
@@ -217,16 +279,20 @@ class DecoderProcess:
         self._link.close()
         if self._timer is not None:
             self._timer.cancel()
-        noted = struct.unpack(f"<{SUSPECT_SLOTS}Q", self._suspects[:])
+        notes = self._suspects[:]
         self._suspects.close()
         self._exited.set()
         if not self._is_stopping:
             reason, counts = self._explain(code)
-            suspects = tuple((value >> 32, value & 0xFFFFFFFF) for value in noted if value) if counts else ()
+            suspects = suspects_of_exit(notes, code) if counts else ()
+            if self._broken_rule is not None and self._broken_rule.session and not suspects:
+                suspects = ((self._broken_rule.session, 0),)  # who takes a process over need not note what it works on
             self._on_exit(self, ProcessExit(reason, suspects))
 
     def _explain(self, code: int) -> tuple[str, bool]:
         """Why it exited, and whether that counts against the sources that it was working on."""
+        if self._broken_rule is not None:
+            return f"said what it may not say, and was killed ({self._broken_rule})", True
         if self._watchdog_fired:
             return f"did not answer for {self._silence_limit_s:g} seconds", True
         if code == EXIT_MEMORY_LIMIT:
@@ -235,7 +301,7 @@ class DecoderProcess:
             return f"has no sandbox and must not work without ({self.sandbox})", False
         if code < 0:
             return f"was ended by {_signal_name(-code)}", -code in _CRASH_SIGNALS
-        return f"exited with {code}", False
+        return f"exited with {code}", code > 0
 
 
 def _signal_name(number: int) -> str:

@@ -1,18 +1,31 @@
-"""Notes which source is worked on, for the node to read when the process has died, and clears the innocent ones."""
+"""Notes which source is worked on, for the node to read when the process has died; and its end for lack of memory."""
 
-import math
+import ctypes
+import mmap
 import os
-import threading
+import resource
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
+
+from tonearm.decoding.messages import END_MEMORY, EXIT_MEMORY_LIMIT, SESSION_SLOT, SUSPECT_NOTE
 
 # A step that takes this share of the memory limit uses the memory up. The largest ordinary one, opening a long file,
 # takes some 30 MiB.
 SUSPECT_SHARE: Final = 0.25
 
+# Python 3.13 has a SystemError where there is not even the memory for a MemoryError.
+OUT_OF_MEMORY: Final = (MemoryError, SystemError)
+
+# With less than this left no player begins, and the process ends in order. Where Python, PyAV and libav find nothing at
+# all, some of them crash and some read on for ever.
+_LEAST_ROOM_BYTES: Final = 8 * 1024 * 1024
+_RESERVE_BYTES: Final = 2 * 1024 * 1024  # as much as Python asks for at once, twice; address space until it is touched
+
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Opened when the process starts, since its sandbox lets it open nothing later.
 _STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+_STATM_BYTES: Final = END_MEMORY.stop - END_MEMORY.start
+_PREAD: Final = ctypes.PyDLL(None).pread  # keeps the interpreter lock
 
 
 def look_at_own_memory() -> None:
@@ -22,59 +35,92 @@ def look_at_own_memory() -> None:
     os.close(opened)
 
 
+def address_space_bytes() -> int:
+    """What counts for RLIMIT_AS."""
+    return int(os.pread(_STATM, 128, 0).split()[0]) * _PAGE_BYTES  # proc(5): "size"
+
+
 def private_memory_bytes() -> int:
     """The writable memory of this process: its heaps and stacks, without what is only reserved. Takes 4 µs."""
     return int(os.pread(_STATM, 128, 0).split()[5]) * _PAGE_BYTES  # proc(5): "data"
 
 
 class SuspectNotes:
-    """`write(slot, suspect)` writes to where the node reads it; 0 is no suspect.
+    """Notes for the node, in the shared memory that it reads after the end (`SUSPECT_SLOTS`); and that end, when the
+    memory is used up.
 
     A crash happens in the code of a source that is worked on, but memory can be used up by many players together. Then
-    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for, and if
-    it is the only such one: what two steps take side by side cannot be told apart.
+    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for.
     """
 
     def __init__(
         self,
-        write: Callable[[int, int], None],
+        notes: mmap.mmap,
         limit_bytes: int,
         used_bytes: Callable[[], int] = private_memory_bytes,
     ) -> None:
-        self._write = write
+        self._notes = notes
         self._limit_bytes = limit_bytes
+        self._guilty_growth_bytes = 0 if limit_bytes == resource.RLIM_INFINITY else int(SUSPECT_SHARE * limit_bytes)
         self._used_bytes = used_bytes
-        self._lock = threading.Lock()
-        self._is_final = False
-        self._begun_with_bytes: dict[int, float] = {}  # by slot: the memory before its step
+        # For the end, when nothing can be made any more.
+        self._reserve = [bytes(_RESERVE_BYTES)]
+        self._end_memory = (ctypes.c_char * _STATM_BYTES).from_buffer(notes, END_MEMORY.start)
 
     def note(self, slot: int, suspect: int) -> None:
         """A step of `suspect` begins in this slot; with 0 the last one has ended. From any thread."""
-        with self._lock:
-            if self._is_final:
-                return
-            self._write(slot, suspect)
-            if suspect:
-                self._begun_with_bytes[slot] = self._used(if_unknown=math.inf)
-            else:
-                self._begun_with_bytes.pop(slot, None)
+        guilty_from_bytes = self._used_bytes() + self._guilty_growth_bytes if suspect else 0
+        SUSPECT_NOTE.pack_into(self._notes, slot * SUSPECT_NOTE.size, suspect, guilty_from_bytes)
 
-    def memory_used_up(self) -> None:
-        """The process ends because its memory is used up: leaves only the suspect that used it, if there is one."""
-        with self._lock:
-            self._is_final = True
-            used = self._used(if_unknown=self._limit_bytes)
-            growing = [
-                slot
-                for slot, begun_with in self._begun_with_bytes.items()
-                if used - begun_with >= SUSPECT_SHARE * self._limit_bytes
-            ]
-            for slot in self._begun_with_bytes:
-                if [slot] != growing:
-                    self._write(slot, 0)
+    def note_session(self, session: int, source: int) -> None:
+        """The rendering thread begins a step of this session, in which `source` sounds; with 0 the last one has ended.
 
-    def _used(self, if_unknown: float) -> float:
+        Only that thread writes there, and memory is not looked at: it is called for each block.
+        """
+        SUSPECT_NOTE.pack_into(self._notes, SESSION_SLOT * SUSPECT_NOTE.size, session << 32 | source, 0)
+
+    def is_memory_used_up(self) -> bool:
+        """Whether a MemoryError comes of what the process holds. Otherwise the step in which it came asked for more
+        than `SUSPECT_SHARE` of the limit at once, and there is room for the others."""
+        if self._limit_bytes == resource.RLIM_INFINITY:
+            return False
         try:
-            return self._used_bytes()
-        except MemoryError:  # there is too little to ask
-            return if_unknown
+            return self._limit_bytes - address_space_bytes() < self._guilty_growth_bytes
+        except OUT_OF_MEMORY:
+            return True
+
+    def end_if_nearly_used_up(self) -> None:
+        """Ends the process while there is still room to do it in order. For what begins."""
+        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit_bytes != resource.RLIM_INFINITY and limit_bytes - address_space_bytes() < _LEAST_ROOM_BYTES:
+            self.end()
+
+    def ends_without_memory(self, work: Callable[[], None]) -> Callable[[], None]:
+        """`work` for a thread: where the memory is used up in it, the process ends. Otherwise that thread would die
+        and others wait for it for ever."""
+
+        def run() -> None:
+            try:
+                work()
+            except OUT_OF_MEMORY as error:
+                self.end_if_used_up(error)
+                raise
+
+        return run
+
+    def end_if_used_up(self, error: BaseException) -> None:
+        """Ends the process if `error`, which nothing has caught, comes of that."""
+        if isinstance(error, MemoryError) or (isinstance(error, SystemError) and self.is_memory_used_up()):
+            self.end()
+
+    def end(self) -> NoReturn:
+        """Ends the process because its memory is used up.
+
+        Takes next to no memory, and does not let the interpreter lock go: threads inside libav may hold it for many
+        seconds before they notice.
+        """
+        try:
+            self._reserve.clear()
+            _PREAD(_STATM, self._end_memory, _STATM_BYTES, 0)
+        finally:
+            os._exit(EXIT_MEMORY_LIMIT)

@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.file_formats import ID3_HEADER_BYTES, id3_tag_bytes
-from tonearm.core.opened_source import OpenedSource, SourceReader
+from tonearm.core.opened_source import OpenedSource, SourceReader, StreamEntry
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _KEEP_BEHIND_BYTES: Final = 64 * 1024
 _MAX_LOST_IN_A_ROW: Final = 3
+_MOST_ENTRIES: Final = 100  # those of segments that are read ahead
+_MOST_INIT_BYTES: Final = 256 * 1024
 
 
 async def open_hls(files: HlsFiles, file: PlaylistFile) -> OpenedSource:
@@ -57,6 +60,8 @@ class HlsReader(SourceReader):
         self._follower = SegmentFollower(files, file, playlist)
         self._retries = RetryBudget(files.settings.resume_delays_s)
         self._before: Segment | None = None
+        self._init = b""  # of the part: what a demuxer that begins with a later segment needs first
+        self._entries: deque[StreamEntry] = deque(maxlen=_MOST_ENTRIES)
         self._ahead = ReadAhead(
             self._fill, host=name, behind_bytes=_KEEP_BEHIND_BYTES, ahead_bytes=files.settings.read_ahead_bytes
         )
@@ -65,6 +70,16 @@ class HlsReader(SourceReader):
         if not self._ahead.start <= offset <= self._ahead.end:
             raise read_error(ConnectionAbortedError(), self._name)
         return await self._ahead.read_at(offset, max_bytes)
+
+    @property
+    def has_entries(self) -> bool:
+        return True
+
+    def take_entries(self, up_to_offset: int) -> list[StreamEntry]:
+        taken: list[StreamEntry] = []
+        while self._entries and self._entries[0].offset < up_to_offset:
+            taken.append(self._entries.popleft())
+        return taken
 
     async def close(self) -> None:
         await self._ahead.close()
@@ -92,21 +107,29 @@ class HlsReader(SourceReader):
         follows = before is not None and segment.number == before.number + 1
         if not follows or segment.breaks or before is None or segment.init != before.init:
             self._ahead.end_part()
+            self._entries.append(StreamEntry(self._ahead.end, b""))
+            self._init = b""
             if segment.init is not None:
-                await self._append_piece(segment.init)
+                self._init = await self._append_piece(segment.init, kept_bytes=_MOST_INIT_BYTES)
+        elif segment.init is None or 0 < len(self._init) < _MOST_INIT_BYTES:
+            self._entries.append(StreamEntry(self._ahead.end, self._init))
         await self._append_piece(segment.piece)
 
-    async def _append_piece(self, piece: Piece) -> None:
+    async def _append_piece(self, piece: Piece, kept_bytes: int = 0) -> bytes:
+        """Returns the first bytes of it, up to so many."""
+        kept = b""
         uri = self._files.linked(self._follower.base, piece.reference)
         stripper = Id3Stripper()
         async with contextlib.aclosing(segment_bytes(self._files, uri, piece.byte_range, self._retries)) as chunks:
             async for chunk in chunks:
                 self._retries.earn(len(chunk))
                 self._follower.retries.earn(len(chunk))
+                kept += chunk[: kept_bytes - len(kept)]
                 self._ahead.append(stripper.strip(chunk))
                 await self._ahead.wait_for_room()
         self._ahead.append(stripper.rest())
         await self._ahead.wait_for_room()
+        return kept
 
 
 async def segment_bytes(

@@ -61,6 +61,10 @@ class RadioReader(SourceReader):
     def is_reconnecting(self) -> bool:
         return self._is_reconnecting
 
+    @property
+    def waiting_bytes(self) -> int:
+        return self._ahead.end - self._ahead.position
+
     def take_titles(self, up_to_offset: int) -> list[StreamTitle]:
         taken: list[StreamTitle] = []
         while self._titles and self._titles[0].offset < up_to_offset:

@@ -21,6 +21,8 @@ Judge: TypeAlias = Callable[[SourceUri], SourceUri]
 
 _MAX_TEXT_CHARACTERS: Final = 500
 _MAX_ARTWORK_CHARACTERS: Final = 2048
+_MOST_COUNTED: Final = 10**9  # entries that a page may say it has
+_MOST_ITEMS: Final = 999  # that have a URI of their own on a page
 _MAX_LENGTH_S: Final = 366 * 24 * 3600.0
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _HINT: Final = "Open the page in a browser to see whether it plays there; an update of yt-dlp may know it better."
@@ -98,7 +100,9 @@ def read_list(answer: Json, page: SourceUri, judge: Judge, most: int) -> Playlis
     if len(given) > most or isinstance(ends, str):
         ends = ends if isinstance(ends, str) else "most"
         reasons[_ENDS.get(ends, _ENDS["error"]).format(most=most)] = None
-    missing = (total if isinstance(total, int) else len(given)) - len(entries)
+    if not isinstance(total, int) or not 0 <= total <= _MOST_COUNTED:
+        total = len(given)
+    missing = total - len(entries)
     left_out = LeftOut.because(max(missing, 1), reasons) if reasons else LeftOut()
     if not entries:
         why = (
@@ -119,7 +123,7 @@ def _entry(given: Json, page: SourceUri, judge: Judge) -> PlaylistEntry:
         uri = parse_source_uri(url)
         if uri.kind != "http":
             raise BadRequest("An entry is not at an http or https address.")
-    elif isinstance(item, int) and item > 0 and page.kind == "http":
+    elif isinstance(item, int) and 0 < item <= _MOST_ITEMS and page.kind == "http":
         uri = parse_source_uri(item_of_page(page, item))
     else:
         raise BadRequest("An entry has no page of its own.")

@@ -145,7 +145,8 @@ _ANSWERS_AT_MOST: Final = 100
 
 
 class ChildPool:
-    """Runs at most `at_most` processes; further requests wait until one is free.
+    """Runs at most `at_most` processes; further requests wait until one is free. One that did nothing for `idle_s` is
+    sent home, but with `keeps_one` not the last.
 
     `warm_up` is asked of each new process within `start_s`; what it answers does not matter. `dial` gives the processes
     their connections; without it they get none. `take_note` gets the sandbox report of each.
@@ -156,7 +157,8 @@ class ChildPool:
         command: Sequence[str],
         *,
         at_most: int,
-        idle_s: float | None,
+        idle_s: float,
+        keeps_one: bool = False,
         warm_up: JsonObject | None = None,
         start_s: float = 30.0,
         dial: Dial | None = None,
@@ -168,9 +170,12 @@ class ChildPool:
         self._warm_up = warm_up
         self._start_s = start_s
         self._idle_s = idle_s
+        self._keeps_one = keeps_one
         self._places = asyncio.Semaphore(at_most)
         self._idle: list[tuple[ChildProcess, asyncio.TimerHandle | None]] = []
         self._working: set[ChildProcess] = set()
+        # Whoever asked for these has given up meanwhile: the next one who needs a process waits for one of them.
+        self._starting: set[asyncio.Task[ChildProcess]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -192,10 +197,7 @@ class ChildPool:
             child = self._idle_child()
             try:
                 if child is None:
-                    async with asyncio.timeout(self._start_s):
-                        child = await self._new_child()
-                        if self._warm_up is not None:
-                            await self._asked(child, self._warm_up)
+                    child = await self._warm_child()
                 begins()
                 async with asyncio.timeout(within_s):
                     answer = await self._asked(child, request)
@@ -215,6 +217,10 @@ class ChildPool:
     async def close(self) -> None:
         """Ends all processes and returns when they are gone."""
         self._is_closed = True
+        for starting in self._starting:
+            starting.cancel()
+        if self._starting:
+            await asyncio.wait(tuple(self._starting))
         for child, timer in self._idle:
             if timer is not None:
                 timer.cancel()
@@ -243,9 +249,39 @@ class ChildPool:
             self._end(child)
         return None
 
-    async def _new_child(self) -> ChildProcess:
-        child = await ChildProcess.start(self._command, self._dial)
-        self._working.add(child)
+    async def _warm_child(self) -> ChildProcess:
+        """A new process. Its start goes on when the caller is cancelled: else one that is slow to start never would,
+        where nobody waits for so long."""
+        starting = self._starting.pop() if self._starting else asyncio.create_task(self._started())
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            if not starting.cancelled():
+                self._starting.add(starting)
+                starting.add_done_callback(self._started_for_nobody)
+            raise
+
+    def _started_for_nobody(self, starting: asyncio.Task[ChildProcess]) -> None:
+        """Keeps the process, unless somebody waits for it again, or it did not start."""
+        if starting in self._starting:
+            self._starting.discard(starting)
+            if not starting.cancelled() and starting.exception() is None:
+                self._put_back(starting.result())
+
+    async def _started(self) -> ChildProcess:
+        child = None
+        try:
+            async with asyncio.timeout(self._start_s):
+                child = await ChildProcess.start(self._command, self._dial)
+                self._working.add(child)
+                if self._is_closed:
+                    raise ChildBroken("the node is shutting down")
+                if self._warm_up is not None:
+                    await self._asked(child, self._warm_up)
+        except BaseException:
+            if child is not None:
+                self._end(child)
+            raise
         return child
 
     def _put_back(self, child: ChildProcess) -> None:
@@ -253,8 +289,9 @@ class ChildPool:
         if self._is_closed or child.answers >= _ANSWERS_AT_MOST:
             self._end(child)
             return
+        is_kept = self._keeps_one and not self._idle
         loop = asyncio.get_running_loop()
-        timer = None if self._idle_s is None else loop.call_later(self._idle_s, self._dismiss, child)
+        timer = None if is_kept else loop.call_later(self._idle_s, self._dismiss, child)
         self._idle.append((child, timer))
 
     def _dismiss(self, child: ChildProcess) -> None:

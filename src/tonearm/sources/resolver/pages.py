@@ -7,6 +7,7 @@ and each is resolved when its turn comes.
 import asyncio
 import logging
 import sys
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,15 @@ from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
 from tonearm.core.json_value import JsonObject
-from tonearm.core.opened_source import OPENING, PLACE_AT_RESOLVER, RESOLVING, OpenedSource, ReportWait, ignore_wait
+from tonearm.core.opened_source import (
+    OPENING,
+    PLACE_AT_RESOLVER,
+    RESOLVING,
+    OpenedSource,
+    ReportWait,
+    ignore_wait,
+    is_html,
+)
 from tonearm.core.play_queue import Playlist
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri
@@ -36,12 +45,15 @@ from tonearm.sources.resolver.proxy import BAD_GATEWAY, UNREACHABLE, ForwardProx
 
 Fetch: TypeAlias = Callable[[SourceUri, LinkHeaders | None], Awaitable[OpenedSource | Playlist]]
 COMMAND: Final = (sys.executable, "-B", "-P", "-m", "tonearm.sources.resolver")
-_HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
 _RAISE_LIMIT: Final = "Try again later, or raise resolver.timeout_ms."
 MAX_LISTED: Final = 500
 # A search plays its best match that this node may play: so many are asked for.
 _CANDIDATES: Final = 5
 _MAX_LOGGED_CHARACTERS: Final = 500
+_MATCHERS: Final = 2
+# Which URIs are pages does not change while the node runs. Longer ones are asked for each time.
+_KNOWN_URIS: Final = 4096
+_MOST_KNOWN_CHARACTERS: Final = 1000
 
 log = logging.getLogger(__name__)
 
@@ -128,9 +140,10 @@ class PageOpening:
             return await self._resolver.search(uri, self._judge, limit)
 
     async def link_of(self, uri: SourceUri) -> SourceUri:
-        """`uri` itself when it is no page. Raises `PlayError`."""
+        """`uri` itself when it is no page. For a request of a client. Raises `PlayError` and `LimitReached`."""
         if uri.kind == "search":
-            return (await self._resolver.resolve(await self._best_match(uri))).link
+            async with self._resolver.place_for_client():
+                return (await self._resolver.resolve(await self._best_match(uri))).link
         if not self._resolver.resolves_any_page and not await self._resolver.is_page(uri):
             return uri  # nothing that a look at the source could change
         source = await self._direct_source(uri)
@@ -138,7 +151,8 @@ class PageOpening:
             if not isinstance(source, Playlist):
                 await source.close()
             return uri
-        return (await self._resolver.resolve(uri)).link
+        async with self._resolver.place_for_client():
+            return (await self._resolver.resolve(uri)).link
 
     async def _best_match(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> SourceUri:
         found = await self._resolver.search(uri, self._judge, _CANDIDATES, report_wait)
@@ -154,7 +168,7 @@ class PageOpening:
         source = await self._fetch(uri, None)
         if isinstance(source, Playlist):
             return source
-        if self._resolver.resolves_any_page and _is_html(source.content_type):
+        if self._resolver.resolves_any_page and is_html(source.content_type):
             await source.close()
             return None
         return source
@@ -163,8 +177,8 @@ class PageOpening:
 class PageResolver:
     """Finds the links behind pages. One for the node, on its event loop, until `close`.
 
-    `admit` and `guard` judge every address that a page leads to. One process does nothing but say which
-    URIs are pages, so that links to files never wait for slow pages.
+    `admit` and `guard` judge every address that a page leads to. Processes apart do nothing but say which URIs are
+    pages, so that links to files never wait for slow pages.
     """
 
     def __init__(
@@ -180,13 +194,15 @@ class PageResolver:
         self._client_places = asyncio.Semaphore(max(1, settings.pages_at_once // 2))
         # The permitted sites that can be searched, by the key that stands before the words. Known after `start`.
         self.searches: Mapping[str, str] = {}
+        self._is_page: OrderedDict[str, bool] = OrderedDict()  # what is known, the oldest first
         self._proxy = ForwardProxy(guard, admit, connect_timeout_s)
         whole_command = (*settings.command, str(settings.memory_limit_mb), settings.sandbox, *settings.sites)
         self.sandbox = resolver_supervision(settings.sandbox)
         self._matching = ChildPool(
             whole_command,
-            at_most=1,
-            idle_s=None,
+            at_most=_MATCHERS,
+            idle_s=settings.idle_s,
+            keeps_one=True,
             warm_up={"op": "sites"},
             start_s=settings.start_timeout_s,
             take_note=self.sandbox.take_note,
@@ -250,15 +266,38 @@ class PageResolver:
             self._client_places.release()
 
     async def is_page(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> bool:
-        """Whether a permitted extractor other than `generic` is made for `uri`; False when no process answers."""
+        """Whether a permitted extractor other than `generic` is made for `uri`. False when no process has answered
+        within `match_timeout_s`, however many ask: what can be opened as it is must not wait for them.
+        """
+        url = uri.page[0]
+        known = self._is_page.get(url)
+        if known is not None:
+            self._is_page.move_to_end(url)
+            return known
         limit_s = self._settings.match_timeout_s
-        request: JsonObject = {"op": "match", "url": uri.page[0], "limit_s": limit_s}
+        is_asked = False
+
+        def begins() -> None:
+            nonlocal is_asked
+            is_asked = True
+            report_wait(RESOLVING)
+
         report_wait(PLACE_AT_RESOLVER)
         try:
-            answer = await self._matching.ask(request, limit_s, lambda: report_wait(RESOLVING))
-        except (TimeoutError, ChildBroken):
+            async with asyncio.timeout(limit_s):
+                answer = await self._matching.ask({"op": "match", "url": url, "limit_s": limit_s}, limit_s, begins)
+        except (TimeoutError, ChildBroken) as error:
+            if is_asked:  # by this one, so that one process that hangs is one line
+                reason = str(error) or f"no answer within {limit_s:g} s"
+                shown = text_for_logs(url)[:_MAX_LOGGED_CHARACTERS]
+                log.warning("whether a URI is a page was not found out (%s); it is opened as it is: %s", reason, shown)
             return False
-        return isinstance(answer.get("extractor"), str)
+        is_page = isinstance(answer.get("extractor"), str)
+        if "error" not in answer and len(url) <= _MOST_KNOWN_CHARACTERS:
+            self._is_page[url] = is_page
+            if len(self._is_page) > _KNOWN_URIS:
+                self._is_page.popitem(last=False)
+        return is_page
 
     async def resolve(self, uri: SourceUri, report_wait: ReportWait = ignore_wait) -> ResolvedPage:
         """What the page at `uri` plays (of a list, the first, or the item that `uri` names). Raises `PlayError`."""
@@ -331,7 +370,3 @@ class PageResolver:
 
 def _does_not_work(reason: str) -> ResolverSetupError:
     return ResolverSetupError(f"resolver.enabled is true, but the resolver's process does not work: {reason}")
-
-
-def _is_html(content_type: str | None) -> bool:
-    return (content_type or "").partition(";")[0].strip().lower() in _HTML_TYPES

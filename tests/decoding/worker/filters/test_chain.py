@@ -277,7 +277,7 @@ some_filters = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     start=some_filters,
     changes=st.lists(st.tuples(st.integers(0, 6), some_filters), min_size=1, max_size=6),

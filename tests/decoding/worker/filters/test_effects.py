@@ -37,7 +37,7 @@ ONE_OF_EACH: Sequence[Effect] = (
     Tremolo(),
     Vibrato(),
     Rotation(0.2),
-    Distortion(),
+    Distortion(sin_scale=2.0),
     Echo(),
     Compressor(),
 )
@@ -135,8 +135,12 @@ class TestEveryEffect:
 
 def test_an_effect_that_is_off_leaves_the_very_bytes() -> None:
     pcm = noise(frames=5, peak=32_767)
-    neutral = Filters(effects=Effects(channel_mix=ChannelMix(), low_pass=LowPass(smoothing=1.0)))
-    assert process(ChainState.steady(neutral), pcm)[0] == pcm
+    neutral = (
+        *(ChannelMix(), LowPass(smoothing=1.0), Distortion(), Rotation(0.0)),
+        *(Tremolo(depth=0.0), Vibrato(depth=0.0)),
+    )
+    for effect in neutral:
+        assert through_in_calls(effect, pcm, 5) == pcm, effect
 
 
 def test_effects_in_a_row_give_what_each_does_to_the_result_of_the_one_before() -> None:
@@ -207,13 +211,16 @@ def test_channel_mix_is_its_matrix_sample_for_sample() -> None:
 
 
 class TestOscillators:
-    @pytest.mark.parametrize(("frequency_hz", "depth"), [(2.0, 0.5), (5.0, 0.2), (20.0, 0.1)])
-    def test_tremolo_has_its_rate_and_its_depth(self, frequency_hz: float, depth: float) -> None:
+    @pytest.mark.parametrize(("frequency_hz", "depth"), [(2.0, 0.5), (5.0, 0.2), (20.0, 0.1), (4.0, 1.0)])
+    def test_tremolo_has_its_rate_and_swings_between_1_and_1_minus_its_depth(
+        self, frequency_hz: float, depth: float
+    ) -> None:
         level = 20_000.0
         constant = stereo(np.full(96_000, level), np.full(96_000, level))
         envelope = through(Tremolo(frequency_hz, depth), constant)[:, 0] / level
         assert envelope.max() == pytest.approx(1.0, abs=0.001)
-        assert envelope.min() == pytest.approx(1.0 - 2 * depth, abs=0.001)
+        assert envelope.min() == pytest.approx(1.0 - depth, abs=0.001)
+        assert envelope[0] == pytest.approx(1.0 - depth / 2, abs=0.001)
         spectrum = np.abs(np.fft.rfft(envelope - envelope.mean()))
         assert np.argmax(spectrum) * SAMPLE_RATE_HZ / len(envelope) == pytest.approx(frequency_hz, abs=0.5)
 
@@ -231,6 +238,20 @@ class TestOscillators:
         assert carrier_hz - smooth.min() == pytest.approx(swing, rel=0.06)
         beats = np.abs(np.fft.rfft(smooth - smooth.mean()))
         assert np.argmax(beats) * SAMPLE_RATE_HZ / len(smooth) == pytest.approx(frequency_hz, abs=0.6)
+
+    @pytest.mark.parametrize(("frequency_hz", "depth"), [(2.0, 0.5), (14.0, 1.0), (0.3, 0.1)])
+    def test_vibrato_is_lavadsps_delay_sample_for_sample(self, frequency_hz: float, depth: float) -> None:
+        pcm = noise(frames=25, peak=9_000)
+        sound = np.concatenate((np.zeros(200), channels(pcm)[:, 0]))
+        swing = (np.sin(2 * np.pi * frequency_hz / SAMPLE_RATE_HZ * np.arange(25 * FRAME_SAMPLES)) + 1) / 2
+        at = 200 + np.arange(25 * FRAME_SAMPLES) - (3 + depth * 96 * swing)  # 96 samples are 2 ms
+        first = np.floor(at).astype(int)
+        x = at - first
+        y0, y1, y2, y3 = (sound[first + shift] for shift in (-1, 0, 1, 2))
+        c1, c2, c3 = (y2 - y0) / 2, y0 - 2.5 * y1 + 2 * y2 - y3 / 2, (y3 - y0) / 2 + 1.5 * (y1 - y2)
+        expected = ((c3 * x + c2) * x + c1) * x + y1
+        # The delay is counted in float32, whose last bits move white noise by some steps.
+        assert np.abs(through(Vibrato(frequency_hz, depth), pcm)[:, 0] - expected).max() <= 3
 
     def test_rotation_pans_from_side_to_side(self) -> None:
         constant = stereo(np.full(96_000, 10_000.0), np.full(96_000, 10_000.0))
@@ -267,6 +288,16 @@ class TestEcho:
         assert result[100].tolist() == [20_000, -20_000]
         heard = np.flatnonzero(np.abs(result[: 100 + 2 * delay + 1, 0]) > 1)
         assert heard.tolist() == [100, 100 + delay, 100 + 2 * delay]
+
+    @pytest.mark.parametrize("delay_ms", [60.0, 130.0, 300.0, 700.0])
+    def test_what_it_repeats_of_the_sound_before_it_was_turned_on_begins_without_a_click(self, delay_ms: float) -> None:
+        pcm = tone(220.0, frames=150, peak=9_000, phase=1.0)
+        at = 40 * FRAME_BYTES
+        first, states = process(ChainState.steady(Filters()), pcm[:at])
+        second, _ = process(states[-1].changed(filters_with(Echo(delay_ms, 0.6, 0.8)), pcm[:at]), pcm[at:])
+        bends = np.abs(np.diff(channels(first + second), n=2, axis=0)).max(axis=1)
+        steady = max(bends[: 40 * FRAME_SAMPLES - 10].max(), bends[-10 * FRAME_SAMPLES :].max())
+        assert bends.max() <= 1.5 * steady + 12
 
     def test_states_of_a_block_share_what_they_remember(self) -> None:
         _, states = process(ChainState.steady(filters_with(Echo(2000.0))), noise(frames=200, peak=9_000))

@@ -1,12 +1,14 @@
 """Which lengths are counted, and which are guessed."""
 
 import io
+import struct
 from collections.abc import Callable
 
 import pytest
 
 from tests.support.audio_files import encoded, flac, id3, m4a, mp3, music, opus, vorbis, wav
 from tests.support.media_files import UnseekableReader, open_bytes
+from tests.support.vorbis_blocks import vorbis_with_short_blocks
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import PageFacts, SourceFacts
@@ -21,6 +23,7 @@ COUNTED: dict[str, Callable[[], bytes]] = {
     "flac": lambda: flac(MUSIC),
     "opus": lambda: opus(MUSIC),
     "vorbis": lambda: vorbis(MUSIC_44),
+    "vorbis with short blocks": lambda: vorbis_with_short_blocks(MUSIC_44),
     "m4a": lambda: m4a(MUSIC_44),
     "webm": lambda: opus(MUSIC, container="webm"),
     "mp3 with a count of its frames": lambda: mp3(MUSIC_44),
@@ -71,3 +74,11 @@ def test_a_length_from_beside_the_bytes_is_not_exact() -> None:
     live = PageFacts("http://radio.example/a", is_live=True)
     assert not exact.completed_by(live).is_length_exact
     assert exact.completed_by(PageFacts("http://radio.example/a", length_ms=59_000)).is_length_exact
+
+
+def test_a_length_that_no_sound_has_is_unknown() -> None:
+    """More would not go into a message, and into no client's clock."""
+    file = opus(music(0.5), container="webm")
+    at = file.index(b"\x44\x89\x88") + 3  # the segment's duration, in ms
+    facts = open_bytes(file[:at] + struct.pack(">d", 1e14) + file[at + 8 :]).facts
+    assert (facts.length_ms, facts.is_length_exact, facts.is_seekable) == (0, False, False)

@@ -155,7 +155,7 @@ def test_endless_junk(then: bytes) -> None:
 
 
 def test_sound_that_turns_into_endless_junk_ends_with_an_error() -> None:
-    media = open_bytes(b"", reader=EndlessReader(opus(music()), then=b"OggS\x00\x01"))
+    media = open_bytes(b"", reader=EndlessReader(opus(music()), then=b"OggS\x00\x01" + bytes(58)))
     decoded, error = decode_until_error(media)
     assert len(decoded) >= 47_000
     assert error.failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)

@@ -128,6 +128,48 @@ def test_the_music_is_lowered_meanwhile_and_glides_there_and_back() -> None:
     heard_as(bench, sound(MUSIC) * gains[:, np.newaxis])
 
 
+def test_music_that_begins_after_an_overlay_without_music_is_not_lowered_any_more() -> None:
+    bench = bench_with(CLIP, music=False)
+    begin(bench, overlay(duck_db=-20.0, fade=9_600))
+    bench.run()
+    assert len(bench.frames) == 21  # then nothing is sent, as long as it may be
+    begin(bench)
+    bench.play(1, following=2)
+    bench.run(80)
+    heard_as(bench, np.concatenate([sound(CLIP + bytes(-len(CLIP) % (4 * FRAME_SAMPLES))), sound(MUSIC)[: 59 * 960]]))
+
+
+def test_music_that_goes_on_after_an_overlay_over_a_pause_is_not_lowered_any_more() -> None:
+    bench = bench_with(CLIP)
+    bench.run(10)
+    begin(bench, overlay(duck_db=-20.0, fade=9_600), holds=True)
+    bench.run()
+    assert len(bench.frames) == 31
+    begin(bench)
+    bench.run()
+    heard, music, end = sound(bench.pcm), sound(MUSIC), 31 * FRAME_SAMPLES
+    rise = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    at = 10 * FRAME_SAMPLES
+    assert np.abs(heard[end : end + 240] - music[at : at + 240] * rise).max() <= 0.51
+    assert np.array_equal(heard[end + 240 : end + 9_000], music[at + 240 : at + 9_000])
+
+
+def test_music_that_ends_while_it_comes_back_leaves_nothing_of_that_to_the_next_track() -> None:
+    bench = bench_with(bytes(len(CLIP)))
+    bench.plan(0, switch_to=1)
+    bench.run(76)
+    bench.overlays = (overlay(duck_db=-20.0, fade=9_600),)
+    bench.plan(bench.sent, after=1)
+    bench.run()
+    assert len(bench.frames) == 100  # the overlay was over with frame 97, ten frames before the music were back
+    bench.overlays = ()
+    bench.play(2)
+    bench.run(150)
+    assert np.array_equal(
+        sound(bench.pcm)[100 * FRAME_SAMPLES : 150 * FRAME_SAMPLES], sound(OTHER)[: 50 * FRAME_SAMPLES]
+    )
+
+
 def test_the_deepest_of_several_says_how_low_the_music_is() -> None:
     bench = bench_with(bytes(len(CLIP)), bytes(2 * len(CLIP)))
     begin(bench, overlay(duck_db=-20.0), overlay(1, duck_db=-6.0))

@@ -11,8 +11,8 @@ from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Effects, Limiter, Normalization
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
-from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, Output, mp3_output
-from tonearm.decoding.messages import Grant
+from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, PCM_ONLY, Output, mp3_output
+from tonearm.decoding.messages import Grant, Recall
 from tonearm.decoding.worker.packets import opus_encoder
 from tonearm.decoding.worker.packets.mp3 import TAIL_PCM
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder, OpusMissing
@@ -167,6 +167,60 @@ def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
     first, second = bench.session.take_mp3_jobs()
     assert (first.is_first, first.pcm) == (True, b"")
     assert second.pcm == 3 * SILENT_FRAME
+
+
+def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_is_sent_next() -> None:
+    bench = bench_of(4 * SECOND)
+    bench.outputs = frozenset({PCM, MP3})
+    bench.play(1)
+    bench.grant()
+    bench.run(20)
+    bench.listen(PCM)
+    bench.run(100)
+    bench.session.take_mp3_jobs()
+    bench.listen(PCM, MP3)
+    back = bench.sent
+    bench.run(130)
+    jobs = bench.session.take_mp3_jobs()
+    assert jobs[0].is_first
+    assert jobs[0].first_frame >= back
+    heard_from = jobs[0].first_frame * FRAME_BYTES
+    heard = b"".join(job.pcm for job in jobs)
+    assert heard == bench.pcm[heard_from : heard_from + len(heard)]
+
+
+@pytest.mark.parametrize("filters", [Filters(), Filters(0.5, (3.0,) * BAND_COUNT)], ids=["flat", "filtered"])
+@pytest.mark.parametrize("was_heard", [True, False])
+def test_two_seconds_that_were_sent_can_be_recalled_for_a_new_form(filters: Filters, was_heard: bool) -> None:
+    source = Music(1, 6 * SECOND, ends=True)
+    bench, heard = SessionBench({1: source}, filters), SessionBench({1: source}, filters)
+    bench.outputs = PCM_ONLY if was_heard else NO_OUTPUTS
+    for each in (bench, heard):
+        each.play(1)
+        each.grant()
+        each.run(150)
+    bench.listen(PCM, MP3)
+    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
+    bench.session.recall(Recall(1, MP3, bench.sent, 100))
+    *_, opus, mp3 = bench.session.take_mp3_jobs()
+    for job in (opus, mp3):
+        assert (job.first_frame, job.end_frame, job.is_first) == (bench.sent - 100, bench.sent, True)
+        wanted = b"".join(heard.frames[frame] for frame in range(job.first_frame, job.end_frame))
+        assert np.abs(channels(job.pcm).astype(int) - channels(wanted).astype(int)).max() <= 1
+    bench.run(180)
+    following = bench.session.take_mp3_jobs()
+    assert following[0].first_frame == mp3.end_frame
+    assert not any(job.is_first for job in following)
+
+
+def test_of_a_young_session_as_much_is_recalled_as_there_is() -> None:
+    bench = bench_of(4 * SECOND)
+    bench.play(1)
+    bench.run(30)
+    bench.listen(PCM, OPUS)
+    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
+    (job,) = bench.session.take_mp3_jobs()
+    assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
 
 
 def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -> None:

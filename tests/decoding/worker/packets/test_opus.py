@@ -6,8 +6,11 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, tone
+from tonearm.audio.clients.framing import packets_as_messages, payload_of
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.core.outputs import HIGHEST_OPUS_BPS, MOST_OPUS_PACKET_BYTES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.decoding.message_coding import MessageSplitter, pack
+from tonearm.decoding.messages import Audio, FromDecoder
 from tonearm.decoding.worker.media.opus_format import can_pass_through
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 
@@ -47,6 +50,18 @@ def test_a_tone_comes_back_after_the_lookahead() -> None:
     assert all(can_pass_through(packet) for packet in packets)
     assert len(decoded(packets)) == 60 * FRAME_SAMPLES
     assert snr_db(pcm, decoded(packets)) > 25
+
+
+def test_the_longest_packets_can_be_sent_and_decoded() -> None:
+    pcm = noise(frames=50, peak=32_000)
+    packets = encoded(pcm, Output("opus", HIGHEST_OPUS_BPS))
+    assert max(map(len, packets)) == MOST_OPUS_PACKET_BYTES
+    assert [payload_of(message) for message in packets_as_messages(packets)] == packets
+    audio = Audio(1, 1, 0, 50, 1, 0, (), b"", packets=((Output("opus"), tuple(packets)),))
+    assert list(MessageSplitter(FromDecoder).feed(pack(audio))) == [audio]
+    assert all(map(can_pass_through, packets))
+    assert not can_pass_through(packets[0].ljust(MOST_OPUS_PACKET_BYTES + 1))
+    assert len(decoded(packets)) == 50 * FRAME_SAMPLES
 
 
 @pytest.mark.parametrize("bitrate_bps", [32_000, 96_000, 256_000])

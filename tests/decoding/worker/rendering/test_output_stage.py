@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.support.loudness_meter import measured_by_ffmpeg
 from tests.support.pcm import channels
 from tests.support.session_bench import MemorySource, SessionBench
-from tonearm.core.effects import Compressor, Effect, Effects, Limiter, Normalization, Timescale
+from tonearm.core.effects import Compressor, Echo, Effect, Effects, Limiter, Normalization, Timescale
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES
 from tonearm.core.outputs import NO_OUTPUTS
@@ -17,6 +17,7 @@ from tonearm.core.track_info import MeasuredLoudness
 from tonearm.decoding.messages import GRANT_FRAMES, Crossfade, Grant, Mark, MarkKind, Measured
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
+from tonearm.decoding.worker.sources.pcm_store import PcmStore
 
 SECOND = 48_000
 
@@ -417,3 +418,23 @@ def test_any_changes_in_any_order_leave_a_tone_without_gaps_and_clicks(seed: int
     assert loud[2:].min() > 1_000  # half a period is in each of these
     # The tone goes up to 242 Hz, and 3 dB up to a target of -8 LUFS. Twice as much for a gain that changes with it.
     assert bend(pcm) < 2 * bend_of_a_glide(242, -9.0)
+
+
+@pytest.mark.parametrize(("start", "gap"), [(0, 1), (0, 20), (1, 1), (1, 10)], ids=str)
+def test_an_echo_that_is_turned_on_behind_a_cut_repeats_the_cut_as_it_was_heard(start: int, gap: int) -> None:
+    soft = sine(230.0, -12.0, 4.0) * np.minimum(1.0, np.arange(4 * SECOND) / 2_400)
+    other = SoundSource(soft)
+    if start:  # the same track from a second on: a seek
+        other.store = PcmStore(SECOND + 100)
+        other.store.append(SoundSource(sine(200.0, -12.0, 4.0)).pcm(SECOND + 100, 3 * SECOND))
+        other.store.finish(is_interrupted=False)
+    bench = SessionBench({1: SoundSource(sine(200.0, -12.0, 4.0)), 2: other})
+    bench.plan(0, switch_to=1)
+    bench.run(53)
+    bench.play(2)
+    bench.run(53 + gap)
+    bench.plan(bench.sent, after=2, filters=filters(echo=Echo(130.0, 0.5, 0.5)))
+    bench.run(150)
+    bends = np.abs(np.diff(channels(bench.pcm)[: 150 * FRAME_SAMPLES, 0], n=2))
+    steady = max(bends[: 50 * FRAME_SAMPLES].max(), bends[-10 * FRAME_SAMPLES :].max())
+    assert bends.max() <= 1.5 * steady + 12

@@ -5,7 +5,7 @@ from tests.support.pcm import sounds_the_same
 from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, risen, with_tail
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
+from tonearm.decoding.messages import GRANT_FRAMES, RECALL_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
 from tonearm.decoding.worker.mixing.voices import GLIDE_SAMPLES
 from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES
@@ -68,6 +68,7 @@ def test_a_very_short_source(samples: int) -> None:
     bench.play(1)
     assert bench.run() == padded(whole(bench, 1))
     assert bench.marks == [begin(0, 1), end(frame_count(samples), 1)]
+    assert bench.filled_samples == {1: -samples % FRAME_SAMPLES}
 
 
 def test_frames_are_numbered_from_the_first_frame_of_the_session() -> None:
@@ -531,7 +532,7 @@ def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoc
     bench.session.plan(Plan(1, 3, base_epoch, at_frame, None, 1, 2, QUIET))
     audios = bench.session.render()
     bench.session.grant(Grant(1, 3, 200, 220))
-    assert all(audio.first_frame >= 200 - HISTORY_FRAMES - 5 for audio in audios)
+    assert all(audio.first_frame >= 200 - RECALL_FRAMES - HISTORY_FRAMES - 5 for audio in audios)
     bench.session.plan(Plan(1, 4, 3, 205, 2, 2, None, QUIET))
     assert bench.session.render()[0].source == 2
 
@@ -539,12 +540,12 @@ def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoc
 def test_a_switch_back_to_a_source_whose_start_was_released_plays_the_rest() -> None:
     bench = bench_of(0, SECOND)
     bench.sources[1] = MemorySource(1)
-    for _ in range(100):
+    for _ in range(200):
         bench.sources[1].append(FRAME_SAMPLES)
     bench.play(1)
-    bench.run(100)
+    bench.run(200)
     bench.play(1)
-    bench.run(101)
+    bench.run(201)
     assert bench.audios[-1].position_samples > 0
 
 
@@ -559,7 +560,7 @@ def test_little_is_kept_of_the_frames_that_were_sent() -> None:
         source.append(SECOND // 2)
         bench.run(bench.sent + 25)
         behind = bench.sent * FRAME_SAMPLES - source.store.oldest
-        assert behind <= (HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
+        assert behind <= (RECALL_FRAMES + HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
 
 
 def test_sources_that_have_ended_are_not_needed_any_more() -> None:
@@ -571,7 +572,7 @@ def test_sources_that_have_ended_are_not_needed_any_more() -> None:
         bench.plan(bench.sent, after=number, following=number + 1)
         bench.run(25 * number + 20)
     used = [number for number in bench.sources if bench.session.uses(number)]
-    assert used == [tracks - 1, tracks]
+    assert used == list(range(tracks - 1 - RECALL_FRAMES // 25, tracks + 1))
 
 
 def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
@@ -581,7 +582,7 @@ def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
     bench.render()
     bench.play(2)
     assert bench.session.uses(1)
-    bench.run(10 + HISTORY_FRAMES + BLOCK_FRAMES)
+    bench.run(10 + RECALL_FRAMES + HISTORY_FRAMES + BLOCK_FRAMES)
     assert not bench.session.uses(1)
     assert bench.session.uses(2)
 

@@ -1,13 +1,13 @@
 """Seeks in sources that are open, starts and ends inside a file: a real decoder process, sample for sample."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.support.audio_files import flac, mp3, music, wav
 from tests.support.decoder_driver import DecoderDriver, feed_of, open_order, running_decoder
@@ -47,7 +47,7 @@ class SeekingDriver:
 
     def open(self, data: bytes, source: int, **changes: object) -> None:
         self.driver.feeds[1, source] = feed_of(data)
-        self.driver.send(replace(open_order(1, source, len(data)), **changes))  # type: ignore[arg-type]
+        self.driver.send(structs.replace(open_order(1, source, len(data)), **changes))
 
     def cut_to(self, source: int, following: int | None = None) -> None:
         self.current = source
@@ -74,7 +74,7 @@ class SeekingDriver:
             audio = self.driver.wait_for(Audio)
             if audio.epoch != self.epoch:
                 continue
-            heard.append(audio._replace(pcm=bytes(audio.pcm)))
+            heard.append(structs.replace(audio, pcm=bytes(audio.pcm)))
             self.next_frame = audio.first_frame + audio.frames
             if audio.marks and audio.marks[-1].kind is MarkKind.END:
                 break

@@ -4,7 +4,8 @@ from hypothesis import strategies as st
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.decoding.worker.filters.chain import ChainState
-from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, SourcePosition, Timeline
+from tonearm.decoding.worker.mixing.voices import ONE_VOICE
+from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, Part, SourcePosition, Timeline
 from tonearm.decoding.worker.sources.pcm_store import Segment
 
 NO_SOURCE = SourcePosition(0, 0, has_begun=False)
@@ -47,7 +48,7 @@ def test_a_cut_in_a_block_has_its_position_and_filters() -> None:
     assert cut.end.frame == 2
     assert cut.end.position == SourcePosition(1, 500 + 2 * FRAME_SAMPLES, has_begun=True)
     assert number_of(cut.end.filters) == 2
-    assert cut.segments_backwards(10**6) == [Segment(0, 1, 500, 2 * FRAME_SAMPLES)]
+    assert cut.last_parts(100) == [Part(0, 2, (Segment(0, 1, 500, 2 * FRAME_SAMPLES),), ONE_VOICE)]
 
 
 def test_a_cut_leaves_the_timeline_itself_whole() -> None:
@@ -124,17 +125,28 @@ def test_a_source_that_is_heard_twice_needs_its_oldest_sample() -> None:
     assert timeline.oldest_samples() == {1: 20}
 
 
-@given(st.lists(st.integers(1, 3000), min_size=1, max_size=12), st.integers(0, 40), st.integers(0, 20_000))
-def test_backwards_are_the_last_samples_newest_first(lengths: list[int], cut_frame: int, samples: int) -> None:
-    parts = [(source, 10, length) for source, length in enumerate(lengths, 1)]
-    total = sum(lengths)
-    parts.append((99, 0, -total % FRAME_SAMPLES or FRAME_SAMPLES))
-    cut = timeline_of(parts).cut_at(cut_frame)
-    rendered = [(source, first + index) for source, first, length in parts for index in range(length)]
-    rendered = rendered[: cut.end.frame * FRAME_SAMPLES]
-    found = [
-        (segment.source, segment.sample + index)
-        for segment in reversed(cut.segments_backwards(samples))
-        for index in range(segment.length)
-    ]
-    assert found == (rendered[-samples:] if samples else [])
+@given(
+    st.lists(st.lists(st.integers(1, 3000), min_size=1, max_size=6), min_size=1, max_size=4),
+    st.integers(0, 40),
+    st.integers(0, 30),
+)
+def test_the_last_parts_are_the_last_frames_with_silence_where_nothing_was(
+    blocks: list[list[int]], cut_frame: int, frames: int
+) -> None:
+    sources = iter(range(1, 100))
+    made = [[(next(sources), 10, length) for length in lengths] for lengths in blocks]
+    cut = timeline_of(*made).cut_at(cut_frame)
+    rendered: list[tuple[int, int] | None] = []
+    for block in made:
+        rendered += [(source, first + index) for source, first, length in block for index in range(length)]
+        rendered += [None] * (-len(rendered) % FRAME_SAMPLES)
+    found: list[tuple[int, int] | None] = []
+    for part in cut.last_parts(frames):
+        samples: list[tuple[int, int] | None] = [None] * (part.frames * FRAME_SAMPLES)
+        for segment in part.segments:
+            for index in range(segment.length):
+                samples[segment.offset + index] = (segment.source, segment.sample + index)
+        assert part.time == (cut.end.frame - min(frames, cut.end.frame)) * FRAME_SAMPLES + len(found)
+        found += samples
+    last = rendered[: cut.end.frame * FRAME_SAMPLES]
+    assert found == (last[-frames * FRAME_SAMPLES :] if frames else [])

@@ -78,7 +78,7 @@ def test_length_pitch_and_places_are_as_the_setting_says(setting: dict[str, floa
 def test_samples_are_released_and_decoding_is_asked_for_by_the_file() -> None:
     bench = bench_of(ToneSource(10 * SECOND), filters=at(speed=2.0))
     bench.play(1)
-    bench.run(frames=100)
+    bench.run(frames=200)
     assert bench.session.used_up_to(1) == pytest.approx(bench.end_frame * FRAME_SAMPLES * 2, abs=1)
     assert bench.session.is_current(1)
     assert bench.session.uses(1)
@@ -206,7 +206,7 @@ def test_neutral_again_is_bit_for_bit_again() -> None:
     bench.run(frames=40)
     bench.plan(bench.end_frame, after=1, filters=Filters())
     start, end_frame = bench.session.used_up_to(1), bench.end_frame
-    bench.run(frames=140)
+    bench.run(frames=240)
     wanted = bench.sources[1].pcm(start, 20 * FRAME_SAMPLES)[FRAME_SAMPLES * 4 :]
     heard = bench.pcm[(end_frame + 1) * FRAME_SAMPLES * 4 : (end_frame + 20) * FRAME_SAMPLES * 4]
     assert heard == wanted

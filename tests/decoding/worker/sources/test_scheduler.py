@@ -2,7 +2,7 @@ import queue
 import threading
 from collections.abc import Callable
 
-from tonearm.decoding.worker.sources.scheduler import DecodeScheduler, DecodeThreads, Slot
+from tonearm.decoding.worker.sources.scheduler import BEGINNING_SLACK_S, DecodeScheduler, DecodeThreads, Slot, Waiter
 
 
 class Notes:
@@ -23,12 +23,19 @@ class Clock:
         return self.now_s
 
 
+def acquire(scheduler: DecodeScheduler, deadline_s: float, suspect: int) -> int:
+    """Blocks until the calling thread gets a slot, and returns it."""
+    waiter = Waiter(suspect)
+    scheduler.submit(waiter, deadline_s)
+    return waiter.wait()
+
+
 def start_waiting(
     scheduler: DecodeScheduler, deadline_s: float, suspect: int, then: Callable[[int], None]
 ) -> threading.Thread:
     """A thread that acquires a slot, returned as soon as it waits for one."""
     waiting = scheduler.waiting
-    thread = threading.Thread(target=lambda: then(scheduler.acquire(deadline_s, suspect)))
+    thread = threading.Thread(target=lambda: then(acquire(scheduler, deadline_s, suspect)))
     thread.start()
     while scheduler.waiting == waiting:
         thread.join(0.001)
@@ -38,7 +45,7 @@ def start_waiting(
 def test_as_many_jobs_run_at_once_as_there_are_slots() -> None:
     notes = Notes()
     scheduler = DecodeScheduler(range(1, 3), notes)
-    slots = {scheduler.acquire(5, 11), scheduler.acquire(6, 12)}
+    slots = {acquire(scheduler, 5, 11), acquire(scheduler, 6, 12)}
     assert slots == {1, 2}
     assert sorted(notes.slots.values()) == [11, 12]
 
@@ -53,7 +60,7 @@ def test_as_many_jobs_run_at_once_as_there_are_slots() -> None:
 
 def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
     scheduler = DecodeScheduler(range(1), Notes())
-    scheduler.acquire(0, 1)
+    acquire(scheduler, 0, 1)
     order: list[str] = []
 
     def note(name: str) -> Callable[[int], None]:
@@ -82,11 +89,11 @@ def test_the_earliest_deadline_goes_first_and_equal_ones_in_order() -> None:
 def test_a_suspect_is_noted_for_as_long_as_it_holds_a_slot() -> None:
     notes = Notes()
     scheduler = DecodeScheduler(range(1), notes)
-    slot = scheduler.acquire(0, 7 << 32 | 8)
+    slot = acquire(scheduler, 0, 7 << 32 | 8)
     assert notes.slots == {0: 7 << 32 | 8}
     scheduler.release(slot)
     assert notes.slots == {0: 0}
-    assert scheduler.acquire(0, 9) == slot
+    assert acquire(scheduler, 0, 9) == slot
     assert notes.slots == {0: 9}
 
 
@@ -94,9 +101,9 @@ def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
     clock = Clock()
     scheduler = DecodeScheduler(range(2), Notes(), clock)
     assert scheduler.busy_s() == 0.0
-    first = scheduler.acquire(0, 1)
+    first = acquire(scheduler, 0, 1)
     clock.now_s += 3
-    second = scheduler.acquire(0, 2)
+    second = acquire(scheduler, 0, 2)
     clock.now_s += 2
     assert scheduler.busy_s() == 5.0
     scheduler.release(first)
@@ -109,7 +116,7 @@ def test_busy_is_the_time_of_the_slot_that_is_held_longest() -> None:
 def test_waiting_for_a_slot_does_not_count_as_busy() -> None:
     clock = Clock()
     scheduler = DecodeScheduler(range(1), Notes(), clock)
-    slot = scheduler.acquire(0, 1)
+    slot = acquire(scheduler, 0, 1)
     taken: list[int] = []
     waiting = start_waiting(scheduler, 0, 2, taken.append)
     clock.now_s += 60
@@ -117,6 +124,42 @@ def test_waiting_for_a_slot_does_not_count_as_busy() -> None:
     waiting.join()
     clock.now_s += 1
     assert scheduler.busy_s() == 1.0
+
+
+def test_what_begins_waits_while_others_are_late_and_goes_on_when_they_are_not() -> None:
+    clock = Clock()
+    decoding = DecodeScheduler(range(1), Notes(), clock)
+    opening = DecodeScheduler(range(1, 3), Notes(), clock, before=decoding)
+    slot = acquire(decoding, 0, 1)
+    late = start_waiting(decoding, clock.now_s, 2, lambda _: None)
+    clock.now_s += 1
+    begun: list[int] = []
+    begins = start_waiting(opening, clock.now_s + BEGINNING_SLACK_S, 3, begun.append)
+    acquire(opening, clock.now_s, 4)  # that of somebody who plays
+
+    decoding.release(slot)
+    late.join()
+    begins.join()
+    assert len(begun) == 1
+
+
+def test_late_is_how_long_a_job_waited_behind_others_since_its_deadline() -> None:
+    clock = Clock()
+    scheduler = DecodeScheduler(range(1), Notes(), clock)
+    slot = acquire(scheduler, 0, 1)
+    urgent = start_waiting(scheduler, clock.now_s - 50, 2, lambda _: None)  # its bytes came late: nobody's fault
+    patient = start_waiting(scheduler, clock.now_s + 2, 3, scheduler.release)
+    clock.now_s += 1
+    assert scheduler.take_work_s() == (1.0, 1.0)
+    scheduler.release(slot)
+    urgent.join()
+    clock.now_s += 4
+    assert scheduler.take_work_s() == (4.0, 3.0)
+    scheduler.release(slot)
+    patient.join()
+    clock.now_s += 1
+    assert scheduler.take_work_s() == (0.0, 3.0)
+    assert scheduler.take_work_s() == (0.0, 0.0)
 
 
 class NotingJob:
@@ -142,12 +185,12 @@ def test_a_thread_runs_the_next_waiting_job_itself() -> None:
     scheduler, threads = DecodeScheduler(range(1), notes), DecodeThreads()
     threads.add(2)
     done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = scheduler.acquire(0, 1)
+    slot = acquire(scheduler, 0, 1)
     for deadline_s in range(20):
         scheduler.submit(NotingJob(scheduler, threads, done_by), deadline_s)
     scheduler.release(slot)
     assert len({done_by.get(timeout=10) for _ in range(20)}) == 1
-    assert scheduler.acquire(0, 2) == slot
+    assert acquire(scheduler, 0, 2) == slot
     threads.remove()
     threads.remove()
 
@@ -156,7 +199,7 @@ def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_
     scheduler, threads = DecodeScheduler(range(1), Notes()), DecodeThreads()
     threads.add(1)
     done_by: queue.SimpleQueue[int] = queue.SimpleQueue()
-    slot = scheduler.acquire(0, 1)
+    slot = acquire(scheduler, 0, 1)
     taken: list[int] = []
     waiting = start_waiting(scheduler, 7, 13, taken.append)
     scheduler.submit(NotingJob(scheduler, threads, done_by), 3)
@@ -165,3 +208,21 @@ def test_a_thread_that_waits_for_a_slot_gets_it_from_a_thread_that_has_finished_
     assert taken == [slot]
     assert done_by.qsize() == 1
     threads.remove()
+
+
+def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:
+    scheduler = DecodeScheduler(range(1), lambda _slot, _suspect: None)
+    slot = acquire(scheduler, 0, 1)
+    order: list[str] = []
+    waiters = {name: Waiter(2) for name in ("first", "second", "last")}
+    for deadline_s, waiter in enumerate(waiters.values(), start=1):
+        scheduler.submit(waiter, deadline_s)
+    scheduler.hasten(waiters["last"], 0.5)
+    for _ in range(3):
+        scheduler.release(slot)
+        order += [name for name, waiter in waiters.items() if name not in order and waiter.has_slot]
+    assert order == ["last", "first", "second"]
+    assert scheduler.waiting == 0
+    scheduler.hasten(waiters["last"], 0.1)  # it waits no longer
+    scheduler.release(slot)
+    assert scheduler.waiting == 0

@@ -2,10 +2,10 @@
 
 import os
 import queue
-from dataclasses import replace
 from tempfile import NamedTemporaryFile
 
 import pytest
+from msgspec import structs
 
 from tests.support.audio_files import mp3, music, wav
 from tests.support.decoder_driver import open_order
@@ -31,7 +31,14 @@ from tonearm.decoding.worker.sources.source_content import STEP_SAMPLES
 class Bench:
     """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
 
-    def __init__(self, data: bytes, order: OpenSource | None = None, failure: PlayFailure | None = None) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        order: OpenSource | None = None,
+        failure: PlayFailure | None = None,
+        *,
+        is_heard: bool = True,
+    ) -> None:
         self._data = data
         self._failure = failure
         self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
@@ -49,6 +56,7 @@ class Bench:
             report=self._reports.put,
             pcm_decoded=lambda session: None,
         )
+        self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
         self.source.start()
 
     def next_report(self) -> Report:
@@ -81,10 +89,10 @@ class Bench:
 
 def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
     no_text: str = 5  # type: ignore[assignment]
-    bench = Bench(b"no audio at all", replace(open_order(7, 3, 15), content_type=no_text))
+    bench = Bench(b"no audio at all", structs.replace(open_order(7, 3, 15), content_type=no_text))
     failed = bench.next_report()
     assert isinstance(failed, Failed)
-    assert failed.failure.code is FailureCode.CORRUPT
+    assert failed.failure.code is FailureCode.INTERNAL
     assert "AttributeError" in failed.failure.message
     assert not failed.gave_audio
     assert "Traceback" in capfd.readouterr().err
@@ -170,3 +178,19 @@ def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_
     assert requested_early < deadline_s(11.0, int(1.5 * second), is_current=True)
     assert requested_early > deadline_s(11.0, second // 2, is_current=True)
     assert deadline_s(10.0, 0, is_current=False) > deadline_s(12.0, 2 * second, is_current=True)
+    assert deadline_s(10.0, 0, is_current=True, is_heard=False) > deadline_s(12.0, 2 * second, is_current=False)
+
+
+def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_somebody_listens() -> None:
+    bench = Bench(wav(music(5.0)), is_heard=False)
+    bench.next_report()
+    store = bench.source.store
+    while not store.end:
+        bench.answer_requests()
+    for _ in range(10):  # it would ask for more at once
+        bench.answer_requests()
+    assert store.end <= 2 * STEP_SAMPLES
+    bench.source.used(0, is_current=True)
+    while store.end < AHEAD_SAMPLES - STEP_SAMPLES:
+        bench.answer_requests()
+    bench.source.drop()

@@ -128,6 +128,11 @@ class ChainState:
         return self._stage.filters
 
     @property
+    def filters_before(self) -> Filters:
+        """The settings of the sound just before: those before the ramp that is due."""
+        return (self._outgoing or self._stage).filters
+
+    @property
     def changes_nothing(self) -> bool:
         """True when `process` returns the same bytes: no filter is on, volume 1, no ramp due."""
         return self._outgoing is None and not self._stage.active and self._stage.filters.volume == 1.0
@@ -164,6 +169,10 @@ class ChainState:
         """The state with other settings from the next sample on, without a ramp: for audio that begins there."""
         stage = self._stage if filters == self.filters else _Stage.fresh(filters)
         return ChainState(stage, None, self.level, self.limiter)
+
+    def anew(self, filters: Filters) -> "ChainState":
+        """The state with these settings and without any memory of what sounded: for audio that begins in silence."""
+        return ChainState(_Stage.fresh(filters), None, self.level, self.limiter)
 
 
 def process(state: ChainState, pcm: bytes) -> tuple[bytes, Sequence[ChainState]]:
@@ -220,12 +229,19 @@ def as_pcm(planes: Planes, *, may_clip: bool = True) -> bytes:
 
 
 def _history(pcm: bytes) -> NDArray[np.int16] | None:
-    """The last 500 ms of `pcm`, padded with silence before it to whole frames; None for no PCM."""
+    """The last 500 ms of `pcm`, padded with silence before it to whole frames; None for no PCM.
+
+    Sound that begins in the middle there fades in: an echo would repeat that as a click.
+    """
     pcm = pcm[-HISTORY_FRAMES * FRAME_BYTES :]
     if not pcm:
         return None
     silence = bytes(-len(pcm) % FRAME_BYTES)
-    return np.frombuffer(silence + pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    history = np.frombuffer(silence + pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    if len(history) == HISTORY_FRAMES * FRAME_SAMPLES:
+        history = history.copy()
+        history[:RAMP_SAMPLES] = history[:RAMP_SAMPLES] * _incoming_shares()[:, np.newaxis]
+    return history
 
 
 def _incoming_shares() -> NDArray[np.float64]:

@@ -7,7 +7,11 @@ from tonearm.decoding.worker.filters.blocks import Planes, Stateless
 
 
 class ChannelMixKernel(Stateless):
-    """A 2 by 2 matrix on each pair of samples."""
+    """A 2 by 2 matrix on each pair of samples: left is left_to_left · left + right_to_left · right.
+
+    As lavadsp's `VectorSupport.channelMix`, which also limits each result to full scale at once. Here that is done
+    behind the last filter, so that a lower volume makes it whole again.
+    """
 
     def __init__(self, setting: ChannelMix) -> None:
         self._matrix = np.array(

@@ -7,7 +7,11 @@ from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, Stateless
 
 
 class DistortionKernel(Stateless):
-    """lavadsp's curve, limited to full scale as it is there. Full scale is 1 in it."""
+    """The curve of lavadsp's `DistortionConverter`, limited to full scale as it is there. Full scale is 1 in it.
+
+    With its defaults lavadsp's curve is sin · cos · tan where another filter is on, and Lavalink leaves the effect out
+    where none is; here the defaults are off.
+    """
 
     def __init__(self, setting: Distortion) -> None:
         self._setting = setting

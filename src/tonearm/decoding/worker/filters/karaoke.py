@@ -11,9 +11,11 @@ from tonearm.decoding.worker.filters.modes import ModalFilter
 
 
 class KaraokeKernel:
-    """As lavadsp has it: left - level · right + o, right - level · left + o, where o is a band of the middle:
+    """left - level · right + o, right - level · left + o, where o is a band of the middle:
 
     y[n] = A · (left + right) / 2 - B · y[n-1] - C · y[n-2] and o = y · mono_level · level.
+
+    All of it as in lavadsp's `KaraokeConverter`, with A, B and C as its `updateFilters` gives them.
     """
 
     def __init__(self, setting: Karaoke) -> None:

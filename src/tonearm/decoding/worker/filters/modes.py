@@ -45,6 +45,8 @@ _FLOAT32_LIMIT: Final = 64.0
 _SILENT_MODE: Final = 1e-9
 _NEGLIGIBLE_DECAY: Final = 1e-15
 
+_LARGE: Final = 256  # rows and columns of a matrix that OpenBLAS multiplies in its buffer, not in place as small ones
+
 _BUTTERWORTH_Q: Final = 2.0**-0.5
 
 # Types that have the size of two samples: those of both channels are moved as one.
@@ -141,6 +143,17 @@ class ModalFilter:
         # before all groups in memory.
         planes = _in_order(self._to_output @ inputs, runs)
         return planes, modes[:, _FRAME_GROUPS::_FRAME_GROUPS].transpose(1, 2, 0).copy()
+
+
+def reserve_memory_for_products() -> None:
+    """Has OpenBLAS, which multiplies NumPy's matrices, allocate its buffer of some 35 MB. It keeps that for all later
+    products, which one thread makes. Where there is no room for it, OpenBLAS ends the process with status 1 and a line
+    of its own; so this is done before a limit of memory applies.
+    """
+    for kind in (np.float32, np.float64):
+        square = np.ones((_LARGE, _LARGE), kind)
+        square @ square
+        square @ square[0]
 
 
 def _lay_out(planes: Planes | NDArray[np.int16], runs: Planes) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tonearm.core.effects import ChannelMix, LowPass
+from tonearm.core.effects import Effect
 from tonearm.core.filters import Filters
 from tonearm.decoding.worker.filters.blocks import Kernel
 from tonearm.decoding.worker.filters.channel_mix import ChannelMixKernel
@@ -38,14 +38,14 @@ SLOTS: Final = (
     Slot(lambda filters: _unless_neutral(filters.effects.low_pass), low_pass),
     Slot(lambda filters: filters.effects.high_pass, high_pass),
     Slot(lambda filters: _unless_neutral(filters.effects.channel_mix), ChannelMixKernel),
-    Slot(lambda filters: filters.effects.tremolo, TremoloKernel),
-    Slot(lambda filters: filters.effects.vibrato, VibratoKernel),
-    Slot(lambda filters: filters.effects.rotation, RotationKernel),
-    Slot(lambda filters: filters.effects.distortion, DistortionKernel),
+    Slot(lambda filters: _unless_neutral(filters.effects.tremolo), TremoloKernel),
+    Slot(lambda filters: _unless_neutral(filters.effects.vibrato), VibratoKernel),
+    Slot(lambda filters: _unless_neutral(filters.effects.rotation), RotationKernel),
+    Slot(lambda filters: _unless_neutral(filters.effects.distortion), DistortionKernel),
     Slot(lambda filters: filters.effects.echo, EchoKernel),
     Slot(lambda filters: filters.effects.compressor, CompressorKernel),
 )
 
 
-def _unless_neutral(effect: LowPass | ChannelMix | None) -> LowPass | ChannelMix | None:
+def _unless_neutral(effect: Effect | None) -> Effect | None:
     return None if effect is None or effect.changes_nothing else effect

@@ -10,7 +10,13 @@ from tonearm.decoding.worker.filters.oscillator import Oscillator
 
 
 class RotationKernel:
-    """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp has it. The state is the phase in turns."""
+    """Left by (1 + sin) / 2, right by (1 - sin) / 2, as lavadsp's `VectorSupport.rotation` has it.
+
+    The state is the phase in turns.
+
+    So both are at half to begin with. With 0 Hz lavadsp leaves them there when another filter is on, and Lavalink
+    leaves the effect out when none is; here 0 Hz is off.
+    """
 
     def __init__(self, setting: Rotation) -> None:
         self._oscillator = Oscillator(setting.rotation_hz)

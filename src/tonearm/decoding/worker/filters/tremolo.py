@@ -8,10 +8,13 @@ from tonearm.decoding.worker.filters.oscillator import Oscillator
 
 
 class TremoloKernel:
-    """Factor 1 - depth + depth · sin, as lavadsp has it: 1 - 2 · depth to 1. The state is the phase in turns."""
+    """Factor 1 - depth / 2 + depth / 2 · sin, between 1 - depth and 1. The state is the phase in turns.
+
+    As in lavadsp: its `TremoloPcmAudioFilter.setDepth` halves what `VectorSupport.tremolo` then calls the depth.
+    """
 
     def __init__(self, setting: Tremolo) -> None:
-        self._depth = setting.depth
+        self._swing = setting.depth / 2.0
         self._oscillator = Oscillator(setting.frequency)
 
     def silence(self) -> State:
@@ -20,6 +23,6 @@ class TremoloKernel:
     def process(self, planes: Planes, state: State) -> tuple[Planes, Sequence[State]]:
         phases = self._oscillator.phases(state, frames_in(planes))
         factors = self._oscillator.values(state, phases)
-        factors *= self._depth
-        factors += 1.0 - self._depth
+        factors *= self._swing
+        factors += 1.0 - self._swing
         return planes * factors, phases

@@ -11,7 +11,8 @@ from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.decoding.worker.filters.blocks import Planes, State, frames_in
 from tonearm.decoding.worker.filters.oscillator import Oscillator
 
-# As in lavadsp: at depth 1 the delay swings between 3 samples and 2 ms more.
+# `BASE_DELAY_SEC` and `ADDITIONAL_DELAY` of lavadsp's `VibratoConverter`: at depth 1 the delay swings between 3 samples
+# and 2 ms more.
 _SWING_SAMPLES: Final = 0.002 * SAMPLE_RATE_HZ
 _LEAST_DELAY_SAMPLES: Final = 3
 _MARGIN_SAMPLES: Final = 2  # the interpolation looks this far around a place
@@ -27,7 +28,9 @@ class _Memory:
 
 
 class VibratoKernel:
-    """Reads between samples by Catmull-Rom (cubic Hermite) interpolation."""
+    """The delay is 3 + depth · 96 · (1 + sin) / 2 samples; what lies between samples is read by Catmull-Rom (cubic
+    Hermite) interpolation. Both are lavadsp's: `VibratoConverter.process` and its `RingBuffer.getHermiteAt`.
+    """
 
     def __init__(self, setting: Vibrato) -> None:
         self._swing_samples = setting.depth * _SWING_SAMPLES

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
 from math import gcd
-from typing import Any, Final
+from typing import Final
 
 import av
-import numpy as np
 from av.audio.codeccontext import AudioCodecContext
+from av.audio.fifo import AudioFifo
 from av.audio.frame import AudioFrame
 from av.audio.stream import AudioStream
 from av.container import InputContainer
@@ -60,6 +60,7 @@ class PacketDecoder:
         self._name = name
         self._bad_in_a_row = 0
         self.codec = codec
+        self._is_ogg_vorbis = stream.codec_context.name == "vorbis" and container.format.name == "ogg"
         self._packets: Iterator[Packet[AudioStream]] = container.demux(stream)
 
     def next_frames(self) -> list[AudioFrame] | None:
@@ -72,7 +73,7 @@ class PacketDecoder:
             return None
         try:
             frames: list[AudioFrame] = packet.decode() if self.codec is None else self._decoded(self.codec, packet)
-        except (av.FFmpegError, MemoryError) as error:
+        except (av.FFmpegError, MemoryError, ValueError) as error:  # PyAV 19 says so of a codec that it does not know
             self._guard.raise_failure()
             self._raise_if_out_of_memory(error)
             self._count_bad()
@@ -80,6 +81,10 @@ class PacketDecoder:
         if frames:
             self.counts.good += 1
             self._bad_in_a_row = 0
+            if self._is_ogg_vorbis and packet.pts is not None and packet.duration:
+                # libav takes the block before each for a short one (vorbis_packet in libavformat/oggparsevorbis.c), so
+                # that the first short block after a long one begins too late. Where it ends is right.
+                frames[0].pts = packet.pts + packet.duration - frames[0].samples
         return frames
 
     def restart(self) -> None:
@@ -98,12 +103,16 @@ class PacketDecoder:
             frames[0].pts = packet.pts + int(skipped_s / packet.time_base + Fraction(1, 2))
         return frames
 
-    def skip_before(self, timestamp: int) -> None:
-        """Skip the next packets that begin before `timestamp`, without decoding them. Raises PlayError."""
+    def skip_before(self, timestamp: int) -> bool:
+        """Skip the next packets that begin before `timestamp`, without decoding them. False when there was none. Raises
+        PlayError."""
+        skipped = False
         while (packet := self.next_packet()) is not None:
             if packet.pts is None or packet.pts >= timestamp:
                 self._packets = chain((packet,), self._packets)
-                return
+                break
+            skipped = True
+        return skipped
 
     def next_packet(self) -> "Packet[AudioStream] | None":
         """The next packet, not decoded, None at the end. Raises PlayError."""
@@ -167,7 +176,7 @@ class SourcePositions:
     """Converts timestamps of a stream to positions.
 
     `grid` is set when the container's clock is coarser than a sample (milliseconds in Matroska) and all frames have the
-    same length: (samples of the first frame, samples of every other frame). Positions then snap to the start of frames.
+    same length, or multiples of one: (samples of the first frame, that length). Positions then snap to it.
     """
 
     sample_rate_hz: int
@@ -184,7 +193,8 @@ class SourcePositions:
         time_base = Fraction(stream.time_base.numerator, stream.time_base.denominator)
         lengths = {frame.samples for frame in first_frames[1:]}
         is_coarse = time_base * first.sample_rate > 1
-        grid = (first.samples, lengths.pop()) if is_coarse and len(lengths) == 1 else None
+        unit = _vorbis_unit(stream) or (lengths.pop() if len(lengths) == 1 else None)
+        grid = (first.samples, unit) if is_coarse and unit is not None else None
         return cls(first.sample_rate, time_base, first.pts, grid)
 
     def of_frame(self, frame: AudioFrame) -> int | None:
@@ -204,6 +214,14 @@ class SourcePositions:
         return self.first_timestamp + int(position / self.sample_rate_hz / self.time_base)
 
 
+def _vorbis_unit(stream: AudioStream) -> int | None:
+    """What all frames of a Vorbis stream have a multiple of: a quarter of its short blocks (Vorbis I specification,
+    4.2.2 and 4.3.8). None for other codecs."""
+    header = stream.codec_context.extradata or b""
+    at = header.find(b"\x01vorbis") if stream.codec_context.name == "vorbis" else -1
+    return (1 << (header[at + 28] & 15)) // 4 if 0 <= at < len(header) - 28 else None
+
+
 def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> tuple[int, int]:
     """Where to begin in the source to get the output from `sample` (at 48 kHz) on.
 
@@ -219,9 +237,17 @@ def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> t
 
 
 def cut(frame: AudioFrame, start: int, stop: int) -> AudioFrame:
-    """The samples from `start` to `stop` of a frame, as a frame of its own."""
-    width = 1 if frame.format.is_planar else frame.layout.nb_channels
-    samples: Any = np.ascontiguousarray(frame.to_ndarray()[:, start * width : stop * width])
-    part = AudioFrame.from_ndarray(samples, format=frame.format.name, layout=frame.layout.name)
-    part.sample_rate = frame.sample_rate
+    """The samples from `start` to `stop` of a frame, as a frame of its own.
+
+    Through libav's own buffer: PyAV takes what lies behind the eighth plane of a frame for a ninth one, so a sound of
+    eight channels that is read through `planes` or `to_ndarray` ends the process.
+    """
+    frame.pts = None
+    samples = AudioFifo()
+    samples.write(frame)
+    if start:
+        samples.read(start)
+    part = samples.read(stop - start)
+    assert part is not None
+    part.pts = None
     return part

@@ -21,6 +21,7 @@ _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follo
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
+_LONGEST_S: Final = 366 * 24 * 3600  # what says more is wrong; times beyond 64 bits do not even go into a message
 
 
 def audible_source_samples(opened: OpenedAudio) -> int | None:
@@ -40,7 +41,12 @@ def audible_source_samples(opened: OpenedAudio) -> int | None:
 
 
 def counted_length_s(opened: OpenedAudio) -> Fraction:
-    """What the container says of its length; 0 when it says nothing."""
+    """What the container says of its length; 0 when it says nothing, or what cannot be."""
+    length_s = _said_length_s(opened)
+    return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
+
+
+def _said_length_s(opened: OpenedAudio) -> Fraction:
     container_name = opened.container.format.name
     duration_s = _stream_duration_s(opened)
     if duration_s is None:
@@ -59,7 +65,7 @@ def counted_length_s(opened: OpenedAudio) -> Fraction:
         # libav's duration lacks the last frame.
         first = opened.first_frames[0]
         duration_s += Fraction(first.samples, first.sample_rate)
-    return max(duration_s, Fraction(0))
+    return duration_s
 
 
 def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
@@ -68,6 +74,15 @@ def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fracti
     if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
         return Fraction(0)
     return Fraction(sound_bytes * 8, bit_rate)
+
+
+def length_s_up_to(opened: OpenedAudio, packets_end: int) -> Fraction:
+    """The length of a source whose last packet ends there, on the stream's time base; at least that of its first
+    frames."""
+    first, last = opened.first_frames[0], opened.first_frames[-1]
+    begin_s, last_s = ((frame.pts or 0) * _time_base(opened) for frame in (first, last))
+    end_s = max(last_s + Fraction(last.samples, last.sample_rate), packets_end * _time_base(opened))
+    return end_s - begin_s
 
 
 def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:

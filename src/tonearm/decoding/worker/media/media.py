@@ -14,7 +14,7 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.decoding.worker.media.facts import StreamTitles, source_facts
-from tonearm.decoding.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact
+from tonearm.decoding.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact, length_s_up_to
 from tonearm.decoding.worker.media.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.decoding.worker.media.resampling import (
@@ -44,8 +44,9 @@ __all__ = ["Media", "MediaReader", "open_media"]
 # bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
 _PREROLLS_S: Final = (0.5, 5.0)
 # After a seek in Ogg, libav's timestamps are wrong for FLAC up to the end of the page, and for all codecs on the last
-# page. Pages can be some seconds long.
-_OGG_PREROLLS_S: Final = (10.0, 30.0)
+# page. Pages can be some seconds long. The others are for holes, in which libav finds only what is behind them: without
+# these everything from the start on would be read.
+_OGG_PREROLLS_S: Final = (10.0, 30.0, 120.0, 600.0, 3600.0)
 _OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) remembers for longer than half a second
 _NO_FRAME: Final = -1
 
@@ -119,6 +120,7 @@ class Media:
         self._titles = titles
         self._block_samples = block_samples
         self._decoded_bytes = 0
+        self._passed_to = 0  # on the stream's time base
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
@@ -130,6 +132,22 @@ class Media:
             self.facts = replace(facts, has_packets=True)
         opened.first_packets = []
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
+
+    def pass_packets(self, count: int) -> bool:
+        """Reads so many packets from the one after the first ones on, without decoding them. False at the end. Raises
+        PlayError."""
+        for _ in range(count):
+            packet = self._opened.decoder.next_packet()
+            if packet is None:
+                return False
+            if packet.pts is not None:
+                self._passed_to = max(self._passed_to, packet.pts + (packet.duration or 0))
+        return True
+
+    @property
+    def passed_ms(self) -> int:
+        """Where the packets end that were passed, from the first sample on."""
+        return round(1000 * length_s_up_to(self._opened, self._passed_to))
 
     def decode_block(self) -> bytes:
         """As `decode`, as much as is resampled at once."""
@@ -259,9 +277,13 @@ class Media:
         gives (AAC in MP4 is padded to a whole packet). None when nothing is left."""
         start, stop = 0, frame.samples
         if self._is_before_start:
-            start = max(self._source_position - self._position_of(frame), 0)
+            start = self._source_position - self._position_of(frame)
             if start >= stop:
                 return None
+            if start <= -stop:  # the position is in a hole, and what comes behind it is heard from its start
+                self._source_position -= start
+                self._drop_output_bytes = 0
+            start = max(start, 0)
             self._pass_whole_frames()
         if self._audible_samples is not None:
             stop = min(stop, start + self._audible_samples - self._source_position)
@@ -295,19 +317,25 @@ class Media:
         return self._positions
 
     def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
-        """Seek the container to somewhere before the wanted source position. Returns the first frames there."""
+        """Seek the container to somewhere before the wanted source position. Returns the first frames there; those
+        behind it where the position is in a hole of the timestamps."""
+        behind: int | None = None
         for timestamp in self._timestamps_to_try(wanted, positions):
             if not self._seek_container(timestamp):
                 continue
+            has_passed = False
             if self.facts.probe_name == "ogg":
                 # Only demuxed up to there, since the timestamps are right after the first page.
                 decoded = int(_OGG_DECODED_PREROLL_S * positions.sample_rate_hz)
-                self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
+                has_passed = self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
             frames = self._next_decoded_frames()
             position = positions.of_frame(frames[0]) if frames else None
-            if position is not None and position <= wanted:
+            # The second way leads from before it to behind it, too: the position is in a hole.
+            is_hole = has_passed and position is not None and behind is not None and position <= behind
+            if position is not None and (position <= wanted or is_hole):
                 return frames
-            if not frames and timestamp == positions.first_timestamp:
+            behind = position
+            if not frames and (has_passed or timestamp == positions.first_timestamp):
                 return []
         raise play_errors.not_seekable(self._name, "its container cannot find the position")
 

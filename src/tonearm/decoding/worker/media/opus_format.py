@@ -11,6 +11,7 @@ import av
 from av.audio.codeccontext import AudioCodecContext
 
 from tonearm.core.frame import CHANNELS, SAMPLE_RATE_HZ
+from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES
 
 # Configurations of CELT with 20 ms a frame: narrowband, wideband, super-wideband, fullband.
 _CELT_20_MS: Final = frozenset({19, 23, 27, 31})
@@ -20,7 +21,7 @@ _CAN_PASS: Final = frozenset(config << 3 | stereo << 2 for config in _CELT_20_MS
 
 def can_pass_through(packet: bytes | memoryview) -> bool:
     """Whether a packet of a source can be sent as it is: one frame of 20 ms, CELT, so that it joins others of ours."""
-    return len(packet) > 0 and packet[0] in _CAN_PASS
+    return 0 < len(packet) <= MOST_OPUS_PACKET_BYTES and packet[0] in _CAN_PASS
 
 
 def can_follow_ours(packet: bytes | memoryview) -> bool:

@@ -42,6 +42,12 @@ class SourcePacket(NamedTuple):
         """Whether all of it is heard."""
         return self.audible_to - self.audible_from == self.samples
 
+    def earlier(self, samples: int) -> "SourcePacket":
+        start, _, audible_from, audible_to, _ = self
+        return self._replace(
+            start=start - samples, audible_from=audible_from - samples, audible_to=audible_to - samples
+        )
+
     def cut_at(self, sample: int) -> "SourcePacket":
         """Nothing is heard of it from this sample on."""
         return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
@@ -97,6 +103,7 @@ class OpusPackets:
         self._end = audible_samples
         self._at = self._begun_at = 0  # the first sample that was not heard yet, and the very first one
         self._next_start: int | None = None  # where the next packet's sound begins, unless it says so itself
+        self._left_out = 0  # samples of holes: what comes now has timestamps that are so much later than its places
         self._interruption: PlayError | None = None
         self._page_reader: MediaReader | None = None
         self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
@@ -170,19 +177,29 @@ class OpusPackets:
         self._pending.clear()
         self._interruption = None
         self._pages, self._tries_pages = None, _TRIES_PAGES
+        self._left_out = 0
         is_behind_end = False
+        behind: int | None = None
         for timestamp in timestamps:
             if not seek_to(timestamp):
                 continue
             needed_from = max(sample - PREROLL_SAMPLES, self._origin.start)
-            self._decoder.skip_before(self._positions.timestamp_at(needed_from - FRAME_SAMPLES))
+            has_passed = self._decoder.skip_before(self._positions.timestamp_at(needed_from - FRAME_SAMPLES))
             first = self._decoder.next_packet()
             is_behind_end = first is None or not first.size
+            if is_behind_end and has_passed:
+                return []
             if first is None or is_behind_end or first.pts is None:
                 continue
             start = self._start_of(first)
-            if start > max(needed_from, self._origin.start) and timestamp != timestamps[-1]:
+            # The second way leads from before it to behind it, too: the sample is in a hole.
+            is_hole = has_passed and behind is not None and start <= behind
+            if start > max(needed_from, self._origin.start) and not is_hole and timestamp != timestamps[-1]:
+                behind = start
                 continue
+            # Holes are left out, so what comes behind one sounds there.
+            timestamp_start, start = start, min(start, max(sample, self._origin.start))
+            self._left_out = timestamp_start - start
             self._next_start, self._at = start, max(start, 0)
             self._pending.append(first)
             return self.take(sample - self._at + 1) if sample >= self._at else []
@@ -197,16 +214,38 @@ class OpusPackets:
         end = start + FRAME_SAMPLES * len(found or ())
         if found is None or start != self._next_start or (self._end is not None and end > self._end):
             reader, self._page_reader = self._page_reader, None
+            left_out = self._left_out
             try:
-                packets = self._seek_by_libav(start)
+                packets = [packet.earlier(left_out) for packet in self._seek_by_libav(start + left_out)]
             finally:
                 self._page_reader, self._tries_pages = reader, 0
-            return [packet for packet in packets if packet.start >= start]
+            self._left_out += left_out
+            self._at -= left_out
+            if self._next_start is not None:
+                self._next_start -= left_out
+            return self._following(start, packets)
         self._at = self._next_start = end
         starts = range(start, end, FRAME_SAMPLES)
         return [
             SourcePacket(at, FRAME_SAMPLES, at, at + FRAME_SAMPLES, data)
             for at, data in zip(starts, found, strict=True)
+        ]
+
+    def _following(self, start: int, packets: list[SourcePacket]) -> list[SourcePacket]:
+        """Those that are heard from `start` on, where what was read before has ended. The sound of the first one may
+        begin before; a hole between them, which timestamps without sense make, is left out."""
+        packets = [packet for packet in packets if packet.audible_from >= start]
+        hole = packets[0].audible_from - start if packets else 0
+        if not hole:
+            return packets
+        self._at -= hole
+        if self._next_start is not None:
+            self._next_start -= hole
+        return [
+            SourcePacket(
+                packet.start - hole, packet.samples, packet.audible_from - hole, packet.audible_to - hole, packet.data
+            )
+            for packet in packets
         ]
 
     def _next(self) -> "Packet[AudioStream] | None":

@@ -65,6 +65,12 @@ class Duck:
         db = self.from_db + (self.to_db - self.from_db) * share
         return np.asarray(np.power(10.0, db / 20.0), dtype=np.float32)
 
+    def without_way_back(self) -> "Duck":
+        """Where no music sounds, there is none to be led back: the session's time may stand long before some begins."""
+        if self.to_db <= self.from_db:
+            return self
+        return Duck(from_db=self.to_db, to_db=self.to_db) if self.to_db else LEVEL
+
     def at(self, time: int) -> "Duck":
         return LEVEL if self.to_db == 0.0 and time >= self.start + self.samples else self
 
@@ -243,9 +249,14 @@ class Overlays:
         duck = LEVEL if duck == LEVEL else duck
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
 
-    def after(self, time: int, frames: int, *, is_frozen: bool) -> "Overlays":
+    def before_music(self) -> "Overlays":
+        """These overlays where music begins with nothing of it before."""
+        duck = self.duck.without_way_back()
+        return self if duck is self.duck else _simplified(replace(self, duck=duck))
+
+    def after(self, time: int, frames: int, *, is_frozen: bool, has_music: bool) -> "Overlays":
         """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
-        music stood still in them."""
+        music stood still in them. `has_music`: some of it was in them."""
         samples = frames * FRAME_SAMPLES
         end = time + samples
         if self is NO_OVERLAYS or end < self.same_before:  # nearly always
@@ -264,7 +275,7 @@ class Overlays:
         duck = self.duck
         if len(over) > len(self.over):
             duck = duck.towards(_deepest_db(voices), end, fade_samples)
-        duck = duck.at(end)
+        duck = duck.at(end) if has_music else duck.without_way_back()
         gate = self.gate
         if gate is not None and is_frozen:
             gate = None if gate.falls else gate.later(samples)

@@ -1,13 +1,12 @@
 """MP3 of the frames that were sent, made in a thread of its own.
 
 The encoder's state cannot be copied, so nothing is encoded that a plan may still void. And it takes three times as long
-as Opus, so the rendering thread does not wait for it.
+as Opus, so the rendering thread does not wait for it. Nor does it for the Opus that a stream begins with: two seconds
+that were sent before.
 """
 
 import queue
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import MP3_DELAY_SAMPLES, MP3_FRAME_SAMPLES, Output
 from tonearm.decoding.messages import Encoded
+from tonearm.decoding.worker.packets.packet_encoding import encoded_alone
 
 # 7 of 9: twice as fast as the default of 5, and no difference that was heard at 128 kbit/s.
 _COMPRESSION_LEVEL: Final = "7"
@@ -56,7 +56,7 @@ class Mp3Encoder:
 
 
 class Mp3Job(NamedTuple):
-    """Frames of a session that were sent, `first_frame` to before `end_frame`."""
+    """Frames of a session that were sent, `first_frame` to before `end_frame`. For Opus they stand alone."""
 
     session: int
     output: Output
@@ -67,19 +67,33 @@ class Mp3Job(NamedTuple):
 
 
 class Mp3Thread:
-    """Does jobs in their order. `deliver` is called in the thread, with the result of each."""
+    """Does jobs in their order. `deliver` is called with the result of each, in the thread. A job that cannot be done
+    has no frames for a result: its listeners get silence, and the thread goes on. `tell(doing, error)` logs why.
+    `guarded` is put around what the thread does."""
 
-    def __init__(self, deliver: Callable[[Encoded], None]) -> None:
+    def __init__(
+        self,
+        deliver: Callable[[Encoded], None],
+        tell: Callable[[str, Exception], None],
+        guarded: Callable[[Callable[[], None]], Callable[[], None]],
+    ) -> None:
+        self._guarded = guarded
         self._deliver = deliver
+        self._tell = tell
         self._jobs: queue.SimpleQueue[Mp3Job | int] = queue.SimpleQueue()
         self._encoders: dict[int, dict[Output, Mp3Encoder]] = {}
         self._has_started = False
 
     def do(self, job: Mp3Job) -> None:
-        """Starts the thread with the first job."""
+        """Starts the thread with the first job. While the system has none, jobs are not done."""
         if not self._has_started:
+            try:
+                threading.Thread(target=self._guarded(self._run), name="mp3", daemon=True).start()
+            except (RuntimeError, MemoryError) as error:
+                self._tell("it started a thread for MP3", error)
+                self._deliver(_result(job, []))
+                return
             self._has_started = True
-            threading.Thread(target=self._run, name="mp3", daemon=True).start()
         self._jobs.put(job)
 
     def forget(self, session: int) -> None:
@@ -96,13 +110,19 @@ class Mp3Thread:
             mp3_frames: list[bytes] = []
             try:
                 mp3_frames = self._encoded(job)
-            except (av.FFmpegError, ValueError):  # such as a library without this encoder
-                traceback.print_exc(file=sys.stderr)
+            except Exception as error:  # noqa: BLE001 - such as a library without this encoder; others' jobs follow
+                self._tell("it encoded MP3", error)
                 self._encoders.pop(job.session, None)
-            self._deliver(Encoded(job.session, job.first_frame, job.end_frame, job.output, tuple(mp3_frames)))
+            self._deliver(_result(job, mp3_frames))
 
     def _encoded(self, job: Mp3Job) -> list[bytes]:
+        if job.output.format == "opus":
+            return encoded_alone(job.output, job.pcm)
         encoders = self._encoders.setdefault(job.session, {})
         if job.is_first or job.output not in encoders:
             encoders[job.output] = Mp3Encoder(job.output.bitrate_bps)
         return encoders[job.output].encode(job.pcm)
+
+
+def _result(job: Mp3Job, mp3_frames: list[bytes]) -> Encoded:
+    return Encoded(job.session, job.first_frame, job.end_frame, job.output, tuple(mp3_frames))

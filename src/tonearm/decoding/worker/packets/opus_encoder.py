@@ -19,9 +19,7 @@ from av.audio.codeccontext import AudioCodecContext
 from av.audio.frame import AudioFrame
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
-from tonearm.core.outputs import Output
-
-MOST_PACKET_BYTES: Final = 1275 * 3
+from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, Output
 
 _OK: Final = 0
 _APPLICATION_AUDIO: Final = 2049
@@ -57,7 +55,7 @@ class OpusEncoder:
         self._library = _libopus()
         self._size_bytes: int = self._library.opus_encoder_get_size(CHANNELS)
         self._memory = ctypes.create_string_buffer(self._size_bytes)
-        self._packet = ctypes.create_string_buffer(MOST_PACKET_BYTES)
+        self._packet = ctypes.create_string_buffer(MOST_OPUS_PACKET_BYTES)
         self._addresses = ctypes.addressof(self._memory), ctypes.addressof(self._packet)
         self.settings = settings
         self.reset()
@@ -87,7 +85,7 @@ class OpusEncoder:
         if without_prediction:
             self._set(_SET_PREDICTION_DISABLED, 1)
         memory, packet = self._addresses
-        length = self._library.opus_encode(memory, bytes(pcm), FRAME_SAMPLES, packet, MOST_PACKET_BYTES)
+        length = self._library.opus_encode(memory, bytes(pcm), FRAME_SAMPLES, packet, MOST_OPUS_PACKET_BYTES)
         if without_prediction:
             self._set(_SET_PREDICTION_DISABLED, 0)
         if length < 0:

@@ -110,6 +110,11 @@ class PacketEncoders:
         return EncoderPoint(encoder.save(), is_fresh=before is not None)
 
 
+def encoded_alone(output: Output, pcm: bytes) -> list[bytes]:
+    """The packets of whole frames that nobody got the ones before of, nor those behind of the same encoder."""
+    return list(_packets(_new_encoder(output), pcm, is_fresh=True))
+
+
 def _new_encoder(output: Output) -> AnyOpusEncoder:
     try:
         return OpusEncoder(output)

@@ -23,7 +23,7 @@ class Before(Enum):
     NOTHING = "nothing"  # nobody heard any
     PASSED = "passed"
     ENCODED = "encoded"
-    READY = "ready"  # encoded so that a packet of the source may follow
+    READY = "ready"  # encoded, and a packet of the source may follow
     CUT = "cut"  # any; another sound goes on
 
 
@@ -36,6 +36,11 @@ class Passthrough:
     lag: int = 0
     last: bytes | None = SILENT_FRAME
     waited: int = 0
+
+    @property
+    def follows_passed(self) -> bool:
+        """Whether the packet before was one of a source, so that encoding begins anew."""
+        return self.last is None
 
     def cut(self) -> "Passthrough":
         """The same before a frame with which another sound begins."""

@@ -1,6 +1,7 @@
 """The errors of opening and decoding, with their messages for users. Each function returns a `PlayError` to raise."""
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE
 
 
 class NotSeekable(PlayError):
@@ -14,6 +15,8 @@ def empty() -> PlayError:
 
 
 def not_audio(name: str, content_type: str | None) -> PlayError:
+    if content_type == UNRESOLVED_PAGE:
+        return _decode_error(FailureCode.NOT_AUDIO, f"{_quoted(name)} is a web page, no audio.", RESOLVER_HINT)
     if content_type is not None and content_type.partition(";")[0].strip().lower() in ("text/html", "text/plain"):
         hint = "The server sent a text page instead of audio; use the direct address of the file."
     else:

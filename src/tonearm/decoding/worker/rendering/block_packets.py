@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
 from tonearm.decoding.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
-from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, process
+from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
+from tonearm.decoding.worker.mixing.voices import mixed
 from tonearm.decoding.worker.packets.mp3 import TAIL_PCM, Mp3Job
 from tonearm.decoding.worker.packets.packet_encoding import PacketEncoders
 from tonearm.decoding.worker.packets.passthrough import (
@@ -24,7 +25,7 @@ from tonearm.decoding.worker.packets.passthrough_state import Before, Passthroug
 from tonearm.decoding.worker.rendering.joined_music import Gathered
 from tonearm.decoding.worker.rendering.output import levelled_again
 from tonearm.decoding.worker.rendering.session_sources import SessionSources
-from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, Timeline
+from tonearm.decoding.worker.rendering.timeline import Block, Checkpoint, Part, Timeline
 from tonearm.decoding.worker.sources.packet_store import PacketStore
 from tonearm.decoding.worker.sources.pcm_store import Segment
 
@@ -111,6 +112,8 @@ class BlockPackets:
         decoded."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
             return None
+        if start.passthrough.follows_passed:  # listeners heard the source as it is, whatever is on from here
+            return history_before(timeline, self._sources, RUN_HISTORY_FRAMES)
         return self._last_frames(timeline, RUN_HISTORY_FRAMES)
 
     # Behind it
@@ -151,23 +154,33 @@ class BlockPackets:
             is_silent=not block.segments,
         )
 
+    def recalled(self, timeline: Timeline, frames: int) -> bytes:
+        """Up to so many of the last frames, as listeners got them, or would have, but for overlays."""
+        return self._last_frames(timeline, frames) or b""
+
     def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
         """Up to so many frames before the next one, as listeners got them, or would have. None for the first."""
         end = timeline.end
         if not end.frame:
             return None
-        state = end.filters
-        history = history_before(timeline, self._sources, frames if state.changes_nothing else HISTORY_FRAMES)
+        filters = end.filters.filters_before
+        is_flat = ChainState.steady(filters).changes_nothing
+        history = history_before(timeline, self._sources, frames if is_flat else frames + HISTORY_FRAMES)
         size = min(frames, len(history) // FRAME_BYTES) * FRAME_BYTES
         if not size:
             return b""
-        pcm = process(ChainState.steady(state.filters, history[:-size]), history[-size:])[0]
-        return levelled_again(pcm, state, end.voices.at(end.time))
+        pcm = process(ChainState.steady(filters, history[:-size]), history[-size:])[0]
+        return levelled_again(pcm, filters, end.filters.level.gain_db, end.voices.at(end.time))
 
 
 def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:
-    """The unfiltered PCM just before the next frame, as far as it is kept."""
-    return sources.pcm_of(reversed(timeline.segments_backwards(frames * FRAME_SAMPLES)))
+    """The music just before the next frame, with all its voices and without filters, as far as it is kept."""
+    return b"".join([_unfiltered(part, sources) for part in timeline.last_parts(frames)])
+
+
+def _unfiltered(part: Part, sources: SessionSources) -> bytes:
+    pcm = sources.pcm_of(part.segments).ljust(part.frames * FRAME_BYTES, b"\0")
+    return pcm if part.voices.are_one else as_pcm(mixed(pcm, part.time, part.voices, sources.view))
 
 
 class SentFrames:
@@ -182,13 +195,24 @@ class SentFrames:
         self._begins = mp3_from
         self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
 
+    def keep(self, outputs: Outputs) -> None:
+        """Only these forms are listened to: one that comes back begins with what is sent then."""
+        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
+
+    def recalled(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
+        """A job for frames before `before_frame`, to be done before any other one for this output. None for MP3 whose
+        listeners have got something else already."""
+        if output.format == "mp3" and self._handed_in.get(output) != before_frame:
+            return None
+        first_frame = before_frame - len(pcm) // FRAME_BYTES
+        return Mp3Job(self._session, output, first_frame, before_frame, pcm, True)
+
     def hand_in(self, outputs: Outputs, timeline: Timeline, sent: int, *, is_over: bool) -> list[Mp3Job]:
         """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`, which are kept in
         `timeline`. `is_over`: nothing is played that would bring the last samples out of the encoder."""
         wanted = {form for form in outputs if form.format == "mp3"}
         # What an earlier process rendered and did not encode was sent before it is rendered once more.
         sent_to = sent if self._begins is None else min(sent, timeline.end.frame)
-        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in wanted}
         jobs = []
         for form in sorted(wanted):
             is_first = form not in self._handed_in

@@ -59,9 +59,18 @@ class Gathered:
             if mark.kind is MarkKind.BEGIN and mark.frame < first_frame + frames
         ]
 
-    def fill_frame(self) -> None:
-        """Fills the last frame up with silence."""
-        self.add_silence(-self.samples % FRAME_SAMPLES)
+    def begins_anew(self, start: Checkpoint) -> bool:
+        """Whether music begins with the first sample after `start` and continues nothing that sounded before."""
+        if start.position.goes_on or self.voices.fades:
+            return False
+        begins = self.begins(start.frame, 1)
+        return bool(begins) and begins[0][0] == 0
+
+    def fill_frame(self) -> int:
+        """Fills the last frame up with silence. Returns how much that was."""
+        missing = -self.samples % FRAME_SAMPLES
+        self.add_silence(missing)
+        return missing
 
     def add_silence(self, samples: int) -> None:
         if samples:
@@ -108,16 +117,16 @@ class JoinedMusic:
     # Plans
 
     def plan(
-        self, order: Plan, before: Checkpoint, rendered: Collection[int], *, is_held: bool, begins_anew: bool
+        self, order: Plan, before: Checkpoint, rendered: Collection[int], *, is_silent: bool, begins_anew: bool
     ) -> Voices:
         """Goes on at `before` as a plan says. Returns the voices from there on.
 
-        `rendered` are the sources that may be rendered again. `is_held`: the music stands still, so a sound that is cut
-        off was not heard any more. `begins_anew`: what is cut to does not continue the sound of an earlier session.
+        `rendered` are the sources that may be rendered again. `is_silent`: a sound that is cut off was not heard any
+        more. `begins_anew`: what is cut to does not continue the sound of an earlier session.
         """
         self.position, voices = before.position, before.voices
         if order.switch_to is not None:
-            if is_held:
+            if is_silent:
                 voices = ONE_VOICE
             elif begins_anew:
                 voices = self._cut_off(before, order)
@@ -280,10 +289,9 @@ class JoinedMusic:
         waits = next_source and not joins and not self._must_flush and sources.may_give_samples(next_source)
         if not store.is_finished or waits:
             return False
-        if not joins:
-            gathered.fill_frame()
+        filled = 0 if joins else gathered.fill_frame()
         end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
-        gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source))
+        gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source, filled))
         self.position = (
             SourcePosition(next_source, FROM_START, has_begun=False, joins=self.position.source)
             if next_source and joins
@@ -368,9 +376,9 @@ class JoinedMusic:
 
     def _level_db(self, start: Checkpoint, samples: int) -> float:
         """The gain that normalization gives the current source so many samples behind `start`."""
-        sources, normalization = self._sources, start.filters.filters.effects.normalization
-        target_lufs = None if normalization is None or normalization.mode == "off" else normalization.target_lufs
-        level = start.filters.level.towards(target_lufs, sources.file_of(self.position.source), sources.loudness_of)
+        sources, effects = self._sources, start.filters.filters.effects
+        source = sources.file_of(self.position.source)
+        level = start.filters.level.towards(effects.target_lufs, source, sources.loudness_of)
         return level.later(samples).now_db
 
     def _fades_allow(self, voices: Voices, time: int) -> int:

@@ -98,7 +98,7 @@ class BlockOutput:
             return process(filters, b"".join(gathered.pieces)[: frames * FRAME_BYTES])
         begins = gathered.begins(start.frame, frames + (_AHEAD_FRAMES if limits.looks_ahead else 0))
         sound = self._levelled(start, frames, gathered, begins, looks_ahead=limits.looks_ahead)
-        begins_anew = bool(begins) and begins[0][0] == 0 and not gathered.voices.fades and not start.position.goes_on
+        begins_anew = gathered.begins_anew(start)
         return self._finished(start, frames, gathered.voices, sound, limits, begins_anew=begins_anew)
 
     def overlays_alone(
@@ -164,17 +164,15 @@ class BlockOutput:
         """What normalization multiplies `whole_frames` frames by, and its level after each one. The first `frames` are
         measured, since the others come again."""
         sources, filters, level = self._sources, start.filters.filters, start.filters.level
-        normalization = filters.effects.normalization
-        if normalization is None or normalization.mode == "off":
+        target_lufs = filters.effects.target_lufs
+        if target_lufs is None:
             return levels(level, None, whole_frames, 0, (), sources.loudness_of)
         for segment, piece in zip(gathered.segments, gathered.pieces, strict=False):
             length = min(segment.length, frames * FRAME_SAMPLES - segment.offset)
             sources.measure(segment, piece[: max(length, 0) * SAMPLE_BLOCK_BYTES])
         source = sources.file_of(gathered.segments[0].source) if gathered.segments else 0
         goes_on = start.position.goes_on
-        return levels(
-            level, normalization.target_lufs, whole_frames, source, begins, sources.loudness_of, goes_on=goes_on
-        )
+        return levels(level, target_lufs, whole_frames, source, begins, sources.loudness_of, goes_on=goes_on)
 
     def _finished(
         self, start: Checkpoint, frames: int, voices: Voices, sound: "_Sound", limits: Limits, *, begins_anew: bool
@@ -240,16 +238,15 @@ def _wants_limiter(filters: Filters, voices: Voices, *, with_overlays: bool = Fa
     return any(fade.is_announced for fade in voices.fades)
 
 
-def levelled_again(pcm: bytes, state: ChainState, voices: Voices) -> bytes:
-    """Filtered frames just before `state` as listeners got them, as near as that is known: with its gain, and limited
-    by a limiter that begins with them."""
-    gain_db = state.level.gain_db
-    limits = _wants_limiter(state.filters, voices)
+def levelled_again(pcm: bytes, filters: Filters, gain_db: float, voices: Voices) -> bytes:
+    """Frames behind these filters as listeners got them, as near as that is known: with normalization's gain, and
+    limited by a limiter that begins with them."""
+    limits = _wants_limiter(filters, voices)
     if not gain_db and not limits:
         return pcm
     planes: Planes = np.frombuffer(pcm, "<i2").reshape(-1, CHANNELS).T.astype(np.float32)
     planes *= np.float32(10.0 ** (gain_db / 20.0))
-    setting = state.filters.effects.limiter
+    setting = filters.effects.limiter
     if limits and setting is not None:
         ahead = np.zeros((CHANNELS, LOOKAHEAD_SAMPLES), np.float32)
         planes, _ = limited(planes, ahead, setting.ceiling_db, BEGINNING)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.core.outputs import PCM
+from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
+from tonearm.core.outputs import PCM, Outputs
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
+    RECALL_FRAMES,
     SHORT_GRANT_FRAMES,
     Audio,
     Grant,
@@ -18,11 +19,13 @@ from tonearm.decoding.messages import (
     OpenSession,
     OverlayPosition,
     Plan,
+    Recall,
 )
 from tonearm.decoding.worker.filters.chain import HISTORY_FRAMES, ChainState
 from tonearm.decoding.worker.filters.limiter import LOOKAHEAD_SAMPLES
 from tonearm.decoding.worker.mixing.overlays import NO_OVERLAYS
 from tonearm.decoding.worker.packets.mp3 import Mp3Job
+from tonearm.decoding.worker.packets.packet_encoding import NO_POINTS
 from tonearm.decoding.worker.packets.passthrough import Run
 from tonearm.decoding.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
 from tonearm.decoding.worker.rendering.block_packets import (
@@ -88,9 +91,24 @@ class RenderSession:
     # What its owner asks
 
     @property
+    def current_source(self) -> int:
+        """The source that sounds where the rendered frames end; 0 for none."""
+        return self._sources.file_of(self._music.position.source)
+
+    @property
     def position_rate(self) -> float:
         """How many samples of the current source pass in one that is heard."""
         return self._sources.position_rate
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether its frames are rendered for anybody."""
+        return bool(self._packets.outputs)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether frames of its player were rendered, in it or in a session before."""
+        return self._timeline.end.frame > 0
 
     @property
     def has_overlays(self) -> bool:
@@ -150,6 +168,11 @@ class RenderSession:
         self._timeline = base.cut_at(order.at_frame)
         if order.switch_to is not None and self._timeline.end.frame < order.at_frame:
             self._timeline = Timeline(self._timeline.end._replace(frame=order.at_frame))
+        if order.from_silence and not self.has_overlays:
+            # Nothing that was heard is in filters, encoders or packets from here on, whoever listens or changes them.
+            end = self._timeline.end
+            passthrough = replace(end.passthrough.cut(), last=SILENT_FRAME)
+            self._timeline = Timeline(end._replace(encoders=NO_POINTS, passthrough=passthrough))
         self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
         self._epoch = order.epoch
         self._is_changed = order.switch_to is None and bool(self._packets.outputs)
@@ -163,10 +186,11 @@ class RenderSession:
             self._is_starved = True
             self._continuation = self._continuation.with_cut(before.frame, order.switch_to)
             cuts_off = not self._continuation.is_due
-        voices = self._music.plan(
-            order, before, self._rendered_sources(), is_held=overlays.is_held, begins_anew=cuts_off
-        )
-        if before.frame == 0 or (cuts_off and voices.are_one):
+        is_silent = order.from_silence or overlays.is_held
+        voices = self._music.plan(order, before, self._rendered_sources(), is_silent=is_silent, begins_anew=cuts_off)
+        if order.from_silence:
+            filters = before.filters.anew(order.filters)
+        elif before.frame == 0 or (cuts_off and voices.are_one):
             filters = before.filters.at_once(order.filters)
         elif order.filters == before.filters.filters:
             filters = before.filters
@@ -180,7 +204,7 @@ class RenderSession:
             passthrough=before.passthrough.cut() if cuts_off else before.passthrough,
         )
         if order.outputs is not None:
-            self._packets.render_for(order.outputs)
+            self._render_for(order.outputs)
         self._warm_filters_up()
 
     def grant(self, order: Grant) -> None:
@@ -193,7 +217,7 @@ class RenderSession:
             overlays = overlays.without_those_over(self._sent * FRAME_SAMPLES)
             self._timeline.end = self._timeline.end._replace(overlays=overlays)
         if order.outputs is not self._packets.outputs:
-            self._packets.render_for(order.outputs)
+            self._render_for(order.outputs)
             self._warm_filters_up()
         if self._packets.are_encoded:
             timeline = self._timelines.get(order.epoch, self._timeline)
@@ -202,11 +226,20 @@ class RenderSession:
         for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
             del self._timelines[epoch]
         for timeline in self._timelines.values():
-            # No plan begins before the frames that were sent; new filters are warmed up on the PCM before them.
-            timeline.forget_before(self._sent - HISTORY_FRAMES)
+            # No plan begins before the frames that were sent. The PCM before them is what new filters are warmed up on,
+            # and a new stream begins with.
+            timeline.forget_before(self._sent - RECALL_FRAMES - HISTORY_FRAMES)
             if self._packets.are_encoded:
                 timeline.forget_pcm_before(self._sent)
         self._sources.release(self._timelines.values(), self._music.position.source)
+
+    def recall(self, order: Recall) -> None:
+        """Has frames encoded that were sent."""
+        timeline = self._timeline.cut_at(order.before_frame)
+        pcm = self._packets.recalled(timeline, order.frames)
+        job = self._mp3.recalled(order.output, timeline.end.frame, pcm)
+        if job is not None:
+            self._mp3_jobs.append(job)
 
     def flush(self) -> None:
         """The next source is no longer waited for: a last partial frame is filled up with silence."""
@@ -286,6 +319,8 @@ class RenderSession:
             gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
         if not frames and not marks:
             return None
+        if start.overlays is not NO_OVERLAYS and gathered.begins_anew(start):
+            start = start._replace(overlays=start.overlays.before_music())
         history = packets.history_for(self._timeline, start, run)
         pcm = b""
         filters: Sequence[ChainState] = ()
@@ -360,6 +395,11 @@ class RenderSession:
             is_passed=run is not None and bool(run.packets),
             lag_samples=block.passthrough.lag,
         )
+
+    def _render_for(self, outputs: Outputs) -> None:
+        """From now on these forms are listened to."""
+        self._packets.render_for(outputs)
+        self._mp3.keep(outputs)
 
     def _warm_filters_up(self) -> None:
         """When the first listener came: gives the filters the state they would have, had they run all the time."""

@@ -129,7 +129,9 @@ class Block(NamedTuple):
             voices=voices,
             encoders=self._encoders_at(frames),
             is_cold=self.is_cold,
-            overlays=self.start.overlays.after(self.start.time, frames, is_frozen=self.is_frozen),
+            overlays=self.start.overlays.after(
+                self.start.time, frames, is_frozen=self.is_frozen, has_music=bool(self.segments)
+            ),
             passthrough=self._passthrough_at(frames),
         )
 
@@ -148,6 +150,18 @@ class Block(NamedTuple):
             passthrough=self._passthrough_at(frames),
         )
 
+    def last_frames(self, frames: int) -> "Part":
+        """What lies in its last frames."""
+        first = (self.frames - frames) * FRAME_SAMPLES
+        segments = []
+        for segment in self.segments:
+            left_out = max(first - segment.offset, 0)
+            if left_out < segment.length:
+                offset, length = segment.offset + left_out - first, segment.length - left_out
+                segments.append(Segment(offset, segment.source, segment.sample + left_out, length))
+        time = self.start.time + first
+        return Part(time, frames, tuple(segments), self.voices.at(time))
+
     def _encoders_at(self, frames: int) -> EncoderPoints:
         if frames == self.frames:
             return self.encoders
@@ -165,6 +179,16 @@ class Block(NamedTuple):
             return after
         last = self.pcm[(frames - 1) * FRAME_BYTES : frames * FRAME_BYTES]
         return replace(after, before=Before.ENCODED, last=last, waited=0)
+
+
+class Part(NamedTuple):
+    """What lies in frames of a block from `time` on: segments that are counted from there, silence after them, and the
+    other voices."""
+
+    time: int
+    frames: int
+    segments: tuple[Segment, ...]
+    voices: Voices
 
 
 class Timeline:
@@ -221,17 +245,16 @@ class Timeline:
         pieces.append(SILENT_FRAME * (end_frame - frame))
         return b"".join(pieces)
 
-    def segments_backwards(self, samples: int) -> list[Segment]:
-        """The segments of the last `samples` samples, newest first. Silence that filled up a frame is left out."""
-        found: list[Segment] = []
+    def last_parts(self, frames: int) -> list[Part]:
+        """The last `frames` frames, or fewer, oldest first. Those in which the music stood still are left out."""
+        parts: list[Part] = []
         for block in reversed(self._blocks):
-            for segment in reversed(block.segments):
-                if samples <= 0:
-                    return found
-                taken = min(samples, segment.length)
-                found.append(segment._replace(sample=segment.sample + segment.length - taken, length=taken))
-                samples -= taken
-        return found
+            if frames <= 0:
+                break
+            if not block.is_frozen:
+                parts.append(block.last_frames(min(frames, block.frames)))
+                frames -= block.frames
+        return parts[::-1]
 
     def oldest_samples(self) -> dict[int, int]:
         """For each source in the timeline, and the one at its end, the oldest sample that is needed to render again."""

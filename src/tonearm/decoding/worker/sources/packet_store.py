@@ -1,9 +1,10 @@
 """The packets of one Opus source, from which PCM is decoded only when somebody reads it."""
 
 import ctypes
+import gc
 import threading
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
@@ -44,17 +45,25 @@ class FreedMemory:
 
     def __init__(self) -> None:
         self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
-        self._is_noted = False
+        self._is_noted = self._has_cycles = False
         self._last_s = 0.0
 
     def note(self) -> None:
         """Something large was freed."""
         self._is_noted = True
 
+    def note_session(self) -> None:
+        """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
+        alone, which otherwise comes seldom."""
+        self._has_cycles = self._is_noted = True
+
     def give_back(self) -> None:
         """To be called often: it does something only now and then."""
         if self._is_noted and self._trim is not None and time.monotonic() - self._last_s >= _GIVE_BACK_INTERVAL_S:
             self._is_noted = False
+            if self._has_cycles:
+                self._has_cycles = False
+                gc.collect()
             self._trim(0)
             self._last_s = time.monotonic()
 
@@ -194,6 +203,18 @@ class PacketStore(PcmStore):
             continued.end = self.end
             return continued
 
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """What follows the packets and is no Opus."""
+        return [] if self._plain is None else self._plain.pieces()
+
+    def packets_from(self, sample: int) -> tuple[int, list[SourcePacket]]:
+        """The first sample from one on with which a packet begins to be heard, and the packets from there on, behind
+        those that a decoder needs before."""
+        with self._lock:
+            index = bisect_left(self._packets, sample, key=_audible_from)
+            first = self._packets[index].audible_from if index < len(self._packets) else self.end
+            return first, self._packets[self._index_before(first) :]
+
     def packet_with(self, sample: int) -> SourcePacket | None:
         """The packet in whose sound a sample is heard."""
         with self._lock:
@@ -301,7 +322,8 @@ class PacketStore(PcmStore):
         pcm = self._decoding.decode(packets)
         self._next_number += len(packets)
         with self._lock:
-            self._chunks.append((self._decoded_to, pcm))
+            if pcm:  # an empty chunk would be taken for the end
+                self._chunks.append((self._decoded_to, pcm))
             self._decoded_to += len(pcm) // SAMPLE_BLOCK_BYTES
         return True
 

@@ -59,6 +59,11 @@ class PcmStore:
             continued.end = self.end
             return continued
 
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """All that it holds, as it was appended, with the first sample of each piece."""
+        with self._lock:
+            return list(self._chunks)
+
     def finish(self, *, is_interrupted: bool) -> None:
         """Marks the end. For the rendering thread, once the decoding thread has reported that it is done."""
         self.is_interrupted = is_interrupted

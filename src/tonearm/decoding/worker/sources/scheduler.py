@@ -10,7 +10,13 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+Guarded: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
+
+# What nobody has heard yet has such a deadline at first, and is begun only while `before` is not late.
+BEGINNING_SLACK_S: Final = 1000.0
+LATE_S: Final = 0.05
 
 
 class Job(Protocol):
@@ -41,36 +47,45 @@ class DecodeScheduler:
     """Earliest deadline first: gives each free slot to the waiting job whose deadline is earliest.
 
     `note(slot, suspect)` writes down which source is worked on in which slot (0: none). The node reads that when the
-    process has died.
+    process has died. As long as the scheduler `before` is late with its jobs, none begins here that has
+    `BEGINNING_SLACK_S`: it would make the others later still.
     """
 
     def __init__(
-        self, slots: range, note: Callable[[int, int], None], now_s: Callable[[], float] = time.monotonic
+        self,
+        slots: range,
+        note: Callable[[int, int], None],
+        now_s: Callable[[], float] = time.monotonic,
+        before: "DecodeScheduler | None" = None,
     ) -> None:
         self._lock = threading.Lock()
         self._free = list(slots)
-        self._waiting: list[tuple[float, int, Job | Waiter]] = []
-        self._arrivals = 0
+        self._queue: list[tuple[float, int, Job | Waiter, float]] = []  # deadline, number, job, when it was submitted
+        self._waiting: dict[Job | Waiter, int] = {}  # the number of the entry in the queue that counts
+        self._entries = 0
         self._begun_s: dict[int, float] = {}
         self._note = note
         self._now_s = now_s
-
-    def acquire(self, deadline_s: float, suspect: int) -> int:
-        """Blocks until the calling thread gets a slot, and returns it. Equal deadlines are served in order."""
-        waiter = Waiter(suspect)
-        self.submit(waiter, deadline_s)
-        return waiter.wait()
+        self._before = before
+        self._held_back: DecodeScheduler | None = None  # the one that waits until this one is in time
+        self._worked_s = self._late_s = 0.0  # since they were taken
+        self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not in them
 
     def submit(self, job: "Job | Waiter", deadline_s: float) -> None:
-        """Starts `job` as soon as there is a slot for it."""
+        """Starts `job` as soon as there is a slot for it. Equal deadlines are served in order."""
         with self._lock:
-            if not self._free:
-                self._arrivals += 1
-                heapq.heappush(self._waiting, (deadline_s, self._arrivals, job))
+            if not self._free or self._must_wait(deadline_s):
+                self._enqueue(job, deadline_s)
                 return
             slot = self._free.pop()
-            self._begin(slot, job.suspect)
+            self._begin(slot, job.suspect, self._now_s())
         job.start_in(slot)
+
+    def hasten(self, job: "Job | Waiter", deadline_s: float) -> None:
+        """Gives a job another deadline, if it still waits for a slot."""
+        with self._lock:
+            if job in self._waiting:
+                self._enqueue(job, deadline_s)
 
     def release(self, slot: int) -> None:
         """Gives a slot back. The waiting job with the earliest deadline is started in it."""
@@ -89,6 +104,28 @@ class DecodeScheduler:
             return None
         return None if job is None else Slot(job, slot)
 
+    def take_work_s(self) -> tuple[float, float]:
+        """For how long its slots were held, all together, and how late a job was at most that waited for one behind
+        others; both since the last call."""
+        with self._lock:
+            now_s = self._now_s()
+            self._late_s = max(self._late_s, self._lateness_s(now_s))
+            worked_s = self._worked_s + sum(now_s - since_s for since_s in self._counted_from_s.values())
+            self._counted_from_s = dict.fromkeys(self._counted_from_s, now_s)
+            late_s, self._worked_s, self._late_s = self._late_s, 0.0, 0.0
+        return worked_s, late_s
+
+    def go_on(self) -> None:
+        """Begins what was held back, as far as there are slots."""
+        begun = []
+        with self._lock:
+            while self._free and (job := self._next()) is not None:
+                slot = self._free.pop()
+                self._begin(slot, job.suspect, self._now_s())
+                begun.append((job, slot))
+        for job, slot in begun:
+            job.start_in(slot)
+
     @property
     def waiting(self) -> int:
         """The number of jobs that wait for a slot."""
@@ -102,18 +139,63 @@ class DecodeScheduler:
 
     def _reassign(self, slot: int) -> "Job | Waiter | None":
         """Takes the slot from its job. Returns the job that gets it next, or None when none waits."""
+        held_back = None
         with self._lock:
-            if not self._waiting:
-                del self._begun_s[slot]
+            now_s = self._now_s()
+            self._worked_s += now_s - self._counted_from_s[slot]
+            job = self._next(now_s)
+            if job is None:
+                del self._begun_s[slot], self._counted_from_s[slot]
                 self._note(slot, 0)
                 self._free.append(slot)
-                return None
-            _, _, job = heapq.heappop(self._waiting)
-            self._begin(slot, job.suspect)
-            return job
+            else:
+                self._begin(slot, job.suspect, now_s)
+            if self._held_back is not None and self._lateness_s(now_s) <= LATE_S:
+                held_back, self._held_back = self._held_back, None
+        if held_back is not None:
+            held_back.go_on()
+        return job
 
-    def _begin(self, slot: int, suspect: int) -> None:
-        self._begun_s[slot] = self._now_s()
+    def _next(self, now_s: float | None = None) -> "Job | Waiter | None":
+        """Takes the job that comes next, if one may begin."""
+        if not self._waiting:
+            return None
+        now_s = self._now_s() if now_s is None else now_s
+        while self._waiting.get(self._queue[0][2]) != self._queue[0][1]:
+            heapq.heappop(self._queue)
+        if self._must_wait(self._queue[0][0]):
+            return None
+        self._late_s = max(self._late_s, self._lateness_s(now_s))
+        _, _, job, _ = heapq.heappop(self._queue)
+        del self._waiting[job]
+        return job
+
+    def _must_wait(self, deadline_s: float) -> bool:
+        is_beginning = self._before is not None and deadline_s - self._now_s() > BEGINNING_SLACK_S / 2
+        return is_beginning and self._before is not None and self._before.holds_back(self)
+
+    def holds_back(self, other: "DecodeScheduler") -> bool:
+        """Whether jobs are late here. If so, `other` is called when they are not any more."""
+        with self._lock:
+            is_late = self._lateness_s(self._now_s()) > LATE_S
+            if is_late:
+                self._held_back = other
+        return is_late
+
+    def _lateness_s(self, now_s: float) -> float:
+        """For how long the most urgent job waits for its slot since its deadline."""
+        if not self._waiting:
+            return 0.0
+        deadline_s, _, _, submitted_s = self._queue[0]
+        return max(0.0, now_s - max(deadline_s, submitted_s))
+
+    def _enqueue(self, job: "Job | Waiter", deadline_s: float) -> None:
+        self._entries += 1
+        self._waiting[job] = self._entries
+        heapq.heappush(self._queue, (deadline_s, self._entries, job, self._now_s()))
+
+    def _begin(self, slot: int, suspect: int, now_s: float) -> None:
+        self._begun_s[slot] = self._counted_from_s[slot] = now_s
         self._note(slot, suspect)
 
 
@@ -125,6 +207,10 @@ class Waiter:
         self._slot = -1
         self._started = threading.Lock()
         self._started.acquire()
+
+    @property
+    def has_slot(self) -> bool:
+        return self._slot >= 0
 
     def wait(self) -> int:
         """Blocks, then returns the slot."""
@@ -140,16 +226,18 @@ class DecodeThreads:
     """The threads that run jobs. A thread runs one job after the other, and sleeps only when none is due.
 
     There must be one thread for each slot, and one more for each source that may block in the middle of a job, since
-    it keeps its thread for that time. Then a job that got a slot never lacks a thread.
+    it keeps its thread for that time. Then a job that got a slot never lacks a thread. `guarded` is put around what
+    each thread does.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guarded: Guarded = lambda work: work) -> None:
+        self._work = guarded(self._run_jobs)
         self._slots: queue.SimpleQueue[Slot | None] = queue.SimpleQueue()
 
     def add(self, count: int = 1) -> None:
         """Starts further threads. Raises `RuntimeError` or `MemoryError` when the system refuses one."""
         for _ in range(count):
-            threading.Thread(target=self._run_jobs, name="decoding", daemon=True).start()
+            threading.Thread(target=self._work, name="decoding", daemon=True).start()
 
     def remove(self) -> None:
         """Ends one thread, as soon as one is idle."""

@@ -4,15 +4,13 @@ After a seek the same open source goes on under another number, with a store of 
 still be rendered again from the store that it left.
 """
 
-import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeAlias
 
-from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage, own_error
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
@@ -31,15 +29,23 @@ from tonearm.decoding.messages import (
     SeekSource,
     TitleAt,
     Titled,
+    Want,
 )
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
 from tonearm.decoding.worker.media.facts import StreamTitles, read_picture
 from tonearm.decoding.worker.media.opus_packets import SourcePacket
+from tonearm.decoding.worker.reading.own_errors import OwnErrors
 from tonearm.decoding.worker.reading.play_errors import NotSeekable
 from tonearm.decoding.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
-from tonearm.decoding.worker.sources.packet_store import PacketStore
+from tonearm.decoding.worker.sources.packet_store import PacketStore, freed_memory
 from tonearm.decoding.worker.sources.pcm_store import PcmStore
-from tonearm.decoding.worker.sources.scheduler import DecodeScheduler, DecodeThreads, Slot
+from tonearm.decoding.worker.sources.scheduler import (
+    BEGINNING_SLACK_S,
+    DecodeScheduler,
+    DecodeThreads,
+    Slot,
+    Waiter,
+)
 from tonearm.decoding.worker.sources.source_content import STEP_SAMPLES, SourceContent
 
 AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
@@ -48,6 +54,7 @@ PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
 PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 FIRST_STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 10  # of PCM one block, whatever its length
 NEXT_SOURCE_SLACK_S: Final = 5.0  # a source that only waits to come next is less urgent by so much
+UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by so much
 DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives back what it holds
 
 Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
@@ -60,7 +67,7 @@ _OUT_OF_MEMORY: Final = PlayFailure(
     "Check the file, or raise decoder.memory_limit_mb.",
 )
 
-_CANNOT_SEEK: Final = PlayFailure(
+CANNOT_SEEK: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
     "The source can only be played in order.",
@@ -100,8 +107,12 @@ class DecodingSource:
         report: Callable[[Report], None],
         pcm_decoded: Callable[[int], None],
         note: Callable[[int, int], None] = lambda _slot, _suspect: None,
+        errors: OwnErrors | None = None,
+        is_beginning: bool = False,
     ) -> None:
+        """`is_beginning`: nothing of its session was rendered yet, so that to open it can wait for all who play."""
         self._order = order
+        self._is_beginning = is_beginning
         self._decoding = decoding
         self._scheduler = opening  # the one whose slots it needs now
         self._slot = -1
@@ -109,11 +120,14 @@ class DecodingSource:
         self._report = report
         self._pcm_decoded = pcm_decoded
         self._note = note
+        self._errors = errors or OwnErrors()
         self._rest_lock = threading.Lock()
         self._is_resting = False  # between two slots, with no new one requested
         self._is_dropped = False
         self._used_up_to = order.start_sample
         self._is_current = False
+        self._is_heard = True
+        self._waiter: Waiter | None = None  # while a thread of it waits for a slot
         self._rate = 1.0  # of its samples to those heard, at least 1
         self._titles = StreamTitles() if order.is_live else None
         # What a seek changes, and what it needs to know. The lock keeps the reports in order with it.
@@ -157,7 +171,8 @@ class DecodingSource:
         """Makes it end soon. The PCM in the store can still be read."""
         self._is_dropped = True
         self._reader.drop()
-        self._resume()
+        if not self._resume():
+            self._scheduler.hasten(self, DROPPED_DEADLINE_S)
 
     def seek(self, order: SeekSource) -> LeftSource:
         """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
@@ -172,7 +187,7 @@ class DecodingSource:
             elif self._order.is_live or (self._facts is not None and not self._reader.seekable()):
                 # It goes on where it was.
                 self.store = self.store.continued_from(max(self._used_up_to, self.store.oldest)) or self.store
-                self._report(SeekFailed(order.session, order.new_source, _CANNOT_SEEK))
+                self._report(SeekFailed(order.session, order.new_source, CANNOT_SEEK))
             else:
                 self.store = self.store.fresh(order.start_sample)
                 self._seek_to, self._is_at_end = order.start_sample, False
@@ -195,12 +210,16 @@ class DecodingSource:
             else:
                 self._reader.fail(message.offset, message.failure)
 
-    def used(self, sample: int, *, is_current: bool, rate: float = 1.0) -> bool:
-        """Takes how far the source was rendered, and how many of its samples pass in one that is heard. True when it
-        resumed decoding because little is left ahead."""
+    def used(self, sample: int, *, is_current: bool, is_heard: bool = True, rate: float = 1.0) -> bool:
+        """Takes how far the source was rendered, whether anybody listens, and how many of its samples pass in one that
+        is heard. True when it resumed decoding because little is left ahead."""
         self._used_up_to = sample
         self._is_current = is_current
         self._rate = max(rate, 1.0)
+        if is_heard != self._is_heard:
+            self._is_heard = is_heard
+            if is_heard:
+                self._hasten()
         return self._needs_more() and self._resume()
 
     def fill_up(self) -> None:
@@ -252,8 +271,8 @@ class DecodingSource:
         except MemoryError:
             failure = _OUT_OF_MEMORY
         except Exception as error:  # noqa: BLE001 - reported to the node and to stderr: no source ends without a reason
-            traceback.print_exc(file=sys.stderr)
-            failure = _unexpected(error)
+            self._errors.tell("it decoded a source", error)
+            failure = own_error(error)
         if not self._is_dropped:
             self._report_failure(failure)
         return False
@@ -274,11 +293,14 @@ class DecodingSource:
     def _run_steps(self) -> Iterator[None]:
         """The whole job. Each `yield` ends a step: the source gives its slot back and may rest."""
         try:
-            if self._order.wants_picture:
+            if self._order.want is Want.PICTURE:
                 self._report_picture()
                 return
-            self._open()
-            if self._order.is_probe:
+            facts = self._content.open()
+            if self._order.want is Want.LENGTH and isinstance(self._reader, DescriptorReader):
+                facts = yield from self._content.with_counted_length(facts)
+            self._opened(facts)
+            if self._order.want is not Want.SOUND:
                 return
             yield from self._go_to_start()
             self._scheduler = self._decoding
@@ -297,12 +319,10 @@ class DecodingSource:
                 self._content.close()
             finally:
                 self._reader.close()
+                freed_memory.note_session()
 
-    def _open(self) -> None:
-        facts = self._content.open()
-        self.loudness.tagged_lufs = facts.loudness_lufs
-        if facts.album is not None and facts.album == self._order.album and facts.album_loudness_lufs is not None:
-            self.loudness.tagged_lufs = facts.album_loudness_lufs
+    def _opened(self, facts: SourceFacts) -> None:
+        self.loudness.tagged_lufs = tagged_loudness_lufs(facts, self._order.album)
         decoding = self._content.packet_decoding()
         with self._seek_lock:
             if decoding is not None:
@@ -449,7 +469,12 @@ class DecodingSource:
 
     @property
     def _ahead_samples(self) -> int:
-        """As much as is heard in 1.2 s, or four."""
+        """As much as is heard in 1.2 s, or four; where nobody listens hardly more than a step, since it may never be
+        heard."""
+        if not self._is_heard:
+            return (
+                self._step + FIRST_STEP_SAMPLES
+            )  # whole frames are used: a rest of one must not hold up the next step
         return int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
 
     @property
@@ -475,7 +500,16 @@ class DecodingSource:
         if self._is_dropped:
             return DROPPED_DEADLINE_S
         ahead_samples = int((self.store.end - self._used_up_to) / self._rate)
-        return deadline_s(time.monotonic(), ahead_samples, is_current=self._is_current)
+        slack_s = BEGINNING_SLACK_S if self._is_beginning and self._scheduler is not self._decoding else 0.0
+        now_s = time.monotonic() + slack_s
+        return deadline_s(now_s, ahead_samples, is_current=self._is_current, is_heard=self._is_heard)
+
+    def _hasten(self) -> None:
+        """Somebody listens now: what waits for a slot, or its thread, goes before all that nobody hears."""
+        deadline, waiter = self._deadline_s(), self._waiter
+        self._scheduler.hasten(self, deadline)
+        if waiter is not None:
+            self._scheduler.hasten(waiter, deadline)
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
@@ -493,7 +527,10 @@ class DecodingSource:
         try:
             yield
         finally:
-            self._slot = self._scheduler.acquire(self._deadline_s(), self.suspect)
+            self._waiter = waiter = Waiter(self.suspect)
+            self._scheduler.submit(waiter, self._deadline_s())
+            self._slot = waiter.wait()
+            self._waiter = None
 
     @contextmanager
     def _without_slot_and_with_a_thread(self) -> Iterator[None]:
@@ -513,19 +550,18 @@ class DecodingSource:
         self._report(ReadRequest(self._order.session, self._order.source, offset, length))
 
 
-def deadline_s(now_s: float, ahead_samples: int, *, is_current: bool) -> float:
-    """When the decoded samples of a source that requests a slot now are used up.
+def tagged_loudness_lufs(facts: SourceFacts, album: str | None) -> float | None:
+    """How loud its tags say that a source is: as a part of its album while that is played as a whole."""
+    if facts.album is not None and facts.album == album and facts.album_loudness_lufs is not None:
+        return facts.album_loudness_lufs
+    return facts.loudness_lufs
+
+
+def deadline_s(now_s: float, ahead_samples: int, *, is_current: bool, is_heard: bool = True) -> float:
+    """When the decoded samples of a source that requests a slot now are used up; later where that hurts nobody.
 
     A point in time, so that a source grows more urgent while it waits. Were it ordered by `ahead_samples` alone,
     sources that come later with a little less would always overtake it, and in a busy process it would starve.
     """
-    return now_s + ahead_samples / SAMPLE_RATE_HZ + (0.0 if is_current else NEXT_SOURCE_SLACK_S)
-
-
-def _unexpected(error: Exception) -> PlayFailure:
-    return PlayFailure(
-        FailureCode.CORRUPT,
-        Stage.DECODE,
-        f"Decoding the source failed unexpectedly ({type(error).__name__}: {error}).",
-        "Try another encoding of it; report it when it happens again with this source.",
-    )
+    slack_s = (0.0 if is_current else NEXT_SOURCE_SLACK_S) + (0.0 if is_heard else UNHEARD_SLACK_S)
+    return now_s + ahead_samples / SAMPLE_RATE_HZ + slack_s

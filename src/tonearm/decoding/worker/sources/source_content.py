@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Final, Protocol
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
@@ -17,6 +18,7 @@ from tonearm.decoding.worker.sources.packet_store import PacketDecoding
 # Decoded in one slot. Three blocks instead would cost 2 µs more for each 20 ms, with 20 players in a process.
 STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
 READ_AGAIN_LIMIT_S: Final = 10.0
+_COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
 
 
 class PartsReader(MediaReader, Protocol):
@@ -53,6 +55,16 @@ class SourceContent:
         if self._packets is not None and self._order.is_live:
             self._packets.begin_at(self._order.start_sample)
         return facts
+
+    def with_counted_length(self, facts: SourceFacts) -> Generator[None, None, SourceFacts]:
+        """The facts with the length that the packets up to the end have, where it was only guessed. They are read, not
+        decoded, in steps; nothing can be decoded after it."""
+        assert self._media is not None
+        if facts.is_length_exact or facts.is_stream:
+            return facts
+        while self._media.pass_packets(_COUNTED_IN_A_STEP):
+            yield
+        return replace(facts, length_ms=self._media.passed_ms, is_length_exact=True)
 
     def packet_decoding(self) -> PacketDecoding | None:
         """What decodes the packets, once after `open`. None for a source without them."""

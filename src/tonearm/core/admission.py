@@ -1,0 +1,170 @@
+"""Who is carried when more is wanted than the decoder processes can do: those who play go on, the newest wait.
+
+Work that comes too late cannot be done by hurrying: ordered by deadline alone, all players would lose frames together.
+So a process is asked for no more than it can do. `Capacity` says for how many sessions a process has room, from what it
+reports about itself; `settle` says which ones those are.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
+
+FULL: Final = 0.9  # of a process's time; the rest is for what comes unevenly
+CALM: Final = 0.75  # with less to do than this, what was too much before has passed
+LATE_S: Final = 0.25  # what is later than this counts, and it comes of overload where it lasts for `LATE_REPORTS`
+LATE_REPORTS: Final = 2
+AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
+HOLD_S: Final = 5.0  # after an overload nobody is let in for so long, and twice as long after the next one
+LONGEST_HOLD_S: Final = 40.0
+FIRST_COST: Final = 1 / 200  # of a session, as share of a process, before any was measured
+LEAST_COST: Final = 1 / 5000
+_MEASURED_FROM: Final = 2.0  # seconds of sound in the averaged reports, before they say what a session costs
+_LEAST_SHED, _MOST_SHED = 0.05, 0.1  # shares of the sessions that leave at once
+CAREFUL_S: Final = 60.0  # for so long after an overload fewer sessions than it had are let in, and few at once
+_GROWTH = 0.05  # share of the sessions that come at once then
+_PROBE = 0.02  # and while all the time is used, but nothing is late
+_IN_TIME_S: Final = 0.05
+_START_HOLD_S: Final = 1.0
+
+_T = TypeVar("_T")
+
+
+class Urgency(IntEnum):
+    """The lower, the more urgent."""
+
+    PLAYS = 0  # somebody listens, and has heard it
+    STARTS = 1  # somebody listens, and waits for it
+    UNHEARD = 2  # nobody listens, or it is paused
+
+
+class Claim(NamedTuple):
+    """What a session's place depends on. The lower claim is served first: of one urgency, who asked first."""
+
+    urgency: Urgency
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a decoder process did since its last report, `seconds` before.
+
+    `busy_s`: how long it worked. `sound_s`: for how much of that its busiest thread made sound, instead of opening
+    sources. `made_s`: the seconds of sound that were made, of all sessions together. `late_s`: how late work for
+    somebody was at most, because other work came first.
+    """
+
+    seconds: float
+    busy_s: float
+    sound_s: float
+    made_s: float
+    late_s: float
+
+
+class Capacity:
+    """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in."""
+
+    def __init__(self) -> None:
+        self._reports: list[Load] = []
+        self._cost = FIRST_COST
+        self._late_reports = 0
+        self._last_late_s = 0.0
+        self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
+        self._hold_s = HOLD_S
+        self._closed_until_s = -math.inf
+        self._shed_at_s = -math.inf
+        self._shed_from = 0  # sessions that it had then
+        self._excess = 0.0  # as share of the sessions
+
+    def began(self) -> None:
+        """Another session was put into the process: what it costs is not in the reports yet."""
+        self._begun[0] += 1
+
+    def reported(self, load: Load, sessions: int, now_s: float) -> None:
+        """Takes what the process says, which has so many sessions."""
+        self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
+        self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
+        made_s = sum(report.made_s for report in self._reports)
+        if made_s >= _MEASURED_FROM:
+            self._cost = max(LEAST_COST, sum(report.sound_s for report in self._reports) / made_s)
+        self._late_reports = self._late_reports + 1 if load.late_s > LATE_S else 0
+        is_worse = load.late_s >= self._last_late_s
+        self._last_late_s = load.late_s
+        self._excess = 0.0
+        if self._late_reports >= LATE_REPORTS and is_worse:
+            if sum(self._begun) > _MOST_SHED * sessions:  # what has just begun takes more than it will
+                self._closed_until_s = max(self._closed_until_s, now_s + _START_HOLD_S)
+            else:
+                self._excess = _LEAST_SHED
+                self._close(sessions, now_s)
+        elif self._busy < CALM and len(self._reports) == AVERAGED_REPORTS:
+            self._closed_until_s = self._shed_at_s = -math.inf
+
+    @property
+    def is_late(self) -> bool:
+        """Whether who plays has to leave, too, for others to go on."""
+        return self._excess > 0.0
+
+    def room(self, sessions: int, now_s: float) -> int:
+        """How many sessions more it can take, which has so many; below 0: how many it has too many. Unless `is_late`,
+        these are such that have not begun and cannot, since all time goes to those who play."""
+        wanted = FULL / self._cost
+        if self._excess:
+            least, most = math.ceil(_LEAST_SHED * sessions), math.ceil(_MOST_SHED * sessions)
+            return -min(max(least, math.ceil(sessions - wanted)), most)
+        if now_s < self._closed_until_s or self._late_reports:
+            return 0
+        if self._busy > FULL and sessions > 1 / self._cost:
+            return -math.ceil(sessions - 1 / self._cost)
+        # What began lately takes more than it will. So the number of sessions may show room where the time does not.
+        # Where other programs use the processor, too, all time seems to be used before it is.
+        by_time = (FULL - self._busy) / self._cost - min(sum(self._begun), sessions)
+        by_number = (wanted - sessions) / 2
+        room = math.floor(max(by_time, by_number))
+        if self._is_in_time and not sum(self._begun):
+            room = max(room, math.ceil(_PROBE * sessions))
+        if now_s < self._shed_at_s + CAREFUL_S:
+            least_late = math.floor(FULL * self._shed_from)
+            room = min(room, math.ceil(_GROWTH * sessions) - self._begun[0], least_late - sessions)
+        return max(0, room)
+
+    def settled(self) -> None:
+        """The sessions that it had too many have left."""
+        self._excess = 0.0
+
+    @property
+    def _busy(self) -> float:
+        seconds = sum(report.seconds for report in self._reports)
+        return sum(report.busy_s for report in self._reports) / seconds if seconds else 0.0
+
+    @property
+    def _is_in_time(self) -> bool:
+        is_long_enough = len(self._reports) == AVERAGED_REPORTS
+        return is_long_enough and all(report.late_s <= _IN_TIME_S for report in self._reports)
+
+    def _close(self, sessions: int, now_s: float) -> None:
+        if now_s > self._closed_until_s:  # another overload
+            self._shed_from = sessions
+            was_soon = now_s - self._shed_at_s < 2 * self._hold_s
+            self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S) if was_soon else HOLD_S
+        self._shed_at_s = now_s
+        self._closed_until_s = now_s + self._hold_s
+
+
+def settle(
+    carried: Iterable[_T], waiting: Iterable[_T], room: int, claim: Callable[[_T], Claim], *, spares_players: bool
+) -> tuple[list[_T], list[_T]]:
+    """Who leaves a process, the least urgent first, and who comes for it. Who plays or starts for a listener takes the
+    place of what nobody hears. With `spares_players` nobody leaves who plays."""
+    leaving_order = sorted(carried, key=claim, reverse=True)
+    coming_order = sorted(waiting, key=claim)
+    if spares_players:
+        leaving_order = [one for one in leaving_order if claim(one).urgency is not Urgency.PLAYS]
+    leaving, coming = leaving_order[: max(0, -room)], coming_order[: max(0, room)]
+    if room >= 0:
+        unheard = [one for one in leaving_order if claim(one).urgency is Urgency.UNHEARD]
+        heard = [one for one in coming_order[len(coming) :] if claim(one).urgency is not Urgency.UNHEARD]
+        exchanged = min(len(unheard), len(heard))
+        leaving, coming = unheard[:exchanged], coming + heard[:exchanged]
+    return leaving, coming

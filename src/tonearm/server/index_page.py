@@ -1,0 +1,53 @@
+"""`GET /`: what this node is and where everything stands, as a page for people and as JSON for programs."""
+
+import html
+from collections.abc import Iterable
+from typing import Final
+
+from aiohttp import web
+
+from tonearm.protocol.rendering import node_index_out
+from tonearm.server.replies import json_reply
+from tonearm.server.routing import Call, Route
+from tonearm.version import VERSION
+
+# They are in the folder, and in the package, that the node was installed from.
+DOCUMENTS: Final = ("README.md", "docs/interface.md", "docs/proxies.md", "docs/security.md")
+
+_FIRST_STEPS: Final = """curl -d '{"id": "tour", "uri": "https://radio.example/live.mp3"}' NODE/v0/players
+mpv NODE/v0/players/tour/stream.mp3
+curl NODE/v0/players"""
+
+
+def index_route(routes: Iterable[Route]) -> Route:
+    """The route of `/`, which names `routes`."""
+    paths = sorted({(route.path, route.method) for route in routes})
+
+    async def index(call: Call) -> web.Response:
+        if "text/html" in ",".join(call.request.headers.getall("Accept", [])).lower():
+            return web.Response(
+                text=_page(call.request.headers.get("Host", ""), paths),
+                content_type="text/html",
+                headers={"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff"},
+            )
+        return json_reply(node_index_out(VERSION, DOCUMENTS, [f"{method} {path}" for path, method in paths]))
+
+    return Route("GET", "/", index)
+
+
+def _page(host: str, paths: Iterable[tuple[str, str]]) -> str:
+    rows = "\n".join(f"<tr><td>{method}<td><code>{html.escape(path)}</code>" for path, method in paths)
+    steps = html.escape(_FIRST_STEPS.replace("NODE", f"http://{host}"))
+    documents = ", ".join(f"<code>{document}</code>" for document in DOCUMENTS)
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>tonearm {VERSION}</title>
+<h1>tonearm {VERSION}</h1>
+<p>This is an audio node: programs create players here, and listen to them. To try it:
+<pre>{steps}</pre>
+<p>What each path takes and answers is in the documents that came with it: {documents}.
+<table>
+{rows}
+</table>
+"""

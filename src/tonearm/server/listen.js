@@ -1,0 +1,79 @@
+"use strict";
+// Keeps the title, the state and the picture of each player that is in view as they are now.
+
+const FIRST_RETRY_MS = 1000;
+const LAST_RETRY_MS = 60000;
+
+function clock(ms) {
+  const seconds = Math.floor(ms / 1000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+}
+
+class Card {
+  constructor(article) {
+    this.path = `./${article.dataset.player}`;
+    this.picture = article.querySelector("img");
+    this.title = article.querySelector(".title");
+    this.state = article.querySelector(".state");
+    this.retryMs = FIRST_RETRY_MS;
+    this.told = null;
+  }
+
+  start() {
+    const url = new URL(`${this.path}/events`, document.baseURI);
+    url.protocol = url.protocol.replace("http", "ws");
+    this.stop();
+    const socket = (this.socket = new WebSocket(url));
+    socket.onmessage = (message) => this.show(JSON.parse(message.data));
+    socket.onclose = () => {
+      this.told = null;
+      this.state.textContent = "not on air";
+      this.retry = setTimeout(() => this.start(), this.retryMs);
+      this.retryMs = Math.min(2 * this.retryMs, LAST_RETRY_MS);
+    };
+  }
+
+  stop() {
+    clearTimeout(this.retry);
+    if (this.socket) {
+      this.socket.onclose = this.socket.onmessage = null;
+      this.socket.close();
+      this.socket = null;
+    }
+  }
+
+  show(told) {
+    const title = [told.author, told.title].filter(Boolean).join(" - ");
+    if (this.told === null || title !== this.title.textContent || told.artwork === this.picture.hidden) {
+      this.title.textContent = title;
+      this.picture.hidden = !told.artwork;
+      if (told.artwork) this.picture.src = `${this.path}/artwork?${Date.now()}`;
+    }
+    this.retryMs = FIRST_RETRY_MS;
+    this.told = told;
+    this.toldAt = performance.now();
+    this.tick();
+  }
+
+  tick() {
+    const told = this.told;
+    if (told === null) return;
+    const moves = told.state === "playing" && !told.paused;
+    const position = told.position + (moves ? (performance.now() - this.toldAt) * told.positionRate : 0);
+    const length = told.length ? ` / ${clock(told.length)}` : "";
+    const place = told.state === "playing" ? ` ${clock(told.length ? Math.min(position, told.length) : position)}${length}` : "";
+    this.state.textContent = (told.paused ? "paused" : told.state) + place;
+  }
+}
+
+const cards = new Map();
+for (const article of document.querySelectorAll("[data-player]")) cards.set(article, new Card(article));
+const view = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    const card = cards.get(entry.target);
+    if (entry.isIntersecting) card.start();
+    else card.stop();
+  }
+});
+for (const article of cards.keys()) view.observe(article);
+setInterval(() => cards.forEach((card) => card.tick()), 1000);

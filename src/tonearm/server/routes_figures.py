@@ -1,0 +1,42 @@
+"""How well the node does: for clients, for Prometheus, and for those who watch over processes."""
+
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from tonearm.node.node import Node
+from tonearm.protocol.metrics import METRICS_TYPE, metrics_text, stats_out
+from tonearm.server.errors import NotReady
+from tonearm.server.replies import json_reply
+from tonearm.server.routing import Call, Route
+
+
+class FigureRoutes:
+    """The endpoints of figures. As every path they want the password, unless `server.open_paths` names them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        return (
+            Route("GET", "/v0/stats", self._stats),
+            Route("GET", "/metrics", self._metrics),
+            Route("GET", "/healthz", self._healthz),
+            Route("GET", "/readyz", self._readyz),
+        )
+
+    async def _stats(self, call: Call) -> web.Response:
+        return json_reply(stats_out(await self._node.figures()))
+
+    async def _metrics(self, call: Call) -> web.Response:
+        text = metrics_text(await self._node.figures())
+        return web.Response(body=text, headers={"Content-Type": METRICS_TYPE})
+
+    async def _healthz(self, call: Call) -> web.Response:
+        return json_reply({"status": "ok"})
+
+    async def _readyz(self, call: Call) -> web.Response:
+        reason = self._node.unreadiness()
+        if reason:
+            raise NotReady(reason)
+        return json_reply({"status": "ready"})

@@ -1,0 +1,415 @@
+"""Live streams that are fetched once for all who read them.
+
+Who reads fastest draws: what it reads is kept for a while for the others. One who falls behind what is kept, and one
+who comes later, begins where a demuxer can begin.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol, TypeAlias
+
+from tonearm.core.failure import PlayError
+from tonearm.core.opened_source import OpenedSource, ReportWait, SharedStream, SourceReader, StreamTitle, Wait
+from tonearm.core.play_queue import Playlist
+from tonearm.core.source_uri import SourceUri
+from tonearm.sources.http.errors import read_error
+from tonearm.sources.stream_entries import BURST_BYTES, StreamEntries
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES: Final = 64 * 1024
+MOST_HELD_BYTES: Final = 4 * 1024 * 1024  # with video in a stream, a segment takes some of them
+MOST_WITHOUT_ENTRY_BYTES: Final = 512 * 1024  # are waited for, by a reader that comes later
+MOST_TITLES: Final = 100
+
+_Key: TypeAlias = tuple[str, bool]
+
+
+class UriOpener(Protocol):
+    """Opens URIs."""
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """What comes back belongs to the caller. Raises `PlayError`."""
+        ...
+
+
+class SharingOpener:
+    """Opens URIs by `opener`, but a live stream only once, as long as somebody reads it.
+
+    Of those who ask for the same remote URI at the same time one opens it, for it may be a live stream. When it is none
+    the others open it for themselves.
+    """
+
+    def __init__(self, opener: UriOpener) -> None:
+        self._opener = opener
+        self._openings: dict[_Key, _Opening] = {}
+        self._streams: dict[_Key, LiveStream] = {}
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """As its opener's `open`."""
+        if uri.kind == "file":
+            return await self._opener.open(uri, report_wait)
+        key = (uri.normalised, uri.came_through_proxy)
+        stream = self._streams.get(key)
+        if stream is not None:
+            return stream.opened_again()
+        opening = self._openings.get(key)
+        if opening is None or opening.is_given_up:
+            opening = self._openings[key] = _Opening(uri, self._opener)
+        try:
+            opened = await opening.wait(report_wait)
+        finally:
+            if opening.is_over and self._openings.get(key) is opening:
+                del self._openings[key]
+        if isinstance(opened, OpenedSource) and opened.is_live:
+            stream = self._streams[key] = LiveStream(
+                opened, lambda: self._opener.open(uri, report_wait), lambda over: self._forget(key, over)
+            )
+            return stream.opened_again()
+        if opened is not None:
+            return opened
+        stream = self._streams.get(key)
+        return await self._opener.open(uri, report_wait) if stream is None else stream.opened_again()
+
+    def _forget(self, key: _Key, stream: "LiveStream") -> None:
+        if self._streams.get(key) is stream:
+            del self._streams[key]
+
+
+class _Opening:
+    """One try to open a URI for all who wait for it; without them it is given up."""
+
+    def __init__(self, uri: SourceUri, opener: UriOpener) -> None:
+        self._reports: list[ReportWait] = []
+        self._last_wait: Wait | None = None
+        self._opened: OpenedSource | Playlist | None = None
+        self._waiting = 0
+        self.is_given_up = False
+        self._task = asyncio.get_running_loop().create_task(self._open(uri, opener))
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_given_up or self._task.done()
+
+    async def wait(self, report_wait: ReportWait) -> OpenedSource | Playlist | None:
+        """What was opened, which is the caller's; None when it is another one's. Raises `PlayError`."""
+        self._waiting += 1
+        self._reports.append(report_wait)
+        if self._last_wait is not None:
+            report_wait(self._last_wait)
+        try:
+            await asyncio.wait((self._task,))
+        except asyncio.CancelledError:
+            if self._waiting == 1:
+                await self._give_up()
+            raise
+        finally:
+            self._waiting -= 1
+            self._reports.remove(report_wait)
+        opened, self._opened = self._opened, None
+        if isinstance(opened, Playlist):
+            self._opened = opened  # which everybody may have
+        if opened is None:
+            try:
+                self._task.result()
+            except PlayError as error:
+                raise PlayError(error.failure) from error
+        return opened
+
+    async def _give_up(self) -> None:
+        self.is_given_up = True
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+        opened, self._opened = self._opened, None
+        if isinstance(opened, OpenedSource):
+            await opened.close()
+
+    async def _open(self, uri: SourceUri, opener: UriOpener) -> None:
+        self._opened = await opener.open(uri, self._report)
+
+    def _report(self, wait: Wait) -> None:
+        self._last_wait = wait
+        for report in self._reports:
+            report(wait)
+
+
+class LiveStream(SharedStream):
+    """A live stream and what was read of it last. `over` is called when there is nothing to begin with any more.
+
+    `open_alone` opens the same stream once more, for a reader that comes later to bytes that can only be read from
+    their beginning.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedSource,
+        open_alone: Callable[[], Coroutine[Any, Any, OpenedSource | Playlist]],
+        over: Callable[["LiveStream"], None],
+    ) -> None:
+        self._opened = opened
+        self._source = opened.reader
+        self.open_alone = open_alone
+        self._over = over
+        self._held = _Held()
+        self.entries = StreamEntries(opened)
+        self._titles: deque[StreamTitle] = deque(maxlen=MOST_TITLES)
+        self._readers: list[SharedReader] = []
+        self._reading: asyncio.Task[None] | None = None
+        self._is_over = False
+        self.error: Exception | None = None
+        self.is_complete = False
+
+    def opened_again(self) -> OpenedSource:
+        """The stream for a further reader."""
+        return replace(self._opened, reader=self.new_reader())
+
+    def new_reader(self) -> "SharedReader":
+        reader = SharedReader(self)
+        self._readers.append(reader)
+        return reader
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    @property
+    def is_reconnecting(self) -> bool:
+        return self._source.is_reconnecting
+
+    @property
+    def held(self) -> "_Held":
+        return self._held
+
+    @property
+    def failure_text_name(self) -> str:
+        return self._opened.name
+
+    @property
+    def entry_offset(self) -> int:
+        """Where a reader that comes now should begin: with as much ahead of it as makes a quick start."""
+        return self._held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
+
+    def titles_from(self, offset: int) -> list[StreamTitle]:
+        """The title of what is at `offset`, and those after it."""
+        titles = list(self._titles)
+        first = bisect_right([title.offset for title in titles], offset)
+        return [replace(title, offset=max(title.offset, offset)) for title in titles[max(first - 1, 0) :]]
+
+    async def more(self) -> None:
+        """Waits until more was read: bytes, the end of a part, the end of all, or an error."""
+        if self._reading is None:
+            self._reading = asyncio.get_running_loop().create_task(self._read())
+        # Who waits may be cancelled; the read is for all.
+        await asyncio.wait((self._reading,))
+
+    async def _read(self) -> None:
+        try:
+            data = await self._source.read_at(self._held.end, CHUNK_BYTES)
+        except Exception as error:  # noqa: BLE001 - raised again by each reader
+            self.error = error
+            self._end()
+        else:
+            if data:
+                self._take(data)
+            elif self._held.is_at_part_end:
+                self.is_complete = True
+                self._end()
+            else:
+                self._held.end_part()
+        finally:
+            self._reading = None
+
+    def _take(self, data: bytes) -> None:
+        self._held.append(data)
+        self.entries.feed(data)
+        for title in self._source.take_titles(self._held.end):
+            self._titles.append(title)
+            for reader in self._readers:
+                reader.expect(title)
+        entry = self.entries.entry_before(self._held.end - BURST_BYTES, self._held.start)
+        needed = [reader.at for reader in self._readers if reader.at is not None]
+        if entry is not None:
+            needed.append(entry.offset)
+        self._held.drop_before(max(min(needed, default=0), self._held.end - MOST_HELD_BYTES))
+        self.entries.forget_before(self._held.start)
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._over(self)
+
+    async def leave(self, reader: "SharedReader") -> None:
+        """A reader was closed; with the last one everything is given back."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+        if self._readers:
+            return
+        self._end()
+        reading = self._reading
+        await self._source.close()
+        if reading is not None:
+            await asyncio.wait((reading,))
+
+
+@dataclass
+class _Held:
+    """The bytes of a stream from `start` to `end`, in chunks as they were read, and where its parts end."""
+
+    start: int = 0
+    end: int = 0
+    _offsets: list[int] = field(default_factory=list)
+    _chunks: list[bytes] = field(default_factory=list)
+    _part_ends: list[int] = field(default_factory=list)
+
+    @property
+    def is_at_part_end(self) -> bool:
+        return bool(self._part_ends) and self._part_ends[-1] == self.end
+
+    def append(self, data: bytes) -> None:
+        self._offsets.append(self.end)
+        self._chunks.append(data)
+        self.end += len(data)
+
+    def end_part(self) -> None:
+        self._part_ends.append(self.end)
+
+    def part_end_from(self, offset: int) -> int | None:
+        """Where the part ends that goes on at `offset`, if that was read."""
+        return next((end for end in self._part_ends if end >= offset), None)
+
+    def read(self, offset: int, most: int) -> bytes:
+        """What was read in one piece, from `offset` on."""
+        index = bisect_right(self._offsets, offset) - 1
+        if index < 0 or offset >= self.end:
+            return b""
+        first = offset - self._offsets[index]
+        return self._chunks[index][first : first + most]
+
+    def drop_before(self, offset: int) -> None:
+        """Frees the pieces that lie before it."""
+        count = bisect_right(self._offsets, offset) - 1
+        if count > 0:
+            del self._offsets[:count]
+            del self._chunks[:count]
+            self.start = self._offsets[0]
+            self._part_ends = [end for end in self._part_ends if end >= self.start]
+
+
+class SharedReader(SourceReader):
+    """Reads a live stream beside others. Its offsets count what it was given."""
+
+    def __init__(self, stream: LiveStream) -> None:
+        self._stream = stream
+        self._position = 0
+        self.at: int | None = None  # in the stream; None before it begins
+        self._head = b""
+        self._told_part_end = -1
+        self._titles: deque[StreamTitle] = deque(maxlen=MOST_TITLES)
+        self._last_title = ""
+        self._alone: OpenedSource | None = None
+        self._is_closed = False
+
+    @property
+    def stream(self) -> SharedStream:
+        return self._stream
+
+    @property
+    def is_reconnecting(self) -> bool:
+        return self._stream.is_reconnecting if self._alone is None else self._alone.reader.is_reconnecting
+
+    def expect(self, title: StreamTitle) -> None:
+        """The stream has a new title."""
+        if self.at is not None:
+            self._titles.append(title)
+
+    def take_titles(self, up_to_offset: int) -> list[StreamTitle]:
+        if self._alone is not None:
+            return list(self._alone.reader.take_titles(up_to_offset))
+        taken: list[StreamTitle] = []
+        shift = self._position + len(self._head) - (self.at or 0)
+        while self._titles and self._titles[0].offset + shift < up_to_offset:
+            title = self._titles.popleft()
+            if title.title != self._last_title:
+                self._last_title = title.title
+                taken.append(replace(title, offset=max(title.offset + shift, 0)))
+        return taken
+
+    async def read_at(self, offset: int, max_bytes: int) -> bytes:
+        if self._alone is not None:
+            return await self._alone.reader.read_at(offset, max_bytes)
+        if self._is_closed or offset != self._position:
+            raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+        while True:
+            if self.at is not None and self.at < self._stream.held.start and not self._head:
+                self.at = None  # it has slept: it begins anew
+                if not self._stream.entries.are_anywhere:
+                    return b""  # as the next part
+            if self.at is None and not await self._begin():
+                assert self._alone is not None
+                return await self._alone.reader.read_at(offset, max_bytes)
+            data = self._take_held(max_bytes)
+            if data is not None:
+                return data
+            if self._stream.error is not None:
+                raise _again(self._stream.error)
+            if self._stream.is_complete:
+                return b""
+            await self._stream.more()
+            if self._is_closed:
+                raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._alone is not None:
+            await self._alone.close()
+        await self._stream.leave(self)
+
+    async def _begin(self) -> bool:
+        """Goes to where it can begin. False when the stream is opened once more instead."""
+        stream = self._stream
+        give_up_at = stream.held.end + MOST_WITHOUT_ENTRY_BYTES
+        while (entry := stream.entries.entry_before(stream.entry_offset, stream.held.start)) is None:
+            if stream.error is not None:
+                raise _again(stream.error)
+            if stream.is_complete or not stream.entries.are_possible or stream.held.end > give_up_at:
+                await self._open_alone()
+                return False
+            await stream.more()
+        self.at, self._head = entry.offset, entry.head
+        self._titles = deque(stream.titles_from(entry.offset), maxlen=MOST_TITLES)
+        return True
+
+    async def _open_alone(self) -> None:
+        opened = await self._stream.open_alone()
+        if isinstance(opened, Playlist):
+            raise read_error(ConnectionAbortedError(), self._stream.failure_text_name)
+        self._alone = opened
+        if self._is_closed:
+            await opened.close()
+
+    def _take_held(self, max_bytes: int) -> bytes | None:
+        """The next bytes; b"" at the end of a part; None when nothing more was read yet."""
+        assert self.at is not None
+        held = self._stream.held
+        if self._head:
+            data, self._head = self._head[:max_bytes], self._head[max_bytes:]
+            self._position += len(data)
+            return data
+        part_end = held.part_end_from(self.at)
+        if part_end == self.at:
+            if self._told_part_end != part_end:
+                self._told_part_end = part_end
+                return b""
+            part_end = None
+        data = held.read(self.at, max_bytes if part_end is None else min(max_bytes, part_end - self.at))
+        self.at += len(data)
+        self._position += len(data)
+        return data or None
+
+
+def _again(error: Exception) -> Exception:
+    return PlayError(error.failure) if isinstance(error, PlayError) else error

@@ -1,0 +1,126 @@
+"""Where a demuxer can begin in a live stream that others already read: what it needs first, and from which byte on."""
+
+import struct
+from collections import deque
+from typing import Final
+
+from tonearm.core.opened_source import OpenedSource, StreamEntry
+
+# A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.
+BURST_BYTES: Final = 64 * 1024
+
+# Bytes of these begin anywhere: a demuxer looks for the next frame or packet.
+_BEGIN_ANYWHERE: Final = frozenset(
+    {"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac", "audio/x-mpeg", "video/mp2t"}
+)
+# Containers with a head, which servers announce as anything.
+_HEADS: Final = (b"OggS", b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
+_LOOK_BYTES: Final = 12
+
+_PAGE_HEADER: Final = struct.Struct("<4sBBq13xB")  # RFC 3533, 6: pattern, version, flags, granule, number of segments
+_OGG: Final = b"OggS"
+_CONTINUED: Final = 1
+_FIRST: Final = 2
+_MOST_HEAD_BYTES: Final = 256 * 1024  # with a picture in the comments
+
+
+class StreamEntries:
+    """Finds the entries of one stream. Its bytes come in order, by `feed`, with what its reader knows of them."""
+
+    def __init__(self, opened: OpenedSource) -> None:
+        self._reader = opened.reader
+        self._content_type = (opened.content_type or "").partition(";")[0].strip().lower()
+        self._first = b""
+        self._ogg: _OggEntries | None = None
+        self.are_anywhere = False  # a demuxer can begin with any byte
+        self._found: deque[StreamEntry] = deque()
+        self._end = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes of the stream."""
+        if len(self._first) < _LOOK_BYTES:
+            self._first += data[: _LOOK_BYTES - len(self._first)]
+            self.are_anywhere = _begins_anywhere(self._first, self._content_type)
+            if self._ogg is None and self._first.startswith(_OGG):
+                self._ogg = _OggEntries(self._found)
+        if self._ogg is not None:
+            self._ogg.feed(data)
+        self._end += len(data)
+        self._found.extend(self._reader.take_entries(self._end))
+
+    def forget_before(self, offset: int) -> None:
+        """The bytes before it are not held any more."""
+        while self._found and self._found[0].offset < offset:
+            self._found.popleft()
+
+    def entry_before(self, offset: int, oldest: int) -> StreamEntry | None:
+        """The last entry not behind `offset`, else the first one behind it; None when none is held. The bytes from
+        `oldest` on are held."""
+        if oldest == 0 and (offset <= 0 or not self._end):
+            return StreamEntry(0, b"")
+        if self.are_anywhere:
+            return StreamEntry(max(offset, oldest), b"")
+        before = [entry for entry in self._found if entry.offset <= offset]
+        if before:
+            return before[-1]
+        return self._found[0] if self._found else None
+
+    @property
+    def are_possible(self) -> bool:
+        """Whether a reader can begin elsewhere than at the first byte."""
+        return self.are_anywhere or self._ogg is not None or self._reader.has_entries
+
+
+class _OggEntries:
+    """The pages of Ogg at which a packet begins, behind the pages that head their logical stream: those whose position
+    is 0, or none, before the first one that has sound (RFC 7845, 4; Vorbis I, A.2)."""
+
+    def __init__(self, found: deque[StreamEntry]) -> None:
+        self._found = found
+        self._raw = bytearray()
+        self._offset = 0  # of the first byte in `_raw`
+        self._head = b""
+        self._is_head = False
+
+    def feed(self, data: bytes) -> None:
+        self._raw += data
+        while (page_bytes := self._page_bytes()) is not None:
+            self._take_page(bytes(self._raw[:page_bytes]))
+            self._drop(page_bytes)
+
+    def _page_bytes(self) -> int | None:
+        """The length of the page that comes next; None when it has not arrived as a whole."""
+        start = self._raw.find(_OGG)
+        self._drop(start if start >= 0 else max(len(self._raw) - len(_OGG) + 1, 0))
+        if len(self._raw) < _PAGE_HEADER.size:
+            return None
+        segments = self._raw[_PAGE_HEADER.size - 1]
+        body = _PAGE_HEADER.size + segments
+        if len(self._raw) < body:
+            return None
+        whole = body + sum(self._raw[_PAGE_HEADER.size : body])
+        return whole if len(self._raw) >= whole else None
+
+    def _take_page(self, page: bytes) -> None:
+        _, _, flags, granule, _ = _PAGE_HEADER.unpack_from(page)
+        if flags & _FIRST:
+            if not self._is_head:
+                self._head, self._is_head = b"", True
+                self._found.append(StreamEntry(self._offset, b""))
+        elif self._is_head and granule > 0:
+            self._is_head = False
+        if self._is_head:
+            self._head += page if len(self._head) <= _MOST_HEAD_BYTES else b""
+        elif not flags & _CONTINUED and 0 < len(self._head) <= _MOST_HEAD_BYTES:
+            self._found.append(StreamEntry(self._offset, self._head))
+
+    def _drop(self, count: int) -> None:
+        del self._raw[:count]
+        self._offset += count
+
+
+def _begins_anywhere(first: bytes, content_type: str) -> bool:
+    if first.startswith(_HEADS) or first[4:8] == b"ftyp":
+        return False
+    is_frame = len(first) > 1 and first[0] == 0xFF and first[1] & 0xE0 == 0xE0
+    return content_type in _BEGIN_ANYWHERE or is_frame or first.startswith(b"ID3")

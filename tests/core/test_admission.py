@@ -1,0 +1,168 @@
+"""Who is carried under overload: the rule alone, and a node's processes with it in driven time."""
+
+import pytest
+
+from tests.support.simulated_load import Player, SimulatedNode
+from tonearm.core.admission import HOLD_S, LATE_S, Capacity, Claim, Load, Urgency, settle
+
+PLAYS, STARTS, UNHEARD = Urgency
+COST = 1 / 250  # of a player, as share of a process
+
+
+def claims(*urgencies: Urgency) -> list[Claim]:
+    return [Claim(urgency, number) for number, urgency in enumerate(urgencies)]
+
+
+def settled(
+    carried: list[Claim], waiting: list[Claim], room: int, *, spares_players: bool = False
+) -> tuple[list[Claim], list[Claim]]:
+    return settle(carried, waiting, room, lambda claim: claim, spares_players=spares_players)
+
+
+def test_the_oldest_of_the_most_urgent_come_first() -> None:
+    waiting = claims(UNHEARD, STARTS, STARTS, PLAYS)
+    assert settled([], waiting, 3) == ([], [waiting[3], waiting[1], waiting[2]])
+
+
+def test_the_newest_of_the_least_urgent_leave_first() -> None:
+    carried = claims(PLAYS, UNHEARD, STARTS, PLAYS, UNHEARD)
+    assert settled(carried, [], -4) == ([carried[4], carried[1], carried[2], carried[3]], [])
+
+
+def test_who_plays_stays_where_only_those_leave_who_cannot_begin() -> None:
+    carried = claims(PLAYS, STARTS, PLAYS)
+    assert settled(carried, [], -2, spares_players=True) == ([carried[1]], [])
+
+
+def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
+    carried, waiting = claims(UNHEARD, PLAYS, UNHEARD), claims(UNHEARD, STARTS)
+    assert settled(carried, waiting, 0) == ([carried[2]], [waiting[1]])
+
+
+def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
+    capacity = Capacity()
+    late, in_time = Load(0.5, 0.5, 0.5, 100.0, 2 * LATE_S), Load(0.5, 0.5, 0.5, 100.0, 0.0)
+    for report, now_s in ((late, 1.0), (in_time, 1.5), (late, 2.0), (in_time, 2.5)):
+        capacity.reported(report, 100, now_s)
+        assert capacity.room(100, now_s) >= 0
+
+
+def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> None:
+    capacity = Capacity()
+    for now_s in (1.0, 1.5):
+        capacity.reported(Load(0.5, 0.5, 0.5, 100.0, now_s), 100, now_s)
+    assert -10 <= capacity.room(100, 1.5) < 0
+    assert capacity.is_late
+    capacity.settled()
+    for step in range(4):
+        capacity.reported(Load(0.5, 0.45, 0.45, 90.0, 0.0), 90, 2.0 + step / 2)
+        assert capacity.room(90, 2.0 + step / 2) == 0
+    now_s = 2.0 + HOLD_S
+    for _ in range(4):
+        capacity.reported(Load(0.5, 0.3, 0.3, 60.0, 0.0), 60, now_s)
+    assert capacity.room(60, now_s) > 0
+
+
+# In driven time
+
+
+def goodput(node: SimulatedNode, seconds: float) -> float:
+    """The work of those who heard all of so many seconds, as share of what the processes can do."""
+    before_s = {player: player.heard_s for player in node.players}
+    node.pass_s(seconds)
+    whole = [player for player, heard_s in before_s.items() if player.heard_s - heard_s >= 0.99 * seconds]
+    return sum(player.cost for player in whole) / len(node.processes)
+
+
+def crowd(node: SimulatedNode, load: float, costs: tuple[float, ...] = (COST,)) -> list[Player]:
+    """As many players at once as are so many times what the node can carry."""
+    count = round(load * len(node.processes) * len(costs) / sum(costs))
+    return [node.create(costs[number % len(costs)]) for number in range(count)]
+
+
+@pytest.mark.parametrize("costs", [(COST,), (1 / 1000, 1 / 100), (1 / 40,), (1 / 1000,)])
+@pytest.mark.parametrize("load", [0.5, 0.8])
+def test_what_can_be_carried_is_carried_whole(load: float, costs: tuple[float, ...]) -> None:
+    node = SimulatedNode()
+    crowd(node, load, costs)
+    node.pass_s(40.0)  # to start thousands takes longer than to carry them
+    assert goodput(node, 10.0) == pytest.approx(load, rel=0.02)
+    assert not node.waiting
+
+
+@pytest.mark.parametrize("costs", [(COST,), (1 / 1000, 1 / 100), (1 / 40,), (1 / 1000,)])
+@pytest.mark.parametrize("load", [1.2, 1.6, 4.0])
+def test_of_too_many_so_many_get_all_their_frames_as_can_be_carried(load: float, costs: tuple[float, ...]) -> None:
+    node = SimulatedNode()
+    crowd(node, load, costs)
+    node.pass_s(40.0)  # to start thousands takes longer than to carry them
+    assert goodput(node, 10.0) >= 0.8
+
+
+def test_those_who_play_go_on_when_as_many_come_again() -> None:
+    node = SimulatedNode()
+    first = crowd(node, 0.85)
+    node.pass_s(20.0)
+    heard_s = [player.heard_s for player in first]
+    crowd(node, 1.0)
+    node.pass_s(20.0)
+    whole = [player for player, before_s in zip(first, heard_s, strict=True) if player.heard_s - before_s >= 19.8]
+    assert len(whole) >= 0.97 * len(first)
+
+
+def test_who_waits_gets_a_turn_in_the_order_of_asking_once_the_load_falls() -> None:
+    node = SimulatedNode()
+    players = crowd(node, 1.6)
+    node.pass_s(20.0)
+    waiting = sorted(node.waiting, key=lambda player: player.number)
+    assert len(waiting) > 0.3 * len(players)
+    for player in [player for player in players if player.has_sounded][: len(players) // 2]:
+        node.delete(player)
+    node.pass_s(20.0)
+    assert not node.waiting
+    assert all(player.is_sounding for player in node.players)
+    begun_s = [player.first_heard_s or 0.0 for player in waiting]
+    early, late = begun_s[: len(begun_s) // 3], begun_s[-len(begun_s) // 3 :]
+    assert sum(early) / len(early) < sum(late) / len(late)
+
+
+def test_a_machine_that_becomes_slower_gives_up_some_and_takes_them_back() -> None:
+    node = SimulatedNode()
+    crowd(node, 0.8)
+    node.pass_s(10.0)
+    for process in node.processes:
+        process.speed = 0.5
+    node.pass_s(20.0)
+    assert goodput(node, 10.0) >= 0.8 * 0.5
+    for process in node.processes:
+        process.speed = 1.0
+    node.pass_s(30.0)
+    assert not node.waiting
+    assert goodput(node, 5.0) == pytest.approx(0.8, rel=0.02)
+
+
+def test_listeners_who_come_are_carried_instead_of_what_nobody_hears() -> None:
+    node = SimulatedNode()
+    for _ in range(800):
+        node.create(COST, is_heard=False)
+    node.pass_s(5.0)
+    guests = [node.create(COST) for _ in range(100)]
+    node.pass_s(5.0)
+    assert all(guest.is_sounding and not guest.underruns for guest in guests)
+    for guest in guests:
+        assert guest.first_heard_s is not None
+        assert guest.first_heard_s - guest.asked_s < 3.0
+
+
+def test_bursts_leave_nothing_behind() -> None:
+    node = SimulatedNode()
+    kept = crowd(node, 0.4)
+    for _ in range(4):
+        burst = crowd(node, 3.0)
+        node.pass_s(6.0)
+        for player in burst:
+            node.delete(player)
+        node.pass_s(4.0)
+    assert not node.waiting
+    assert {player for player in node.players if player.is_sounding} == set(kept)
+    assert goodput(node, 5.0) == pytest.approx(0.4, rel=0.02)

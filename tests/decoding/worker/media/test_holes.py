@@ -1,0 +1,87 @@
+"""Where timestamps jump ahead nothing is heard of the jump: what lies behind it follows what lies before it, and who
+wants to begin in between begins behind it."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import encoded, flac, m4a, mp3, music, opus, vorbis
+from tests.support.holes import with_later_pages, with_later_timestamps, without_frames
+from tests.support.media_files import Samples, decode_bytes, decode_rest, open_bytes
+
+SECOND: Final = 48_000
+SECONDS: Final = 8.0
+FROM_S, LATER_S = 3.0, 40.0  # longer than any way back that a seek takes
+LENGTH_OF_PAGES: Final = {"page_duration": "200000"}
+
+FILES: dict[str, Callable[[], bytes]] = {
+    "opus": lambda: later_pages(opus(music(SECONDS), options=LENGTH_OF_PAGES)),
+    "vorbis": lambda: later_pages(vorbis(music(SECONDS), 48_000, options=LENGTH_OF_PAGES)),
+    "flac in ogg": lambda: later_pages(encoded("ogg", "flac", music(SECONDS), options=LENGTH_OF_PAGES)),
+    "flac": lambda: without_frames(flac(music(SECONDS + LATER_S)), 31, 448),
+    "opus in webm": lambda: later(opus(music(SECONDS), container="webm"), "webm"),
+    "vorbis in webm": lambda: later(vorbis(music(SECONDS), 48_000), "webm"),
+    "mp3 in matroska": lambda: later(mp3(music(SECONDS), 48_000), "matroska"),
+    "flac in matroska": lambda: later(flac(music(SECONDS)), "matroska"),
+    "opus in mp4": lambda: later(opus(music(SECONDS), container="mp4"), "mp4"),
+    "aac": lambda: later(m4a(music(SECONDS), 48_000, codec_options={"aac_pns": "0"}), "mp4"),
+    "aac in fragments": lambda: later(
+        m4a(music(SECONDS), 48_000, codec_options={"aac_pns": "0"}), "mp4", movflags="frag_keyframe+empty_moov"
+    ),
+    "alac": lambda: later(m4a(music(SECONDS), 48_000, codec="alac"), "mp4"),
+    "flac in mp4": lambda: later(flac(music(SECONDS)), "mp4"),
+    "aac in mpegts": lambda: later(m4a(music(SECONDS), 48_000, codec_options={"aac_pns": "0"}), "mpegts"),
+}
+
+
+def later_pages(ogg: bytes) -> bytes:
+    return with_later_pages(ogg, round(FROM_S * SECOND), round(LATER_S * SECOND))
+
+
+def later(file: bytes, container: str, **options: str) -> bytes:
+    return with_later_timestamps(file, container, FROM_S, LATER_S, **options)
+
+
+@cache
+def file_and_sound(kind: str) -> tuple[bytes, Samples]:
+    file = FILES[kind]()
+    return file, decode_bytes(file)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_played_in_order_nothing_is_heard_of_a_hole(kind: str) -> None:
+    _, whole = file_and_sound(kind)
+    assert len(whole) == pytest.approx(SECONDS * SECOND, abs=SECOND / 3)
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("into_s", [2.0, 23.0, 43.6, 46.0])
+def test_a_seek_into_a_hole_leads_behind_it(kind: str, into_s: float) -> None:
+    """And one to before it or behind it leads where the timestamps say."""
+    file, whole = file_and_sound(kind)
+    media = open_bytes(file)
+    media.seek(round(into_s * SECOND))
+    rest = decode_rest(media)
+    media.close()
+    expected = into_s if into_s < FROM_S else max(FROM_S, into_s - LATER_S)
+    # Where a codec's packets lie, and what each has lost with the one before it.
+    found = place_of(rest, whole, round(expected * SECOND))
+    assert found == pytest.approx(expected * SECOND, abs=0.35 * SECOND)
+    assert len(rest) == pytest.approx(len(whole) - found, abs=2048)
+
+
+def place_of(part: Samples, whole: Samples, around: int) -> int:
+    """The sample of `whole` with which `part` begins, by what is heard from 0.1 s behind its beginning on."""
+    first, length = SECOND // 10, 480
+    sound = part[first : first + length, 0].astype(float)
+    start = max(around - SECOND // 3, 0) + first
+    searched = whole[start : around + SECOND // 3 + first + length, 0].astype(float)
+    windows = np.lib.stride_tricks.sliding_window_view(searched, length)
+    # The sum of the squares of all differences, without a copy of the windows.
+    differences = np.sum(sound**2) - 2 * windows @ sound + np.convolve(searched**2, np.ones(length), "valid")
+    place = int(np.argmin(differences))
+    assert differences[place] < 0.01 * np.sum(sound**2), "nothing in the file sounds so"
+    return start + place - first

@@ -1,0 +1,81 @@
+"""What a node says of how well it does: to clients, to Prometheus, and to those who watch over processes."""
+
+import os
+import signal
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import PATIENT, create, delete, until_state
+from tests.support.e2e_sockets import listening
+from tests.support.eventually import eventually
+from tests.support.running_node import RunningNode, running_node
+
+
+async def values(node: RunningNode) -> dict[tuple[str, ...], float]:
+    """The samples of /metrics by name and labels' values."""
+    answer = await node.request("GET", "/metrics")
+    assert answer.status == 200
+    assert (answer.header("Content-Type") or "").startswith("text/plain; version=0.0.4")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for sample in family.samples
+    }
+
+
+async def test_what_plays_is_counted_and_stays_counted_when_the_player_is_deleted(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(3.0)))
+    before = (await node.request("GET", "/v0/stats")).json()
+    await create(node, "p", "song.wav")
+    await create(node, "gone", "missing.wav")
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(50)
+        stats = (await node.request("GET", "/v0/stats")).json()
+        metrics = await values(node)
+    await until_state(node, "gone", lambda state: state["state"] == "failed")
+    assert stats["players"]["playing"] == 1
+    assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0}
+    assert stats["framesSent"] - before["framesSent"] >= 50
+    assert metrics["tonearm_listeners", "pcm"] == 1
+    assert metrics["tonearm_players", "playing"] == 1
+    assert metrics["tonearm_frames_sent_total",] >= stats["framesSent"]
+    for player in ("p", "gone"):
+        await delete(node, player)
+    after = (await node.request("GET", "/v0/stats")).json()
+    assert after["framesSent"] >= stats["framesSent"]
+    assert after["playersCreated"] - before["playersCreated"] == 2
+    assert after["trackFailures"]["file_missing"] - before["trackFailures"].get("file_missing", 0) == 1
+    assert (await values(node))["tonearm_track_failures_total", "file_missing"] >= 1
+
+
+async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(30.0)))
+    async with running_node(tmp_path, PATIENT) as node:
+        await create(node, "p", "song.wav")
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(5)
+            processes = (await node.request("GET", "/v0/stats")).json()["processes"]
+            assert (processes[0]["kind"], processes[0]["pid"]) == ("node", node.pid)
+            assert all(process["memoryBytes"] > 1_000_000 for process in processes)
+            (decoder,) = (process for process in processes if process["sessions"])
+            assert decoder["kind"] == "decoder"
+            os.kill(decoder["pid"], signal.SIGKILL)
+
+            async def is_counted() -> bool:
+                return bool((await node.request("GET", "/v0/stats")).json()["decoderExits"] == 1)
+
+            await eventually(is_counted, "the exit is counted")
+            assert (await values(node))["tonearm_decoder_exits_total",] == 1
+
+
+async def test_a_node_is_healthy_and_ready_and_only_open_paths_need_no_password(tmp_path: Path) -> None:
+    config = '[server]\npassword = "secret"\nopen_paths = ["/healthz", "/readyz"]\n'
+    async with running_node(tmp_path, config) as node:
+        assert (await node.request("GET", "/healthz")).json() == {"status": "ok"}
+        assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
+        for path in ("/metrics", "/v0/stats", "/healthz/", "/info"):
+            assert (await node.request("GET", path)).status == 401
+        answer = await node.request("GET", "/metrics", headers=[("Authorization", "secret")])
+        assert answer.status == 200

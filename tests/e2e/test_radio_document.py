@@ -1,0 +1,66 @@
+"""What docs/radio.md promises, done as its readers do it. Only the ports are others."""
+
+import asyncio
+import re
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import aiohttp
+
+from tests.support.audio_files import music, wav
+from tests.support.environment import environment
+from tests.support.eventually import PATIENCE_S
+from tests.support.missing_programs import needs
+from tests.support.public_address import PublicNode, started_public, watching
+from tests.support.readme import REPOSITORY, blocks
+
+DOCUMENT = (REPOSITORY / "docs" / "radio.md").read_text(encoding="utf-8")
+(CONFIG,) = blocks("toml", DOCUMENT)
+(PAGE,) = blocks("html", DOCUMENT)
+CREATE, CONTROL, REFUSED = blocks("sh", DOCUMENT)
+
+
+def here(text: str, public: PublicNode) -> str:
+    return text.replace("127.0.0.1:2333", f"127.0.0.1:{public.node.port}").replace(
+        "127.0.0.1:2334", f"127.0.0.1:{public.port}"
+    )
+
+
+async def paste(text: str, public: PublicNode, folder: Path) -> list[int]:
+    """The statuses of the answers."""
+    variables = "\n".join(re.findall(r"^[A-Z]+=.*$", CREATE, re.MULTILINE)) + "\n"
+    curl = 'curl() { command curl -sS -o /dev/null -w "%{http_code}\\n" "$@"; }\n'
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-euo", "pipefail", "-c", here(curl + variables + text, public)),
+        cwd=folder,
+        env=environment(),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert (process.returncode, errors) == (0, b"")
+    return [int(line) for line in output.split()]
+
+
+@needs("curl")
+async def test_the_radio_is_on_air(tmp_path: Path) -> None:
+    (tmp_path / "music").mkdir()
+    for name in ("one", "two", "news", "jingle"):
+        (tmp_path / "music" / f"{name}.wav").write_bytes(wav(music(3.0)))
+    async with started_public(tmp_path, CONFIG.replace("port = 2334", "port = 0")) as public:
+        assert await paste(CREATE, public, tmp_path) == [201]
+        page = (await public.ask("/")).body.decode()
+        assert 'src="./radio.mp3"' in page
+        assert "Attic Radio" in page
+        shown = here(PAGE, public)
+        (audio,) = re.findall(r'src="([^"]+)"', shown)
+        (events,) = re.findall(r'WebSocket\("([^"]+)"\)', shown)
+        async with aiohttp.ClientSession() as session, session.get(audio) as stream, session.ws_connect(events) as told:
+            assert (stream.status, stream.headers["icy-name"]) == (200, "Attic Radio")
+            first = await told.receive_json()
+            assert first["title"] in {"one", "two", "news", "jingle"}
+            assert await paste(CONTROL, public, tmp_path) == [204, 201, 201]
+            async with watching(public, "radio") as window:
+                await window.state(title="news", state="playing")
+        assert await paste(REFUSED, public, tmp_path) == [405]

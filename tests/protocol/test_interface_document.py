@@ -1,0 +1,68 @@
+"""The examples in docs/interface.md are what the node sends."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tests.support.wire_check import check_event, check_model, check_player
+from tonearm.core.filters import Filters
+from tonearm.interop.track_codec import decode_track
+from tonearm.protocol.events import EVENT
+from tonearm.protocol.public_state import PublicState
+from tonearm.protocol.rendering import filters_out
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "interface.md").read_text(encoding="utf-8")
+
+
+def example(heading: str, number: int = 0) -> str:
+    """A block of JSON below a heading, with what it leaves out."""
+    section = DOCUMENT.split(f"\n{heading}\n")[1].split("\n## ")[0]
+    block: str = re.findall(r"```json\n(.*?)```", section, re.DOTALL)[number]
+    filters = filters_out(Filters())
+    for short, long in (
+        ('"track": {…}', f'"track": {json.dumps(json.loads(track()))}'),
+        ('"filters": {…}', f'"filters": {json.dumps(filters)}'),
+        ('[{"band": 0, "frequency_hz": 25, "gain_db": 0.0}, …]', json.dumps(filters["eq"])),
+    ):
+        block = block.replace(short, long)
+    return block
+
+
+def track() -> str:
+    section = DOCUMENT.split("\n## Tracks\n")[1]
+    found = re.search(r"```json\n(.*?)```", section, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_track_is_what_its_identifier_holds() -> None:
+    shown: dict[str, Any] = json.loads(track())
+    info = decode_track(shown["encoded"])
+    assert (info.title, info.author, info.length_ms) == ("Song", "Ada", shown["info"]["length"])
+
+
+def test_the_state_is_whole() -> None:
+    check_player(json.loads(example("### The whole state")))
+
+
+def test_strangers_are_told_what_stands_there() -> None:
+    check_model(TypeAdapter(PublicState), example("## The public address"))
+
+
+def test_there_is_an_example_of_each_event() -> None:
+    common = {"id": "tour", "seq": 1, "time": 0, "life": "995fc5bc838de12a"}
+    check_event(example("## Events"))
+    shown = set()
+    for line in example("## Events", 1).splitlines():
+        event = json.loads(line)
+        check_event(json.dumps(event | common))
+        shown.add(event["op"])
+    kinds = {
+        model["properties"]["op"]["const"]
+        for model in EVENT.json_schema()["$defs"].values()
+        if "op" in model.get("properties", {})
+    }
+    assert kinds - {"PlayerState", "PlayerCreate", "EventsLost"} == shown

@@ -1,0 +1,81 @@
+"""Who follows a player at the public address: in whose name the node is asked, and what becomes of the slow."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tests.support.eventually import eventually
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import TEXT, websocket
+from tonearm.protocol import close_codes
+from tonearm.server.app import build_public_app, serve
+from tonearm.server.audio_parameters import AudioSettings
+from tonearm.server.http_server import ConnectionLimits
+from tonearm.server.public_events import MAX_BEHIND, SLICE_FOLLOWERS
+
+MANY = SLICE_FOLLOWERS + 5
+
+
+@asynccontextmanager
+async def public_address(node: FakeNode) -> AsyncIterator[int]:
+    app = build_public_app(node.as_node(), lambda player_id: player_id == "p", ConnectionLimits(), AudioSettings())
+    server = await serve(app, "127.0.0.1", 0)
+    try:
+        yield server.port
+    finally:
+        await server.close()
+
+
+async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is_theirs(node: FakeNode) -> None:
+    player = node.fakes["p"]
+    async with public_address(node) as port:
+        async with AsyncExitStack() as stack:
+            followers = [await stack.enter_async_context(websocket(port, "/p/events")) for _ in range(MANY)]
+            for follower in followers:
+                assert json.loads((await follower.read_frame()).payload)["id"] == "p"
+            (window,) = player.followers
+            for text in ('{"op":"ListenersChange","listeners":3}', '{"op":"QueueUpdate"}', '{"op":"MetadataChange"}'):
+                window.send(text)
+            for text in ('{"op":"TrackEnd"}', '{"op":"TrackStart"}', '{"op":"PlayerUpdate"}'):
+                window.send(text)  # together they are one message
+            for follower in followers:
+                assert json.loads((await follower.read_frame()).payload)["state"] == player.status().state.value
+            window.close(close_codes.DELETED, "the player was deleted")
+            for follower in followers:
+                assert (await follower.read_frame()).close_code() == close_codes.DELETED
+            # Those of the deleted player have not all left when others follow the next one of its name.
+            early = await stack.enter_async_context(websocket(port, "/p/events"))
+            assert (await early.read_frame()).opcode == TEXT
+            for follower in followers:
+                follower.writer.transport.abort()
+            await eventually(lambda: len(player.followers) == 1, "the others have left")
+            await stack.enter_async_context(websocket(port, "/p/events"))
+            assert len(player.followers) == 1
+        async with websocket(port, "/p/events"):
+            assert window not in player.followers  # it is a new player of the same id
+        await eventually(lambda: not player.followers, "nobody looks any more")
+
+
+async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: FakeNode) -> None:
+    player = node.fakes["p"]
+    async with (
+        public_address(node) as port,
+        websocket(port, "/p/events", receive_buffer_bytes=4096) as slow,
+        websocket(port, "/p/events") as other,
+    ):
+        await other.read_frame()
+        (window,) = player.followers
+
+        async def tell(count: int) -> None:
+            for _ in range(count):
+                window.send('{"op":"PlayerUpdate"}')
+                assert (await other.read_frame()).opcode == TEXT
+
+        await tell(5000)  # a megabyte
+        frame = await slow.read_frame()
+        frames = 0
+        while frame.opcode == TEXT:
+            frame, frames = await slow.read_frame(), frames + 1
+        assert frame.close_code() == close_codes.TOO_SLOW
+        assert MAX_BEHIND <= frames < 5000
+        await tell(1)

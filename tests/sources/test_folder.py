@@ -1,0 +1,80 @@
+"""A folder as a playlist."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.fetching import opener
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure
+from tonearm.core.play_queue import Playlist
+from tonearm.core.source_uri import parse_source_uri
+from tonearm.sources.playlist import MAX_ENTRIES
+
+
+async def playlist(path: Path, files: bool | tuple[str, ...] = True) -> Playlist:
+    async with opener(files=files) as source_opener:
+        opened = await source_opener.open(parse_source_uri(str(path)))
+        assert isinstance(opened, Playlist)
+        return opened
+
+
+async def failure(path: Path, files: bool | tuple[str, ...] = True) -> PlayFailure:
+    async with opener(files=files) as source_opener:
+        with pytest.raises(PlayError) as caught:
+            await source_opener.open(parse_source_uri(str(path)))
+        return caught.value.failure
+
+
+def fill(folder: Path, *names: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_bytes(b"sound")
+    return folder
+
+
+async def test_audio_files_come_in_the_order_in_which_people_count(tmp_path: Path) -> None:
+    names = ["1 Intro.flac", "2 b.MP3", "10 Finale.mp3", "AC: DC #t=1.ogg", "b.wav", "B 2.wav", "B 10.wav"]
+    album = fill(tmp_path / "Best of", *reversed(names), "cover.jpg", ".hidden.mp3", "list.m3u", "10")
+    fill(album / "CD 2", "other.mp3")
+    for files in (True, (str(tmp_path),)):
+        listed = await playlist(album, files)
+        assert [Path(entry.uri.path).name for entry in listed.entries] == [
+            "1 Intro.flac",
+            "2 b.MP3",
+            "10 Finale.mp3",
+            "AC: DC #t=1.ogg",
+            "B 2.wav",
+            "B 10.wav",
+            "b.wav",
+        ]
+        assert all(entry.uri.is_admitted and entry.has_own_tags for entry in listed.entries)
+        assert (listed.name, listed.left_out.count) == ("Best of", 0)
+
+
+async def test_what_is_too_much_or_no_name_is_told(tmp_path: Path) -> None:
+    album = fill(tmp_path / "many", *(f"{number}.mp3" for number in range(MAX_ENTRIES + 5)))
+    listed = await playlist(album)
+    assert [Path(entry.uri.path).stem for entry in listed.entries] == [str(number) for number in range(MAX_ENTRIES)]
+    assert listed.left_out.count == 5
+    strange = fill(tmp_path / "strange", "a.mp3")
+    (strange / "line\nbreak.mp3").write_bytes(b"sound")
+    (strange / os.fsdecode(b"\xff.mp3")).write_bytes(b"sound")
+    listed = await playlist(strange)
+    assert ([Path(entry.uri.path).name for entry in listed.entries], listed.left_out.count) == (["a.mp3"], 2)
+
+
+async def test_a_folder_is_judged_as_its_files_are(tmp_path: Path) -> None:
+    music = fill(tmp_path / "music", "a.mp3")
+    others = fill(tmp_path / "others", "b.mp3")
+    (music / "way out").symlink_to(others)
+    (music / "system").symlink_to("/proc/self")
+    permitted = (str(music),)
+    assert len((await playlist(music, permitted)).entries) == 1
+    for path in (music / "way out", music / "system"):
+        assert (await failure(path, permitted)).code is FailureCode.SOURCE_REFUSED
+
+
+async def test_a_folder_without_audio_is_told(tmp_path: Path) -> None:
+    told = await failure(fill(tmp_path / "papers", "a.txt"))
+    assert (told.code, "no audio files in the folder" in told.message) == (FailureCode.FILE_UNREADABLE, True)

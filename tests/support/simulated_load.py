@@ -1,0 +1,191 @@
+"""A node's decoder processes in driven time: sessions that cost something, earliest deadline first, and the rule of who
+is carried. Nothing of it waits, so minutes pass in a moment."""
+
+import itertools
+from dataclasses import dataclass, field
+
+from tonearm.core.admission import Capacity, Claim, Load, Urgency, settle
+
+TICK_S = 0.05
+REPORT_S = 0.5
+CHUNK_S = 0.4  # of sound, decoded in one slot
+MOST_AHEAD_S = 2.0  # 1.2 decoded, 0.8 rendered
+RENDERED_S = 0.6  # of these, when a source is at its deadline
+ENOUGH_S = 0.2
+START_WORK_S = 0.01
+LATE_FOR_OPENINGS_S = 0.05
+
+
+@dataclass(eq=False)
+class Player:
+    """`cost`: seconds of work for a second of its sound."""
+
+    number: int
+    cost: float
+    is_heard: bool = True
+    ahead_s: float = 0.0
+    is_open: bool = False
+    is_sounding: bool = False
+    has_sounded: bool = False
+    due_since_s: float = 0.0
+    asked_s: float = 0.0
+    heard_s: float = 0.0
+    first_heard_s: float | None = None
+    interruptions: int = 0
+    underruns: int = 0
+
+    @property
+    def claim(self) -> Claim:
+        if not self.is_heard:
+            return Claim(Urgency.UNHEARD, self.number)
+        return Claim(Urgency.PLAYS if self.has_sounded else Urgency.STARTS, self.number)
+
+
+@dataclass(eq=False)
+class Process:
+    speed: float = 1.0  # of its processor
+    capacity: Capacity = field(default_factory=Capacity)
+    players: list[Player] = field(default_factory=list)
+    debt_s: float = 0.0
+    busy_s: float = 0.0
+    sound_s: float = 0.0
+    made_s: float = 0.0
+    late_s: float = 0.0
+
+
+class SimulatedNode:
+    def __init__(self, processes: int = 2) -> None:
+        self.now_s = 0.0
+        self.processes = [Process() for _ in range(processes)]
+        self.players: list[Player] = []
+        self.waiting: list[Player] = []
+        self._numbers = itertools.count()
+        self._report_at_s = REPORT_S
+
+    # What clients do
+
+    def create(self, cost: float, *, is_heard: bool = True) -> Player:
+        player = Player(next(self._numbers), cost, is_heard, asked_s=self.now_s)
+        self.players.append(player)
+        self._open(player)
+        return player
+
+    def delete(self, player: Player) -> None:
+        self.players.remove(player)
+        self._take_out(player)
+
+    def leave(self, player: Player) -> None:
+        player.is_heard = False
+
+    def pass_s(self, seconds: float) -> None:
+        for _ in range(round(seconds / TICK_S)):
+            self._tick()
+
+    @property
+    def carried(self) -> list[Player]:
+        return [player for process in self.processes for player in process.players]
+
+    # The pool
+
+    def _open(self, player: Player) -> None:
+        rooms = [(p.capacity.room(len(p.players), self.now_s), p) for p in self.processes]
+        room, process = max(rooms, key=lambda entry: (min(entry[0], 1), -len(entry[1].players)))
+        if room <= 0:
+            self.waiting.append(player)
+            return
+        process.players.append(player)
+        process.capacity.began()
+        player.ahead_s, player.is_open, player.due_since_s = 0.0, False, self.now_s
+
+    def _take_out(self, player: Player) -> None:
+        if player in self.waiting:
+            self.waiting.remove(player)
+        for process in self.processes:
+            if player in process.players:
+                process.players.remove(player)
+        player.is_sounding = False
+
+    def _settle(self, process: Process) -> None:
+        room = process.capacity.room(len(process.players), self.now_s)
+        spares_players = not process.capacity.is_late
+        leaving, coming = settle(
+            process.players, self.waiting, room, lambda player: player.claim, spares_players=spares_players
+        )
+        process.capacity.settled()
+        for player in leaving:
+            self._take_out(player)
+            player.interruptions += player.has_sounded
+        for player in coming:
+            self.waiting.remove(player)
+            self._open(player)
+        for player in leaving:
+            self._open(player)
+
+    # Time
+
+    def _tick(self) -> None:
+        self.now_s += TICK_S
+        for process in self.processes:
+            self._work(process)
+            for player in process.players:
+                self._play(player)
+        if self.now_s >= self._report_at_s:
+            self._report_at_s += REPORT_S
+            for process in self.processes:
+                late_s = max([process.late_s, *(self._late_s(player) for player in self._due(process))])
+                load = Load(REPORT_S, process.busy_s, process.sound_s, process.made_s, late_s)
+                process.capacity.reported(load, len(process.players), self.now_s)
+                process.busy_s = process.sound_s = process.made_s = process.late_s = 0.0
+                self._settle(process)
+
+    def _work(self, process: Process) -> None:
+        time_s, opening_s = TICK_S - process.debt_s, 0.0
+        is_turn = False
+        due = sorted(self._due(process), key=self._deadline_s)
+        opening = sorted((player for player in process.players if not player.is_open), key=lambda player: player.claim)
+        while time_s > 0 and (due or opening):
+            is_turn = not is_turn  # threads that open and one that decodes share the processor
+            if due and (not opening or self._late_s(due[0]) > LATE_FOR_OPENINGS_S or is_turn):
+                player = due.pop(0)
+                process.late_s = max(process.late_s, self._late_s(player))
+                work_s = CHUNK_S * player.cost / process.speed
+                player.ahead_s += CHUNK_S
+                player.due_since_s = self.now_s
+                process.made_s += CHUNK_S
+            else:
+                player = opening.pop(0)
+                player.is_open = True
+                player.due_since_s = self.now_s
+                work_s = START_WORK_S / process.speed
+                opening_s += work_s
+                due.append(player)
+                due.sort(key=self._deadline_s)
+            time_s -= work_s
+        process.busy_s += TICK_S - max(0.0, time_s)
+        process.sound_s += max(0.0, TICK_S - max(0.0, time_s) - opening_s)
+        process.debt_s = max(0.0, -time_s)
+
+    def _due(self, process: Process) -> list[Player]:
+        return [player for player in process.players if player.is_open and player.ahead_s + CHUNK_S <= MOST_AHEAD_S]
+
+    def _deadline_s(self, player: Player) -> float:
+        return self.now_s + player.ahead_s - RENDERED_S + (0.0 if player.is_heard else 30.0)
+
+    def _late_s(self, player: Player) -> float:
+        return max(0.0, self.now_s - max(self._deadline_s(player), player.due_since_s))
+
+    def _play(self, player: Player) -> None:
+        if not player.is_sounding and player.ahead_s >= ENOUGH_S:
+            player.is_sounding = player.has_sounded = True
+            if player.first_heard_s is None:
+                player.first_heard_s = self.now_s
+        if player.is_sounding:
+            if player.ahead_s < TICK_S:
+                player.is_sounding = False
+                player.underruns += 1
+                return
+            was_full = player.ahead_s + CHUNK_S > MOST_AHEAD_S
+            player.ahead_s -= TICK_S
+            player.heard_s += TICK_S
+            if was_full and player.ahead_s + CHUNK_S <= MOST_AHEAD_S:
+                player.due_since_s = self.now_s
