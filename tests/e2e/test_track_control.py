@@ -297,13 +297,20 @@ async def test_events_of_one_action_come_in_order(node: RunningNode) -> None:
     await opened(node)
     async with following(node, "p") as tape:
 
+        async def marked() -> int:
+            """How many events there are, once an own one has come."""
+            step = len(tape.events)
+            await patch(node, "p", "metadata", {"value": {"step": step}})
+            await tape.until("MetadataChange", metadata={"step": step})
+            return len(tape.events)
+
         async def ops_of(count: int, method: str, target: str, body: object = None) -> list[str]:
-            """The first ones: what a source tells meanwhile comes behind them."""
-            seen = len(tape.events)
+            """The first ones: what a source tells of the action before came earlier, of this one comes behind them."""
+            await until_state(node, "p", lambda now: now["state"] != "loading")
+            seen = await marked()
             answer = await node.request(method, f"{PLAYER}/{target}", body)
             assert answer.status < 300
-            await patch(node, "p", "metadata", {"value": {"step": seen}})
-            await tape.until("MetadataChange", metadata={"step": seen})
+            await marked()
             return [event["op"] for event in tape.events[seen:-1] if event["op"] != "QueueDetails"][:count]
 
         assert await ops_of(2, "POST", "play") == ["PlayerResume", "PlayerUpdate"]
