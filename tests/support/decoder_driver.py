@@ -185,6 +185,24 @@ class DecoderDriver:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("Threads:")[1].split()[0])
 
+    def wait_until_at_rest(self) -> None:
+        """Until the process has done what it was told: between two looks none of its threads ran."""
+        looks: list[set[str]] = [set()]
+
+        def has_rested() -> bool:
+            looks.append(self._sleeping_threads())
+            return looks[-1] == looks[-2] != set()
+
+        self.wait_until(has_rested)
+
+    def _sleeping_threads(self) -> set[str]:
+        """Each thread with how often it was woken. Empty while one of them runs or ends."""
+        try:
+            threads = {path.read_text() for path in Path(f"/proc/{self.pid}/task").glob("*/status")}
+        except OSError:
+            return set()
+        return threads if all("\nState:\tS" in thread for thread in threads) else set()
+
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
