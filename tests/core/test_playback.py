@@ -219,7 +219,7 @@ def test_a_loop_of_the_queue_reports_that_the_order_changed() -> None:
         (NONE, "ab", ["TrackEnd a skipped", "QueueUpdate 0", "PlayerUpdate loading", "drop 1", "open 2 b"]),
         (TRACK, "a", ["TrackEnd a skipped", "PlayerUpdate idle", "drop 1"]),
         (TRACK, "ab", ["TrackEnd a skipped", "QueueUpdate 0", "PlayerUpdate loading", "drop 1", "open 2 b"]),
-        (QUEUE, "a", ["TrackEnd a skipped", "PlayerUpdate loading", "drop 1", "open 2 a"]),
+        (QUEUE, "a", ["TrackEnd a skipped", "PlayerUpdate loading", "seek 1 as 2"]),
         (QUEUE, "ab", ["TrackEnd a skipped", "QueueUpdate 1", "PlayerUpdate loading", "drop 1", "open 2 b"]),
     ],
 )
@@ -475,7 +475,7 @@ def test_play_ends_the_delay_of_a_retry() -> None:
     log = playing_player("a", TRACK)
     player = log.playback
     log.do(player.interrupted(log.close(1), CONNECTION_LOST))
-    assert log.do(player.play()) == ["drop 2", "open 3 a"]
+    assert log.do(player.play()) == ["seek 2 as 3"]
     assert log.do(player.play()) == []
     assert log.do(player.failed(log.close(3), CONNECTION_LOST))[-1] == "open 4 a after 2 s"
 

@@ -36,7 +36,7 @@ def test_a_seek_loads_the_track_anew_without_an_end_and_a_start() -> None:
     log = playing_player("ab")
     player = log.playback
     player.position_ms = 5000
-    assert log.do(player.seek(30_000)) == ["Seek 5000 30000", "PlayerUpdate loading", "drop 1", "open 2 a at 30000"]
+    assert log.do(player.seek(30_000)) == ["Seek 5000 30000", "PlayerUpdate loading", "seek 1 as 2 at 30000"]
     assert log.events[-2:] == [Seek("a", 5000, 30_000), PlayerUpdate(LOADING, paused=False, position_ms=30_000)]
     assert (player.position_ms, player.current_source, names_queued(player)) == (30_000, 2, "b")
     assert log.do(player.opened(2, SONG)) == []
@@ -56,7 +56,7 @@ def test_of_many_seeks_the_last_one_counts() -> None:
     for target_ms in (1000, 2000, 3000):
         log.do(player.seek(target_ms))
     assert list(log.open_sources) == [4]
-    assert log.lines[-2:] == ["drop 3", "open 4 a at 3000"]
+    assert log.lines[-1] == "seek 3 as 4 at 3000"
     assert log.do(player.first_frame(2)) == []
     assert player.position_ms == 3000
 
@@ -109,7 +109,7 @@ def test_a_track_that_is_a_part_of_a_file_is_sought_inside_of_it(asked_ms: int, 
     if ends:
         assert lines[0] == "TrackEnd a finished"
     else:
-        assert lines[-1] == f"open 2 a at {target_ms} to 20000"
+        assert lines[-1] == f"seek 1 as 2 at {target_ms}"
         assert log.playback.position_ms == target_ms
 
 
@@ -139,7 +139,7 @@ def test_a_live_or_unseekable_track_refuses(facts: SourceFacts) -> None:
 def test_a_seek_while_loading_is_kept_and_the_track_starts_there() -> None:
     log = new_player("a")
     player = log.playback
-    assert log.do(player.seek(5000)) == ["Seek 0 5000", "drop 1", "open 2 a at 5000"]
+    assert log.do(player.seek(5000)) == ["Seek 0 5000", "seek 1 as 2 at 5000"]
     log.do(player.seek(7000))
     assert player.position_ms == 7000
     log.do(player.start_clock())
@@ -153,7 +153,7 @@ def test_a_seek_while_loading_that_proves_to_lead_behind_the_end_ends_the_track(
     log = new_player("ab")
     player = log.playback
     log.do(player.start_clock())
-    assert log.do(player.seek(90_000)) == ["Seek 0 90000", "drop 1", "open 2 a at 90000"]
+    assert log.do(player.seek(90_000)) == ["Seek 0 90000", "seek 1 as 2 at 90000"]
     assert log.do(player.opened(2, SONG)) == ["TrackEnd a finished", "QueueUpdate 0", "drop 2", "open 3 b"]
 
 
@@ -213,7 +213,7 @@ def test_a_failure_that_was_kept_is_tried_again_by_a_seek() -> None:
 def test_pause_stays() -> None:
     log = playing_player("a")
     log.do(log.playback.pause())
-    assert log.do(log.playback.seek(5000)) == ["Seek 0 5000", "PlayerUpdate loading", "drop 1", "open 2 a at 5000"]
+    assert log.do(log.playback.seek(5000)) == ["Seek 0 5000", "PlayerUpdate loading", "seek 1 as 2 at 5000"]
     assert log.playback.paused
     assert not log.playback.wants_frames
 
@@ -264,9 +264,9 @@ def test_a_seek_forward_keeps_the_next_track_open_and_one_back_lets_it_go() -> N
     player = log.playback
     player.position_ms = 51_000
     log.do(player.next_is_due())
-    assert log.do(player.seek(55_000))[-2:] == ["drop 1", "open 3 a at 55000"]
+    assert log.do(player.seek(55_000))[-1] == "seek 1 as 3 at 55000"
     assert player.next_source == 2
-    assert log.do(player.seek(0))[-3:] == ["drop 2", "drop 3", "open 4 a"]
+    assert log.do(player.seek(0))[-2:] == ["drop 2", "seek 3 as 4"]
     assert log.do(player.next_is_due()) == ["open 5 b"]
 
 

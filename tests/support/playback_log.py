@@ -15,14 +15,16 @@ from tonearm.core.events import (
     TrackStart,
     TrackStuck,
 )
-from tonearm.core.play_queue import Drop, LoopMode, Open, SourceId
+from tonearm.core.play_queue import Drop, LoopMode, SourceId
+from tonearm.core.play_queue import Seek as SeekSource
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
 
 class PlaybackLog:
-    """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`, `drop 1`."""
+    """`lines` has every event and action in short: `TrackEnd a finished`, `open 2 b`,
+    `seek 1 as 2 at 500`, `drop 1`."""
 
     def __init__(self, first: Track, *, max_waiting_tracks: int = 10_000) -> None:
         self.now_ms = 0
@@ -46,11 +48,15 @@ class PlaybackLog:
             if isinstance(action, Drop):
                 del self.open_sources[action.source]  # only what is open may be dropped
                 lines.append(f"drop {action.source}")
+            elif isinstance(action, SeekSource):
+                self._open(action.new_source, self.open_sources.pop(action.source))
+                start = f" at {action.start_ms}" if action.start_ms else ""
+                lines.append(f"seek {action.source} as {action.new_source}{start}")
             else:
-                self._open(action)
+                self._open(action.source, action.track.id)
                 delay = f" after {action.delay_s:g} s" if action.delay_s else ""
                 start = f" at {action.start_ms}" if action.start_ms else ""
-                end = "" if action.end_ms is None else f" to {action.end_ms}"
+                end = "" if action.track.end_ms is None else f" to {action.track.end_ms}"
                 lines.append(f"open {action.source} {action.track.id}{start}{end}{delay}")
         self.events.extend(outcome.events)
         self.lines.extend(lines)
@@ -61,9 +67,9 @@ class PlaybackLog:
         self.open_sources.pop(source, None)
         return source
 
-    def _open(self, action: Open) -> None:
-        assert action.source > max(self.open_sources, default=0)
-        self.open_sources[action.source] = action.track.id
+    def _open(self, source: SourceId, track_id: str) -> None:
+        assert source > max(self.open_sources, default=0)
+        self.open_sources[source] = track_id
 
 
 def new_player(names: str, mode: LoopMode = LoopMode.NONE) -> PlaybackLog:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from tonearm.core.crossfade import CrossfadeSettings, FadeBegin, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.events import PlayerState
 from tonearm.core.frame import samples_of_ms
-from tonearm.core.play_queue import Action, Open, SourceId
+from tonearm.core.play_queue import Action, Drop, SourceId
 from tonearm.core.playback import Outcome, Playback
 from tonearm.core.track import Track
 from tonearm.decoding.messages import Crossfade
@@ -66,7 +66,7 @@ class Fades:
     def of_skip(self, skipped: SkippedSound, actions: tuple[Action, ...]) -> Crossfade | None:
         """How the skipped track fades out under the current one: only where that one is open already."""
         playback = self._playback
-        if playback.current_source is None or any(isinstance(action, Open) for action in actions):
+        if playback.current_source is None or any(not isinstance(action, Drop) for action in actions):
             return None
         rate = playback.filters.effects.position_rate
         time = fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current, rate)

@@ -131,14 +131,23 @@ SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open the track's URI after `delay_s` seconds, play it from `start_ms` to `end_ms`, positions in the file (None:
-    to its end), and report about it under `source`."""
+    """Open the track's URI after `delay_s` seconds, play it from the position `start_ms` of the file to the track's
+    end, and report about it under `source`."""
 
     source: SourceId
     track: Track
     delay_s: float = 0.0
     start_ms: int = 0
-    end_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Have `source` go on at the position `start_ms` of its file, and report about it under `new_source`. What still
+    waited for its delay is opened at once."""
+
+    source: SourceId
+    new_source: SourceId
+    start_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +157,7 @@ class Drop:
     source: SourceId
 
 
-Action: TypeAlias = Open | Drop
+Action: TypeAlias = Open | Seek | Drop
 
 
 # The queue itself
@@ -257,26 +266,28 @@ class PlayQueue:
 
     def make_current(self, queued_track: QueuedTrack) -> Load:
         """Makes a track the current one. A load that was begun ahead for it is taken over, failed or not."""
+        is_open = self.next_load is not None and self.next_load.queued_track is queued_track
+        if is_open or queued_track is not self.current:
+            self.drop_current_load()
         self.current = queued_track
-        self.drop_current_load()
-        if self.next_load is None or self.next_load.queued_track is not queued_track:
+        if not is_open:
             return self.open_current(queued_track.retry_delay_s)
+        assert self.next_load is not None
         self.current_load, self.next_load = self.next_load, None
         self._is_next_due = False
         return self.current_load
 
     def open_current(self, delay_s: float = 0.0, start_ms: int | None = None) -> Load:
         """Loads the current track anew, from its start or from `start_ms` on."""
-        self.drop_all()
-        self.current_load = self._open(self.current, delay_s, start_ms)
+        self.forget_due()
+        self.current_load = self._open_again(delay_s, start_ms)
         return self.current_load
 
     def seek_current(self, start_ms: int) -> None:
         """Loads the current track, which has a load, once more from `start_ms` on; the next one stays as it is."""
         before = self.current_load
         assert before is not None, "only a track that is loaded can be sought"
-        self.drop_current_load()
-        self.current_load = self._open(self.current, 0.0, start_ms)
+        self.current_load = self._open_again(0.0, start_ms)
         self.current_load.has_started = before.has_started
         self.current_load.stream_title = before.stream_title
 
@@ -332,8 +343,7 @@ class PlayQueue:
     def drop_all(self) -> None:
         """Drops both loads; the next track is not due any more."""
         self.drop_current_load()
-        self._drop_next_load()
-        self._is_next_due = False
+        self.forget_due()
 
     def take_actions(self) -> tuple[Action, ...]:
         """What is to be done since the last call, in order."""
@@ -346,10 +356,23 @@ class PlayQueue:
         self.next_load = None
 
     def _open(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None = None) -> Load:
+        load = self._load(queued_track, delay_s, start_ms)
+        self._actions.append(Open(load.source, queued_track.track, delay_s, load.start_ms))
+        return load
+
+    def _open_again(self, delay_s: float, start_ms: int | None) -> Load:
+        """The current track's source goes on from its start, or from `start_ms`, as another one."""
+        before = self.current_load
+        if before is None or before.failure is not None or delay_s:
+            self._drop(before)
+            return self._open(self.current, delay_s, start_ms)
+        load = self._load(self.current, 0.0, start_ms)
+        self._actions.append(Seek(before.source, load.source, load.start_ms))
+        return load
+
+    def _load(self, queued_track: QueuedTrack, delay_s: float, start_ms: int | None) -> Load:
         self._last_source += 1
-        track = queued_track.track
-        start_ms = track.start_ms if start_ms is None else start_ms
-        self._actions.append(Open(self._last_source, track, delay_s, start_ms, track.end_ms))
+        start_ms = queued_track.track.start_ms if start_ms is None else start_ms
         return Load(self._last_source, queued_track, delay_s, start_ms)
 
     def _drop(self, load: Load | None) -> None:

@@ -668,14 +668,12 @@ class Playback:
         self._enter(state)
 
     def _leave_current(self, reason: EndReason, *, is_remembered: bool = True) -> None:
-        """Drops the current load and ends its track. An idle player has none to end."""
-        self._queue.drop_current_load()
+        """Ends the current track, before another one is selected or none. An idle player has none to end."""
         if self._state is not PlayerState.IDLE:
             self._end_track(reason, is_remembered=is_remembered)
 
     def _finish(self) -> None:
         """The current track is at its end because a seek led there."""
-        self._queue.drop_current_load()
         self._end_track(EndReason.FINISHED)
         self._begin_at(self.current.known_end_ms or self.position_ms)
         self._select(self._queue.selection_after(EndReason.FINISHED))

@@ -188,21 +188,19 @@ class DecoderSession:
         """Which file a source is read from; None for what is no local file."""
         return self._openings.file_version(source)
 
-    def seek(self, source: SourceId, new_source: SourceId, part: SourcePart) -> bool:
-        """Has an open source go on as `new_source` with another part of the same URI, and drops the number before.
-
-        False, with nothing done, when the new source has to be opened instead. A rest goes on.
-        """
-        if not self._state.can_be_sought(source):
-            return False
-        if not self._openings.seek(source, new_source, part.start_sample):
-            return False
-        self._loudness[new_source] = self._loudness.get(source, NO_HINTS)
+    def seek(self, source: SourceId, new_source: SourceId, part: SourcePart, loudness: LoudnessHints) -> None:
+        """Has a source go on as `new_source` with another part of the same URI, and drops the number before. One that
+        is not open in the session (yet) is opened anew, which ends a rest."""
+        can_be_sought = self._state.can_be_sought(source)
+        if not (can_be_sought and self._openings.seek(source, new_source, part.start_sample)):
+            self.drop(source)
+            self.open(new_source, part, 0.0, loudness)
+            return
+        self._loudness[new_source] = loudness
         if source in self._with_packets:
             self._with_packets.add(new_source)
         self._add(new_source, part)
         self.drop(source)
-        return True
 
     def drop(self, source: SourceId) -> None:
         self._parts.pop(source, None)

@@ -27,8 +27,8 @@ EXIT_BUG: Final = 1
 READ_BYTES: Final = 64 * 1024
 PING_WITHIN_S: Final = 1.0
 NO_CORE_DUMP: Final = (1, 1)  # core(5): with 0 a crash would still start a handler that a pipe leads to
-# A source that waits for bytes keeps its thread, and the whole stack counts in RLIMIT_AS. Of it formats, damaged or not,
-# use 28 KiB, MPEG-TS 144 with the newest libav, MP3 being encoded 40 and Opus 60 (x86-64).
+# A source that waits for bytes keeps its thread, and the whole stack counts in RLIMIT_AS. Formats, damaged or not, use
+# 28 KiB of it, MPEG-TS 144 with the newest libav, MP3 being encoded 40 and Opus 60 (x86-64).
 THREAD_STACK_BYTES: Final = 320 * 1024
 SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the interpreter lock
 
