@@ -1,6 +1,6 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
-## make bench  measurements       make fuzz    damaged and strange media files, as many as one likes
+## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node; installs them where it can
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
@@ -48,17 +48,18 @@ check: $(VENV)/.dev
 soundcheck: $(VENV)/.dev
 	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
-# Damaged files and strange ones: the latter also on a whole node beside others, SECONDS long or SEEDS many, from SEED on.
+# Strange requests to every path, damaged files and strange ones: the latter also on a whole node beside others, SECONDS long or SEEDS many, from SEED on.
 # One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
 MUTATIONS ?= 2000
 FILES ?= 2000
+REQUESTS ?= 200
 SECONDS ?= 300
 SEEDS ?=
 SEED ?=
 fuzz: $(VENV)/.dev
-	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" \
+	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" \
 	$(BIN)/python -m pytest -q -s --timeout 86400 tests/decoding/worker/media/test_mutated_media.py \
-	tests/decoding/worker/media/test_strange_media.py tests/e2e/test_strange_media.py $(ARGS)
+	tests/decoding/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev

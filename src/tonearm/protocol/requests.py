@@ -4,9 +4,9 @@ The ranges in these models are for readers and descriptions only: `core` decides
 is possible. A model that refused a value itself would say it in pydantic's words.
 """
 
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
-from pydantic import FailFast, Field
+from pydantic import ConfigDict, FailFast, Field
 from pydantic.config import JsonDict
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve, CrossfadeEdit
@@ -27,7 +27,15 @@ from tonearm.core.play_queue import LoopMode
 from tonearm.core.source_uri import title_from_text
 from tonearm.core.track_info import TrackInfo
 from tonearm.protocol.filters import EffectFields
-from tonearm.protocol.wire_model import AnyJson, ExactModel, PlayerId, RequestModel, SourceText, TrackId
+from tonearm.protocol.wire_model import (
+    AnyJson,
+    ExactModel,
+    PlayerId,
+    RequestModel,
+    SourceText,
+    TrackId,
+    one_of,
+)
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
@@ -48,7 +56,9 @@ class NewTrack(RequestModel):
     `uri` or `encoded` is required; `encoded` is not looked at beside a `uri`.
     """
 
-    # The defaults of these two are never read: a body without both is refused.
+    model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     uri: SourceText = ""
     encoded: str = Field(default="", description="An encoded track, in base64.")
     metadata: AnyJson = Field(default_factory=dict)
@@ -73,6 +83,8 @@ class QueueEntry(NewTrack):
 class QueueEntries(RequestModel):
     """POST /v0/players/{id}/queue with many tracks, of which all are added or none."""
 
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     tracks: Annotated[list[NewTrack], FailFast()] = Field(min_length=1, max_length=MAX_NEW_TRACKS)
     index: int = Field(
         default=0, description="The place of the first; 0 is next, absent: the end.", json_schema_extra=_INDEX
@@ -89,7 +101,9 @@ class LoopPatch(RequestModel):
 class PositionPatch(RequestModel):
     """PATCH /v0/players/{id}/position: one of the two."""
 
-    # The defaults are never read.
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["position"]}, {"required": ["offset"]}]})
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     position: int = Field(default=0, description="In ms from the file's start; below the track's start is its start.")
     offset: int = Field(default=0, description="In ms from where the player is.")
 
@@ -109,7 +123,8 @@ class SkipTarget(RequestModel):
 class CrossfadePatch(RequestModel):
     """PATCH /v0/players/{id}/crossfade: what is absent stays as it is."""
 
-    # The defaults are never read.
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     duration_ms: int = Field(0, description="0: tracks join.", json_schema_extra=_range(0, DURATION_MAX_MS))
     curve: Annotated[CrossfadeCurve, Field(strict=False)] = CrossfadeCurve.EQUAL_POWER
     on_skip: bool = Field(False, description="Whether a skip fades, too.")
@@ -121,6 +136,9 @@ class CrossfadePatch(RequestModel):
 
 class NewOverlay(RequestModel):
     """POST /v0/players/{id}/overlays: a sound over whatever plays. `uri` or `encoded` is required."""
+
+    model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset({"volume", "duckDb", "fadeMs"})
 
     # The defaults of these two are never read: a body without both is refused.
     uri: SourceText = ""
@@ -161,6 +179,8 @@ class MetadataPatch(RequestModel):
 class BandGain(RequestModel):
     """One band of the equalizer."""
 
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     band: int = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
     frequency_hz: AnyJson = Field(
@@ -181,7 +201,8 @@ class FiltersPatch(EffectFields, ExactModel):
     An effect replaces the one before: its fields that are left out take their defaults. null switches it off.
     """
 
-    # The defaults are never read.
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
@@ -221,18 +242,21 @@ class NewPlayer(RequestModel):
     """POST /v0/players: a player that begins with the track of `uri` or `encoded`, as in `NewTrack`, with `track`, or
     idle. One of these is required."""
 
+    model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded", "track", "idle"))
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset({"idle", "paused", "volume", "loop"})
+
     id: PlayerId
     # The defaults of these three are never read.
     uri: SourceText = ""
     encoded: str = Field(default="", description="An encoded track, in base64.")
-    track: NewTrack = Field(default=_NEVER_READ, description="The first track, as in PUT track.")
+    track: NewTrack = Field(_NEVER_READ, description="The first track, as in PUT track.")
     idle: bool = Field(default=False, description="True: begins without a track.")
     metadata: AnyJson = Field(default_factory=dict)
     paused: bool = False
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
-    filters: FiltersPatch = Field(default=_NEVER_READ, description="As in PATCH filters.")
+    filters: FiltersPatch = Field(_NEVER_READ, description="As in PATCH filters.")
     # Not strict: an enumeration's strict form is its member, which JSON cannot hold.
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
 

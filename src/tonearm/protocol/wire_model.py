@@ -1,9 +1,12 @@
 """What all models of the wire have in common."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 
 class WireModel(BaseModel):
@@ -15,12 +18,30 @@ class WireModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
     )
+    # By their names on the wire: the fields of which the default means something, None for all. In an answer a default
+    # only says that a field may be left out, and of many requests only the fields that were sent count.
+    read_defaults: ClassVar[frozenset[str] | None] = frozenset()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        described = handler(schema)
+        if cls.read_defaults is not None:
+            for name, field in handler.resolve_ref_schema(described).get("properties", {}).items():
+                if name not in cls.read_defaults:
+                    field.pop("default", None)
+        return described
 
 
 class RequestModel(WireModel):
     """Strict: a string is no number, `true` is no number, null is not absence."""
 
     model_config = ConfigDict(strict=True)
+    read_defaults: ClassVar[frozenset[str] | None] = None
+
+
+def one_of(*names: str) -> JsonDict:
+    """For the description of a body in which one of these fields is required."""
+    return {"anyOf": [{"required": [name]} for name in names]}
 
 
 class ExactModel(RequestModel):
@@ -36,8 +57,13 @@ PositionRate: TypeAlias = Annotated[
 ]
 TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="Milliseconds since 1970, UTC.")]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
+# Ranges and patterns of what clients send are for readers and descriptions: `core` checks them, with its own sentences.
 PlayerId: TypeAlias = Annotated[
-    str, Field(description="1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, and not `.` or `..`.")
+    str,
+    Field(
+        description="1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + -, and not `.` or `..`.",
+        json_schema_extra={"pattern": "^[A-Za-z0-9._~:@+-]{1,128}$"},
+    ),
 ]
 TrackId: TypeAlias = Annotated[str, Field(description="A UUID that the node gave the track.")]
 SourceText: TypeAlias = Annotated[
@@ -45,5 +71,6 @@ SourceText: TypeAlias = Annotated[
     Field(
         description="An http, https or file URI, or a path; at most 4096 characters.",
         examples=["https://radio.example/live.mp3", "music/song.flac"],
+        json_schema_extra={"minLength": 1, "maxLength": 4096},
     ),
 ]

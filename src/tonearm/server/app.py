@@ -17,6 +17,7 @@ from tonearm.server.index_page import index_route
 from tonearm.server.public import PublicEdge
 from tonearm.server.public_events import PublicEvents
 from tonearm.server.public_page import PublicPage
+from tonearm.server.routes_description import DescriptionRoutes
 from tonearm.server.routes_figures import FigureRoutes
 from tonearm.server.routes_players import InfoRoutes, OverlayRoutes, PlayerRoutes, QueueRoutes
 from tonearm.server.routes_tracks import TrackRoutes
@@ -89,6 +90,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         AudioStreamRoutes(node, streams, settings.audio),
         FigureRoutes(node),
+        DescriptionRoutes(),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
     routes = (*routes, index_route(routes))

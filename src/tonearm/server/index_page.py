@@ -46,7 +46,7 @@ def _page(host: str, paths: Iterable[tuple[str, str]]) -> str:
 <h1>tonearm {VERSION}</h1>
 <p>This is an audio node: programs create players here, and listen to them. To try it:
 <pre>{steps}</pre>
-<p>What each path takes and answers is in the documents that came with it: {documents}.
+<p>What each path takes and answers: <a href="/docs">/docs</a>, and the documents that came with it: {documents}.
 <table>
 {rows}
 </table>

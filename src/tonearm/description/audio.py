@@ -1,0 +1,104 @@
+"""The paths of sound and of events: endless answers, and sockets (whose messages `asyncapi` describes)."""
+
+from typing import Final
+
+from tonearm.core.outputs import HIGHEST_OPUS_BPS, LOWEST_OPUS_BPS, MP3_BITRATES_BPS
+from tonearm.description.operation import Operation, Parameter, Reply, flag, switch, whole_number, words
+from tonearm.description.players import PLAYER
+
+_UPGRADED: Final = (Reply(101, "The socket is open. /asyncapi.json describes its messages."),)
+_LATENCY: Final = whole_number(
+    "maxLatencyMs", "How much the node keeps for a listener that stands still, in ms; 1000 by default.", 20, 60_000, 200
+)
+_OPUS_BITRATE: Final = whole_number(
+    "bitrate", "Of Opus, in bit/s; who names one gets nothing passed through.", LOWEST_OPUS_BPS, HIGHEST_OPUS_BPS, 96000
+)
+_MP3_BITRATE: Final = Parameter(
+    "bitrate", "Of MP3, in bit/s.", {"type": "integer", "enum": list(MP3_BITRATES_BPS)}, 192_000
+)
+_BURST: Final = whole_number(
+    "burst", "How much of what was sounded comes at once, in ms; `stream.burst_ms` by default, 0 for WAV.", 0, 10_000, 0
+)
+_ICY: Final = Parameter(
+    "Icy-MetaData",
+    "`1`: titles come between the bytes, one block after each `icy-metaint` of them.",
+    {"type": "string", "enum": ["0", "1"]},
+    "1",
+    "header",
+)
+_ICY_HEADERS: Final = {
+    "icy-name": "The station: of the player's metadata, else `stream.name`, else `tonearm` and the player's id.",
+    "icy-br": "The bitrate in kbit/s.",
+    "Cache-Control": "`no-store`.",
+}
+
+
+def _stream(kind: str, media_type: str, text: str, *parameters: Parameter) -> Operation:
+    return Operation(
+        "GET",
+        f"{PLAYER}/stream.{kind}",
+        "Audio",
+        f"Listen to an endless {text} stream",
+        (Reply(200, "Sound without an end; silence while there is nothing else.", {media_type: None}, _ICY_HEADERS),),
+        parameters=(*parameters, _BURST, _LATENCY, _ICY),
+        codes=("limit_reached",),
+    )
+
+
+AUDIO: Final = (
+    Operation(
+        "GET",
+        f"{PLAYER}/ws",
+        "Audio",
+        "Listen by WebSocket",
+        _UPGRADED,
+        "One binary message is one frame of 20 ms.",
+        parameters=(
+            Parameter(
+                "format",
+                "`pcm`: 3840 bytes, 48 kHz, stereo, signed 16 bits, little-endian. `opus`: one packet.",
+                {"type": "string", "enum": ["pcm", "opus"], "default": "pcm"},
+                "opus",
+            ),
+            switch("header", "`1`: 16 bytes before each payload, with frame number, flags and position."),
+            _OPUS_BITRATE,
+            _LATENCY,
+        ),
+        codes=("upgrade_required", "limit_reached"),
+    ),
+    _stream("wav", "audio/wav", "WAV"),
+    _stream(
+        "ogg",
+        "audio/ogg",
+        "Ogg Opus",
+        _OPUS_BITRATE,
+        switch("chained", "`1`: each title begins a new logical stream, for archives."),
+    ),
+    _stream("mp3", "audio/mpeg", "MP3", _MP3_BITRATE),
+)
+
+EVENTS: Final = (
+    Operation(
+        "GET",
+        f"{PLAYER}/events",
+        "Events",
+        "Follow a player",
+        _UPGRADED,
+        "One text message is one event.",
+        parameters=(
+            flag("snapshot", "The first message is a `PlayerState`; with `since` only where events are gone."),
+            words("since", "`<life>.<seq>` of the last event you have: those after it follow.", "995fc5bc838de12a.17"),
+        ),
+        codes=("upgrade_required",),
+    ),
+    Operation(
+        "GET",
+        "/v0/events",
+        "Events",
+        "Follow all players",
+        _UPGRADED,
+        "As the events of one player, and `PlayerCreate`.",
+        parameters=(flag("snapshot", "Begins with a `PlayerState` of each player."),),
+        codes=("upgrade_required",),
+    ),
+)

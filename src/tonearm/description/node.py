@@ -1,0 +1,171 @@
+"""The paths that need no player: tracks, and the node itself."""
+
+from typing import Final
+
+from tonearm.description.operation import Body, Operation, Parameter, Reply, flag, json_of, whole_number, words
+from tonearm.description.players import CLIP
+from tonearm.protocol import replies, requests
+
+_ENCODED: Final = (
+    "QAAATgMABFNvbmcAA0FkYQAAAAAAAtKoAAlzb25nLmZsYWMAAQAUL3Nydi9tdXNpYy9zb25nLmZsYWMAAAAFbG9jYWwABGZsYWMAAAAAAAAAAA=="
+)
+_PREFERRED: Final = Parameter(
+    "Accept",
+    "JSON comes to who weighs `application/json` above both `text/plain` and `*/*`.",
+    {"type": "string"},
+    "application/json",
+    "header",
+)
+_ASKED: Final = ("source_blocked", "source_refused", "limit_reached")
+
+TRACKS: Final = (
+    Operation(
+        "GET",
+        "/v0/loadtracks",
+        "Tracks",
+        "Say what a URI is",
+        json_of(replies.LoadResult, "A track, or that there is none."),
+        "Opens the source, for at most 15 s.",
+        parameters=(
+            words("identifier", "A URI, a path, or a search such as `ytsearch:words`.", CLIP, is_required=True),
+            flag("explain", "Why there is none, in `error`."),
+        ),
+        codes=_ASKED,
+    ),
+    Operation(
+        "GET",
+        "/v0/loadplaylist",
+        "Tracks",
+        "List a playlist",
+        json_of(replies.LoadedPlaylist, "Up to 500 entries, none of which was opened."),
+        parameters=(words("identifier", "The URI of a playlist.", "list.m3u", is_required=True),),
+        codes=("load_failed", "resolver_disabled", "resolve_failed", *_ASKED),
+    ),
+    Operation(
+        "GET",
+        "/v0/search",
+        "Tracks",
+        "Search a site",
+        json_of(replies.FoundTracks, "The best match first."),
+        "Only with the resolver.",
+        parameters=(
+            words("query", "What to look for.", "blackstreet no diggity", is_required=True),
+            words("site", "One that the resolver can search; `youtube` by default.", "soundcloud"),
+            whole_number("limit", "How many at most; 10 by default.", 1, 100, 5),
+        ),
+        codes=("resolver_disabled", "resolve_failed", "load_failed", *_ASKED),
+    ),
+    Operation(
+        "GET",
+        "/v0/resolve",
+        "Tracks",
+        "Find the link behind a page",
+        (Reply(200, "The direct link.", {"text/plain": None, "application/json": replies.Resolved}),),
+        "Only with the resolver.",
+        parameters=(words("url", "The page's address.", "https://radio.example/", is_required=True), _PREFERRED),
+        codes=("resolver_disabled", "resolve_failed", *_ASKED),
+    ),
+    Operation(
+        "POST",
+        "/v0/encodetrack",
+        "Tracks",
+        "Make an encoded track of facts",
+        json_of(replies.TrackOut, "The track."),
+        body=Body(
+            requests.TrackToEncode,
+            {
+                "the least": {"info": {"identifier": "https://radio.example/a.mp3"}},
+                "all": {
+                    "info": {
+                        "identifier": "song.flac",
+                        "title": "Song",
+                        "author": "Ada",
+                        "length": 185000,
+                        "isStream": False,
+                        "uri": "/srv/music/song.flac",
+                        "artworkUrl": None,
+                        "isrc": "GBAYE0601477",
+                        "sourceName": "file",
+                    }
+                },
+            },
+        ),
+    ),
+    Operation(
+        "GET",
+        "/v0/decodetrack",
+        "Tracks",
+        "Read an encoded track",
+        json_of(replies.TrackOut, "The track."),
+        parameters=(words("encodedTrack", "In base64; versions 1 to 3.", _ENCODED, is_required=True),),
+        codes=("invalid_identifier",),
+    ),
+    Operation(
+        "POST",
+        "/v0/decodetracks",
+        "Tracks",
+        "Read many encoded tracks",
+        json_of(list[replies.TrackOut], "In the same order."),
+        body=Body(requests.EncodedTracks, {"two": [_ENCODED, _ENCODED]}),
+        codes=("invalid_identifier",),
+    ),
+)
+
+NODE: Final = (
+    Operation(
+        "GET",
+        "/",
+        "Node",
+        "Say what there is",
+        (Reply(200, "All paths; to a browser a page.", {"application/json": replies.NodeIndex, "text/html": None}),),
+    ),
+    Operation("GET", "/info", "Node", "Name the build", json_of(replies.NodeInfo, "Version and time of the build.")),
+    Operation(
+        "GET",
+        "/version",
+        "Node",
+        "Name the version",
+        (Reply(200, "The version.", {"text/plain": None, "application/json": replies.NodeVersion}),),
+        parameters=(_PREFERRED,),
+    ),
+    Operation(
+        "GET", "/v0/stats", "Node", "Show how well the node does", json_of(replies.Stats, "Counts since its start.")
+    ),
+    Operation(
+        "GET",
+        "/metrics",
+        "Node",
+        "The figures for Prometheus",
+        (Reply(200, "Prometheus' text format, 0.0.4.", {"text/plain": None}),),
+    ),
+    Operation("GET", "/healthz", "Node", "Say that the process answers", json_of(replies.NodeStatus, "It does.")),
+    Operation(
+        "GET",
+        "/readyz",
+        "Node",
+        "Say whether the node can play",
+        json_of(replies.NodeStatus, "Decoders are up and the clock is on time."),
+        codes=("not_ready",),
+    ),
+    Operation(
+        "GET",
+        "/openapi.json",
+        "Node",
+        "Describe the paths",
+        (Reply(200, "OpenAPI 3.1: this description.", {"application/json": dict}),),
+    ),
+    Operation(
+        "GET",
+        "/asyncapi.json",
+        "Node",
+        "Describe the sockets",
+        (Reply(200, "AsyncAPI 3.0.", {"application/json": dict}),),
+    ),
+    Operation(
+        "GET",
+        "/docs",
+        "Node",
+        "Show both descriptions",
+        (Reply(200, "A page that needs no script and no other host.", {"text/html": None}),),
+    ),
+)

@@ -1,0 +1,230 @@
+"""OpenAPI 3.1 of all paths, made of the wire's models and the table of operations.
+
+The format: https://spec.openapis.org/oas/v3.1.0. Schemas are JSON Schema 2020-12, as pydantic makes it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import JsonSchemaMode
+
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.description.audio import AUDIO, EVENTS
+from tonearm.description.node import NODE, TRACKS
+from tonearm.description.operation import Operation, Parameter, Reply
+from tonearm.description.players import CONTROL, OVERLAYS, PLAYERS, QUEUE, SETTINGS
+from tonearm.protocol.replies import Error
+
+# A new route gets its Operation in one of these tables.
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *(*PLAYERS, *CONTROL, *QUEUE, *SETTINGS, *OVERLAYS),
+    *(*AUDIO, *EVENTS, *TRACKS, *NODE),
+)
+
+_REF: Final = "#/components/schemas/{model}"
+_MODE: Final[JsonSchemaMode] = "validation"
+
+# What can be answered to any request at all.
+_EVERYWHERE: Final = ("unauthorized", "foreign_origin", "internal")
+
+_PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
+    "player_id": Parameter(
+        "player_id",
+        "The player's id.",
+        {"type": "string", "pattern": "^[A-Za-z0-9._~:@+-]{1,128}$", "not": {"enum": [".", ".."]}},
+        "tour",
+        "path",
+        is_required=True,
+    ),
+    "track_id": Parameter(
+        "track_id",
+        "The id that the node gave a waiting track.",
+        {"type": "string"},
+        "3e92f5dc-b019-4c0f-984e-6fcf23e871b2",
+        "path",
+        is_required=True,
+    ),
+    "overlay_id": Parameter(
+        "overlay_id",
+        "The id that the node gave the overlay.",
+        {"type": "string"},
+        "8d3679e8-442b-4c07-bf92-dd212c5a5d20",
+        "path",
+        is_required=True,
+    ),
+}
+
+
+def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObject:
+    """The whole document. `status_of_code`: with which status each error code is answered."""
+    schemas = _schemas(OPERATIONS)
+    paths: dict[str, Json] = {}
+    for operation in OPERATIONS:
+        at = paths.setdefault(operation.path, {})
+        assert isinstance(at, dict)
+        at[operation.method.lower()] = _operation(operation, schemas.by_model, status_of_code)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tonearm",
+            "version": version,
+            "summary": "An audio node: plays URIs into 20 ms frames for whoever listens.",
+            "description": (
+                "Bodies are JSON, whatever their content type; unknown fields are ignored and named in the header "
+                "`Tonearm-Ignored`, only among filters they are refused. Times are in ms unless a name says otherwise. "
+                "Each GET answers HEAD, too. A method that a path does not have is 405 `method_not_allowed`, a path "
+                "that there is not 404 `not_found`."
+            ),
+            "license": {"name": "MIT", "identifier": "MIT"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"password": []}, {}],
+        "tags": [{"name": name} for name in dict.fromkeys(operation.tag for operation in OPERATIONS)],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.definitions,
+            "securitySchemes": {
+                "password": {
+                    "type": "apiKey",
+                    "in": "header",
+                    "name": "Authorization",
+                    "description": "The bare password, without a scheme; of a node that has one.",
+                }
+            },
+        },
+    }
+
+
+class _Schemas:
+    """`definitions` by name, and each model's own schema by the model's `repr`."""
+
+    def __init__(self, definitions: JsonObject, by_model: Mapping[str, JsonObject]) -> None:
+        self.definitions = definitions
+        self.by_model = by_model
+
+
+def _schemas(operations: Iterable[Operation]) -> _Schemas:
+    models: dict[str, Any] = {repr(Error): Error}
+    for operation in operations:
+        if operation.body is not None:
+            models[repr(operation.body.model)] = operation.body.model
+        for reply in operation.replies:
+            models.update({repr(model): model for model in reply.models.values() if model is not None})
+    return schemas_of(models)
+
+
+def schemas_of(models: Mapping[str, Any]) -> _Schemas:
+    """The JSON Schema of each of `models`, by its key."""
+    made, definitions = TypeAdapter.json_schemas(
+        [(name, _MODE, TypeAdapter(model)) for name, model in models.items()], ref_template=_REF
+    )
+    return _Schemas(
+        {name: _plain(schema) for name, schema in definitions.get("$defs", {}).items()},
+        {str(name): _plain(schema) for (name, _), schema in made.items()},
+    )
+
+
+def _plain(schema: Any) -> Any:
+    """Without the titles that pydantic makes of names: they say nothing."""
+    if isinstance(schema, dict):
+        return {name: _plain(item) for name, item in schema.items() if name != "title" or not isinstance(item, str)}
+    return [_plain(item) for item in schema] if isinstance(schema, list) else schema
+
+
+def _operation(
+    operation: Operation, schemas: Mapping[str, JsonObject], status_of_code: Mapping[str, int]
+) -> JsonObject:
+    arguments = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", operation.path)]
+    described: JsonObject = {
+        "operationId": _operation_id(operation),
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "parameters": [_parameter(parameter) for parameter in (*arguments, *operation.parameters)],
+        "responses": _responses(operation, schemas, status_of_code),
+    }
+    if operation.text:
+        described["description"] = operation.text
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": operation.body.is_required,
+            "content": {
+                "application/json": {
+                    "schema": schemas[repr(operation.body.model)],
+                    "examples": {title: {"value": value} for title, value in operation.body.examples.items()},
+                }
+            },
+        }
+    return described
+
+
+def _operation_id(operation: Operation) -> str:
+    """A name in camelCase, such as `getPlayersQueue`, for programs that are made of the description."""
+    words = re.findall(r"[A-Za-z]+", re.sub(r"/v0/|{\w+}", "/", operation.path)) or ["index"]
+    argument = "One" if operation.path.endswith("}") else ""
+    return operation.method.lower() + "".join(word[:1].upper() + word[1:] for word in words) + argument
+
+
+def _parameter(parameter: Parameter) -> JsonObject:
+    return {
+        "name": parameter.name,
+        "in": parameter.place,
+        "required": parameter.is_required,
+        "description": parameter.text,
+        "schema": parameter.schema,
+        "example": parameter.example,
+    }
+
+
+def codes_of(operation: Operation) -> tuple[str, ...]:
+    """All codes that the operation can be refused with."""
+    codes = [*_EVERYWHERE, *operation.codes]
+    if "{player_id}" in operation.path:
+        codes.append("player_not_found")
+    if operation.parameters or operation.body is not None:
+        codes.append("bad_request")
+    if operation.body is not None:
+        codes.append("body_too_large")
+    return tuple(dict.fromkeys(codes))
+
+
+def _responses(
+    operation: Operation, schemas: Mapping[str, JsonObject], status_of_code: Mapping[str, int]
+) -> JsonObject:
+    responses: JsonObject = {
+        str(reply.status): _reply(reply, schemas, has_body=operation.body is not None) for reply in operation.replies
+    }
+    by_status: dict[int, list[str]] = {}
+    for code in codes_of(operation):
+        by_status.setdefault(status_of_code[code], []).append(code)
+    by_status.setdefault(HTTPStatus.SERVICE_UNAVAILABLE, []).append("internal")  # the node is shutting down
+    for status, codes in sorted(by_status.items()):
+        shown: list[Json] = [*sorted(codes)]
+        only: JsonObject = {"properties": {"code": {"enum": shown}, "status": {"const": int(status)}}}
+        responses[str(int(status))] = {
+            "description": f"{HTTPStatus(status).phrase}: {', '.join(f'`{code}`' for code in sorted(codes))}.",
+            "content": {"application/json": {"schema": {"allOf": [schemas[repr(Error)], only]}}},
+        }
+    return responses
+
+
+def _reply(reply: Reply, schemas: Mapping[str, JsonObject], *, has_body: bool) -> JsonObject:
+    described: JsonObject = {"description": reply.text}
+    headers: JsonObject = {
+        name: {"description": text, "schema": {"type": "string"}} for name, text in reply.headers.items()
+    }
+    if has_body:
+        headers["Tonearm-Ignored"] = {
+            "description": "The body's fields that no field has, if there are any.",
+            "schema": {"type": "string"},
+        }
+    if headers:
+        described["headers"] = headers
+    if reply.models:
+        described["content"] = {
+            media_type: {"schema": schemas[repr(model)]} if model is not None else {}
+            for media_type, model in reply.models.items()
+        }
+    return described

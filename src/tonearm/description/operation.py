@@ -1,0 +1,81 @@
+"""How one path and method is described: what it takes, what it answers, and what it can be refused for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.protocol.replies import ErrorCode
+
+Tag = Literal["Players", "Control", "Queue", "Settings", "Overlays", "Audio", "Events", "Tracks", "Node"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value in the query, in a header or in the path. `schema` is JSON Schema, `example` one that works."""
+
+    name: str
+    text: str
+    schema: JsonObject
+    example: Json
+    place: Literal["query", "header", "path"] = "query"
+    is_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A request's JSON. `model` is what pydantic makes a schema of; `examples` have titles."""
+
+    model: Any
+    examples: Mapping[str, Json]
+    is_required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A success. `models` by media type: a type of pydantic's for JSON, None for text and bytes."""
+
+    status: int
+    text: str
+    models: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method at one path. `codes` are those of refusals beside the ones that `openapi` adds by itself: those of
+    every path, `player_not_found` where the path names a player, and the ones of a body and of parameters."""
+
+    method: str
+    path: str
+    tag: Tag
+    summary: str
+    replies: tuple[Reply, ...]
+    text: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    body: Body | None = None
+    codes: tuple[ErrorCode, ...] = ()
+
+
+DONE: Final = (Reply(204, "Done."),)
+
+
+def json_of(model: Any, text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> tuple[Reply, ...]:
+    """An answer with a JSON body."""
+    return (Reply(status, text, {"application/json": model}, headers or {}),)
+
+
+def whole_number(name: str, text: str, lowest: int, highest: int, example: int) -> Parameter:
+    return Parameter(name, text, {"type": "integer", "minimum": lowest, "maximum": highest}, example)
+
+
+def flag(name: str, text: str) -> Parameter:
+    return Parameter(name, text, {"type": "boolean", "default": False}, True)
+
+
+def switch(name: str, text: str) -> Parameter:
+    return Parameter(name, text, {"type": "string", "enum": ["0", "1"], "default": "0"}, "1")
+
+
+def words(name: str, text: str, example: str, *, is_required: bool = False) -> Parameter:
+    return Parameter(name, text, {"type": "string"}, example, is_required=is_required)

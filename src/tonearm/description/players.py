@@ -1,0 +1,264 @@
+"""The paths of players, their queues, settings and overlays."""
+
+from typing import Final
+
+from tonearm.core.json_value import JsonObject
+from tonearm.description.operation import DONE, Body, Operation, Parameter, Reply, flag, json_of, whole_number
+from tonearm.protocol import replies, requests
+
+PLAYER: Final = "/v0/players/{player_id}"
+CLIP: Final = "welcome.opus"
+_SOURCE_CODES: Final = ("source_blocked", "source_refused", "invalid_identifier", "limit_reached")
+_PICTURES: Final = ("image/jpeg", "image/png", "image/webp", "image/gif")
+_PART: Final[JsonObject] = {"uri": CLIP, "startMs": 1000, "endMs": 21000, "metadata": {"by": "ada"}}
+
+PLAYERS: Final = (
+    Operation(
+        "POST",
+        "/v0/players",
+        "Players",
+        "Create a player",
+        json_of(replies.PlayerCreated, "The player plays, or waits for its first listener.", 201),
+        "It plays by itself. Only the form of the URI and the policy are looked at: a source that cannot be played is "
+        "told by the event `TrackException` when its turn comes.",
+        body=Body(
+            requests.NewPlayer,
+            {
+                "a file or a link": {"id": "tour", "uri": CLIP},
+                "a part of a file, with settings": {
+                    "id": "talk",
+                    "track": _PART,
+                    "volume": 0.5,
+                    "loop": "queue",
+                    "filters": {"eq": [{"band": 1, "gain_db": 6}]},
+                    "metadata": {"guild": 81},
+                    "paused": True,
+                },
+                "without a track": {"id": "board", "idle": True},
+            },
+        ),
+        codes=("player_exists", "load_failed", *_SOURCE_CODES),
+    ),
+    Operation(
+        "GET", "/v0/players", "Players", "List all players", json_of(list[replies.Player], "The whole state of each.")
+    ),
+    Operation("GET", PLAYER, "Players", "Show a player", json_of(replies.Player, "Its whole state.")),
+    Operation(
+        "DELETE", PLAYER, "Players", "Delete a player", DONE, "Its sockets are closed with 1000, its streams end."
+    ),
+    Operation(
+        "GET",
+        f"{PLAYER}/history",
+        "Players",
+        "List what was played",
+        json_of(list[replies.PlayedTrack], "The newest first, at most 50."),
+    ),
+    Operation(
+        "GET",
+        f"{PLAYER}/artwork",
+        "Players",
+        "Get the picture inside the current file",
+        (
+            Reply(200, "The picture.", dict.fromkeys(_PICTURES), {"ETag": "Names this picture."}),
+            Reply(304, "The picture that `If-None-Match` names is still the one.", {}, {"ETag": "Names this picture."}),
+        ),
+        parameters=(
+            Parameter("If-None-Match", "The `ETag` of a picture you have.", {"type": "string"}, '"none"', "header"),
+        ),
+        codes=("no_artwork", "source_blocked", "source_refused", "limit_reached"),
+    ),
+)
+
+CONTROL: Final = (
+    Operation("POST", f"{PLAYER}/play", "Control", "Go on, or play the last track again", DONE),
+    Operation("POST", f"{PLAYER}/pause", "Control", "Pause", DONE),
+    Operation(
+        "PATCH",
+        f"{PLAYER}/position",
+        "Control",
+        "Seek",
+        DONE,
+        "Behind the end the track ends. While it loads the seek is kept.",
+        body=Body(requests.PositionPatch, {"to 0:05": {"position": 5000}, "back by a second": {"offset": -1000}}),
+        codes=("not_seekable",),
+    ),
+    Operation(
+        "PUT",
+        f"{PLAYER}/track",
+        "Control",
+        "Play a track now",
+        json_of(replies.TrackQueued, "It plays in place of the current one.", 201),
+        "The current track ends with `replaced`, and no loop brings it back; queue and pause stay.",
+        body=Body(requests.NewTrack, {"a file or a link": {"uri": CLIP}, "a part of it": _PART}),
+        codes=("load_failed", *_SOURCE_CODES),
+    ),
+    Operation("DELETE", f"{PLAYER}/track", "Control", "Stop", DONE, "The player is idle; the queue stays."),
+    Operation(
+        "POST",
+        f"{PLAYER}/skip",
+        "Control",
+        "Skip",
+        DONE,
+        "Without a body to the next track. With `to`, what lies before that track leaves the queue.",
+        body=Body(requests.SkipTarget, {"to a waiting track": {"to": "{track_id}"}}, is_required=False),
+        codes=("track_not_found",),
+    ),
+    Operation(
+        "POST",
+        f"{PLAYER}/previous",
+        "Control",
+        "Go back to what was played before",
+        DONE,
+        codes=("no_previous",),
+    ),
+)
+
+QUEUE: Final = (
+    Operation(
+        "POST",
+        f"{PLAYER}/queue",
+        "Queue",
+        "Add one track or many",
+        json_of(replies.TrackQueued, "The ids that the tracks got.", 201),
+        "Of many all are added or none.",
+        body=Body(
+            requests.QueueEntry | requests.QueueEntries,
+            {
+                "one": {"uri": CLIP, "metadata": {"from": "ada"}},
+                "the next one": {**_PART, "index": 0},
+                "many": {"tracks": [{"uri": CLIP}, _PART], "index": 1},
+            },
+        ),
+        codes=("load_failed", *_SOURCE_CODES),
+    ),
+    Operation(
+        "GET",
+        f"{PLAYER}/queue",
+        "Queue",
+        "List what waits",
+        json_of(
+            list[replies.QueuedTrackDetails | replies.QueuedTrack],
+            "With `details` as much as is known of each, else three fields.",
+            headers={"ETag": '`W/"<life>.<version>"`: names the order, with the `version` of the last QueueUpdate.'},
+        ),
+        parameters=(
+            flag("details", "Adds title, author, length, artwork and part, as far as they are known."),
+            whole_number("offset", "How many of the first to leave out.", 0, 100_000_000, 0),
+            whole_number("limit", "How many to list.", 1, 100_000_000, 10),
+            whole_number("wait", "With `details`: how many ms to wait until they are known.", 0, 5000, 100),
+        ),
+    ),
+    Operation("DELETE", f"{PLAYER}/queue", "Queue", "Clear the queue", DONE),
+    Operation("POST", f"{PLAYER}/queue/shuffle", "Queue", "Shuffle the queue", DONE),
+    Operation(
+        "PATCH",
+        f"{PLAYER}/queue/{{track_id}}",
+        "Queue",
+        "Move a track",
+        DONE,
+        body=Body(requests.IndexPatch, {"to the front": {"index": 0}}),
+        codes=("track_not_found",),
+    ),
+    Operation(
+        "DELETE",
+        f"{PLAYER}/queue/{{track_id}}",
+        "Queue",
+        "Take a track out",
+        DONE,
+        codes=("track_not_found",),
+    ),
+)
+
+SETTINGS: Final = (
+    Operation(
+        "PATCH",
+        f"{PLAYER}/loop",
+        "Settings",
+        "Set the loop mode",
+        DONE,
+        body=Body(requests.LoopPatch, {"the whole queue": {"mode": "queue"}, "off": {"mode": "none"}}),
+    ),
+    Operation(
+        "PATCH",
+        f"{PLAYER}/crossfade",
+        "Settings",
+        "Let tracks fade into each other",
+        DONE,
+        body=Body(
+            requests.CrossfadePatch,
+            {"three seconds": {"durationMs": 3000, "curve": "equalPower", "onSkip": True}, "off": {"durationMs": 0}},
+        ),
+    ),
+    Operation(
+        "GET", f"{PLAYER}/filters", "Settings", "Show volume, equalizer, effects", json_of(replies.Filters, "All.")
+    ),
+    Operation(
+        "PATCH",
+        f"{PLAYER}/filters",
+        "Settings",
+        "Change volume, equalizer, effects",
+        DONE,
+        "What is absent stays; null switches an effect off; a name that is no filter is refused.",
+        body=Body(
+            requests.FiltersPatch,
+            {
+                "volume and bass": {"volume": 0.5, "eq": [{"band": 0, "gain_db": 6}, {"band": 1, "gain_db": 4}]},
+                "faster and higher": {"timescale": {"speed": 1.1, "pitch": 1.2, "rate": 1.0}},
+                "as Lavalink's clients send it": {
+                    "equalizer": [{"band": 0, "gain": 0.25}],
+                    "tremolo": {"frequency": 4, "depth": 0.5},
+                },
+                "everything flat": {"reset": True, "timescale": None},
+            },
+        ),
+    ),
+    Operation(
+        "PATCH",
+        f"{PLAYER}/metadata",
+        "Settings",
+        "Change the player's metadata",
+        DONE,
+        body=Body(
+            requests.MetadataPatch,
+            {"merge (RFC 7396)": {"value": {"channel": "lobby"}}, "replace": {"merge": False, "value": {"guild": 81}}},
+        ),
+    ),
+)
+
+OVERLAYS: Final = (
+    Operation(
+        "POST",
+        f"{PLAYER}/overlays",
+        "Overlays",
+        "Play a sound over the music",
+        json_of(replies.OverlayCreated | replies.OverlaysCreated, "The overlays' ids.", 201),
+        "Several begin with the same frame; all are taken or none. At most 8 sound at once.",
+        body=Body(
+            requests.NewOverlay | requests.NewOverlays,
+            {
+                "one": {"uri": CLIP, "endMs": 2000, "duckDb": -12},
+                "several": {"overlays": [{"uri": CLIP, "endMs": 500}, {"uri": CLIP, "startMs": 500, "volume": 0.5}]},
+            },
+        ),
+        codes=_SOURCE_CODES,
+    ),
+    Operation(
+        "GET", f"{PLAYER}/overlays", "Overlays", "List overlays", json_of(list[replies.Overlay], "All there are.")
+    ),
+    Operation(
+        "GET",
+        f"{PLAYER}/overlays/{{overlay_id}}",
+        "Overlays",
+        "Show an overlay",
+        json_of(replies.Overlay, "How it stands."),
+        codes=("overlay_not_found",),
+    ),
+    Operation(
+        "DELETE",
+        f"{PLAYER}/overlays/{{overlay_id}}",
+        "Overlays",
+        "Stop an overlay",
+        DONE,
+        codes=("overlay_not_found",),
+    ),
+)

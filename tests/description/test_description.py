@@ -1,0 +1,146 @@
+"""Routes, models and descriptions are held together: what one of them gets, the others must get, too."""
+
+import re
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import jsonschema_rs
+import pytest
+
+from tests.support.fake_node import FakeNode
+from tonearm.description.asyncapi import asyncapi_document
+from tonearm.description.openapi import OPERATIONS, openapi_document
+from tonearm.description.page import docs_page
+from tonearm.protocol import events, filters, replies, requests
+from tonearm.protocol.wire_model import WireModel
+from tonearm.server.app import EdgeSettings, build_app
+from tonearm.server.errors import STATUS_BY_ERROR
+from tonearm.server.routes_description import status_of_code
+from tonearm.version import VERSION
+
+ROOT: Final = Path(__file__).parents[2]
+INTERFACE: Final = (ROOT / "docs" / "interface.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def openapi() -> Any:
+    return openapi_document(VERSION, status_of_code(STATUS_BY_ERROR))
+
+
+@pytest.fixture(scope="module")
+def asyncapi() -> Any:
+    return asyncapi_document(VERSION)
+
+
+def test_every_route_is_described_and_nothing_else() -> None:
+    routes = {(route.method, route.path) for route in build_app(FakeNode().as_node(), EdgeSettings()).routes}
+    described = [(operation.method, operation.path) for operation in OPERATIONS]
+    assert len(described) == len(set(described)), "an operation is described twice"
+    missing, gone = routes - set(described), set(described) - routes
+    assert not missing, (
+        f"{sorted(missing)}: add an Operation for each to a table in src/tonearm/description/ (players.py, audio.py or "
+        "node.py), with its models, parameters, an example of the body, and the codes it can be refused with; then a "
+        "line to the table of paths in docs/interface.md"
+    )
+    assert not gone, f"{sorted(gone)}: the node has no such route any more; take it out of src/tonearm/description/"
+
+
+def test_every_model_of_the_wire_is_in_a_description(openapi: Any, asyncapi: Any) -> None:
+    described = {*openapi["components"]["schemas"], *asyncapi["components"]["schemas"], "PlayerStateEvent"}
+    # Parts of other models, and what bodies that are neither read nor written as objects are made of.
+    bases = {"EffectFields", "PartFields", "PlayerStateFields", "WireModel", "RequestModel", "ExactModel"}
+    for module in (events, filters, replies, requests):
+        for name, model in vars(module).items():
+            if isinstance(model, type) and issubclass(model, WireModel) and not name.startswith("_"):
+                assert name in described | bases, (
+                    f"{module.__name__}.{name} is in neither description: name it in an Operation in "
+                    "src/tonearm/description/, or delete it"
+                )
+
+
+def test_every_code_of_a_refusal_can_be_found(openapi: Any) -> None:
+    statuses = status_of_code(STATUS_BY_ERROR)
+    everywhere = {"not_found", "method_not_allowed"}  # of no path: they stand in the document's own description
+    named = {code for operation in OPERATIONS for code in operation.codes} | everywhere
+    named |= {"unauthorized", "foreign_origin", "internal", "player_not_found", "bad_request", "body_too_large"}
+    assert set(get_args(replies.ErrorCode)) == set(statuses) == named
+    assert all(f"`{code}`" in openapi["info"]["description"] for code in everywhere)
+
+
+def test_the_document_in_words_says_the_same(openapi: Any, asyncapi: Any) -> None:
+    """docs/interface.md names every path, parameter, field, code and event."""
+    for operation in OPERATIONS:
+        path = operation.path.replace("{player_id}", "{id}")
+        path = path.replace("{track_id}", "{trackId}").replace("{overlay_id}", "{overlayId}")
+        last = path.rpartition("/")[2] or path
+        assert path in INTERFACE or f"`/{last}`" in INTERFACE or f".{last.rpartition('.')[2]}`" in INTERFACE, path
+        for parameter in operation.parameters:
+            assert re.search(rf"\b{re.escape(parameter.name)}\b", INTERFACE), (path, parameter.name)
+    for schemas in (openapi["components"]["schemas"], asyncapi["components"]["schemas"]):
+        for name, schema in schemas.items():
+            for field in schema.get("properties", {}):
+                assert re.search(rf"\b{field}\b", INTERFACE), f"docs/interface.md does not name {name}.{field}"
+    for code in get_args(replies.ErrorCode):
+        assert f"`{code}`" in INTERFACE, code
+
+
+def test_everything_is_said_in_words(openapi: Any) -> None:
+    for path, methods in openapi["paths"].items():
+        for operation in methods.values():
+            assert operation["summary"], path
+            for parameter in operation["parameters"]:
+                assert {"description", "schema", "example"} <= parameter.keys(), (path, parameter["name"])
+            if "requestBody" in operation:
+                content = operation["requestBody"]["content"]["application/json"]
+                assert content["examples"], path
+
+
+def test_examples_are_what_the_schemas_ask_for(openapi: Any) -> None:
+    for path, methods in openapi["paths"].items():
+        for operation in methods.values():
+            for parameter in operation["parameters"]:
+                jsonschema_rs.validate(parameter["schema"], parameter["example"])
+            if "requestBody" in operation:
+                content = operation["requestBody"]["content"]["application/json"]
+                schema = {**content["schema"], "components": openapi["components"]}
+                for title, example in content["examples"].items():
+                    assert jsonschema_rs.is_valid(schema, example["value"]), (path, title)
+
+
+def test_every_reference_leads_somewhere(openapi: Any, asyncapi: Any) -> None:
+    for document in (openapi, asyncapi):
+        for reference in references(document):
+            target = document
+            for part in reference.removeprefix("#/").split("/"):
+                assert part in target, reference
+                target = target[part]
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return set().union(*map(references, value))
+    if not isinstance(value, dict):
+        return set()
+    own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+    return own.union(*map(references, value.values()))
+
+
+def test_every_event_is_a_message_of_its_socket(asyncapi: Any) -> None:
+    kinds = {event.__name__ for event in get_args(get_args(events.AnyEvent)[0])}
+    channels = asyncapi["channels"]
+    assert set(channels["allEvents"]["messages"]) == kinds
+    assert set(channels["events"]["messages"]) == kinds - {"PlayerCreate", "EventsLost"}
+    assert {channel["address"] for channel in channels.values()} >= {
+        operation.path for operation in OPERATIONS if operation.replies[0].status == 101
+    }
+
+
+def test_the_page_shows_all_of_it_and_asks_nobody(openapi: Any, asyncapi: Any) -> None:
+    page = docs_page(openapi, asyncapi)
+    for operation in OPERATIONS:
+        assert f"<b>{operation.method}</b> <code>{operation.path}</code>" in page
+    anchors = set(re.findall(r'id="([^"]+)"', page))
+    links = set(re.findall(r'(?:href|src)="([^"]+)"', page))
+    assert {link for link in links if not link.startswith("#")} == {"/openapi.json", "/asyncapi.json"}
+    assert {link[1:] for link in links if link.startswith("#")} <= anchors
+    assert not re.search(r"url\(|@import| on[a-z]+=| style=", page)
