@@ -1,8 +1,6 @@
 """A player that nobody listens to: when it sleeps, where it is meanwhile, and what is heard of it afterwards."""
 
-import asyncio
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -121,7 +119,7 @@ async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that
     await bench.close()
 
 
-async def test_the_last_track_ends_in_its_sleep_when_it_is_over() -> None:
+async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
     bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
     await bench.run(61)
     end = next(event for event in bench.said if event["op"] == "TrackEnd")
@@ -129,7 +127,7 @@ async def test_the_last_track_ends_in_its_sleep_when_it_is_over() -> None:
     start = next(event for event in bench.said if event["op"] == "TrackStart")
     assert end["time"] - start["time"] == pytest.approx(60_000, abs=20)
     assert bench.player.status().state == "idle"
-    assert len(bench.pool.contents) <= GRANT_FRAMES
+    assert len(bench.pool.contents) < 2 * 50 + GRANT_FRAMES
     listener = MemoryListener()
     bench.player.attach(listener)
     bench.player.enqueue(bench.new_track("b"))
@@ -549,8 +547,8 @@ async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() ->
     rendered = len(bench.pool.contents)
     opened = len(bench.shelf.opened)
     await bench.run(120)
-    assert len(bench.shelf.opened) - opened == 4  # both at each turn, to see whether they are still the same
-    assert len(bench.pool.contents) == rendered
+    assert len(bench.shelf.opened) - opened == 4  # both at each turn
+    assert len(bench.pool.contents) - rendered < 2 * 2 * 50
     starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
     assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
     assert bench.player.status().quality.underruns == 0
@@ -581,152 +579,3 @@ async def test_a_part_that_joins_another_track_says_its_own_position_from_its_fi
     await bench.run(0.1)
     assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
     await bench.close()
-
-
-FAMILIAR = {"a": Track(31 * 48_000 + 123), "b": Track(29 * 48_000 + 777)}
-
-
-async def in_its_third_turn(position_ms: int = 3_000) -> SleepBench:
-    """A player that has played both its files to their ends, and is asleep in the first one, of 31 s."""
-    bench = SleepBench(FAMILIAR, "a", "b", has_files=True)
-    bench.player.set_loop(LoopMode.QUEUE)
-    await bench.run(58)
-    while bench.player.status().track.info.title != "a" or bench.player.status().position_ms < position_ms:
-        await bench.run(0.02)
-    assert bench.is_asleep
-    return bench
-
-
-async def test_files_that_were_played_to_their_ends_are_changed_without_a_decoder() -> None:
-    bench = await in_its_third_turn()
-    rendered, events = len(bench.pool.contents), len(bench.said)
-    await bench.run(10 * 60)
-    assert len(bench.pool.contents) == rendered
-    said = [event for event in bench.said[events:] if event["op"] != "PlayerUpdate"]
-    assert [event["op"] for event in said[:6]] == ["TrackEnd", "QueueUpdate", "TrackStart"] * 2
-    assert [event["track"]["info"]["title"] for event in said[::3][:3]] == ["a", "b", "a"]
-    assert {event["reason"] for event in said if event["op"] == "TrackEnd"} == {"finished"}
-    lengths_ms = {"a": 31_002.5625, "b": 29_016.1875}
-    for end in said[3::3]:
-        assert 0 <= lengths_ms[end["track"]["info"]["title"]] - end["playedMs"] < 20
-    starts = [event["time"] for event in said if event["op"] == "TrackStart"]
-    names = [event["track"]["info"]["title"] for event in said if event["op"] == "TrackStart"]
-    assert starts[-1] - starts[0] == pytest.approx(sum(lengths_ms[name] for name in names[:-1]), abs=25)
-    states = {event["state"] for event in bench.said[events:] if event["op"] == "PlayerUpdate"}
-    assert states == {"playing"}
-    assert bench.player.status().quality.underruns == 0
-    await bench.close()
-
-
-@pytest.mark.parametrize("until_end_ms", [1_500, 980, 600, 40, 20, 0, -20, -500])
-async def test_a_listener_who_comes_at_a_turn_hears_the_place_and_exact_joins(until_end_ms: int) -> None:
-    bench = await in_its_third_turn(30_000 - until_end_ms)
-    await bench.run(1.0)
-    listener = MemoryListener()
-    bench.player.attach(listener)
-    await bench.run(0.14)
-    assert bench.heard(listener)
-    await bench.run(35)
-    status = bench.player.status()
-    assert status.quality.underruns == 0
-    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
-    lengths = {track.samples for track in FAMILIAR.values()}
-    for one, other in itertools.pairwise(pieces):
-        goes_on = other.source == one.source and other.sample == one.sample + one.samples
-        joins = other.sample == 0 and one.sample + one.samples in lengths
-        assert goes_on or joins
-    assert pieces[-1].sample + pieces[-1].samples == pytest.approx(status.position_ms * 48, abs=48)
-    await bench.close()
-
-
-async def test_a_file_that_has_changed_is_opened_near_its_end_as_ever() -> None:
-    bench = await in_its_third_turn()
-    bench.shelf.tracks["a"] = seconds(20)
-    await bench.run(28)  # it is 31 s long, as far as the player knows
-    ends = [event for event in bench.said if event["op"] == "TrackEnd"]
-    assert (ends[-1]["reason"], bench.player.status().track.info.title) == ("finished", "b")
-    await bench.run(29 + 20.5)
-    assert bench.player.status().track.info.title == "b"
-    await bench.close()
-
-
-@pytest.mark.parametrize("name", ["a", "b"])
-async def test_a_file_that_is_gone_at_a_turn_ends_with_load_failed(name: str) -> None:
-    bench = await in_its_third_turn()
-    del bench.shelf.tracks[name]
-    await bench.run(30)
-    failure = next(event for event in bench.said if event["op"] == "TrackException")
-    end = [event for event in bench.said if event["op"] == "TrackEnd"][-1]
-    assert (failure["track"]["info"]["title"], failure["error"]["code"]) == (name, "file_missing")
-    assert end["reason"] == "loadFailed"
-    await bench.close()
-
-
-async def test_what_is_asked_of_a_player_just_before_a_turn_counts() -> None:
-    bench = await in_its_third_turn(30_300)
-    bench.player.enqueue(bench.new_track("b"), index=0)
-    new = bench.player.queue.tracks[0].id
-    await bench.run(2)
-    assert bench.player.status().track.id == new
-    assert bench.player.status().state == "playing"
-    await bench.close()
-    bench = await in_its_third_turn(30_500)
-    bench.player.set_loop(LoopMode.TRACK)
-    await bench.run(2)
-    assert bench.player.status().track.info.title == "a"
-    await bench.close()
-    bench = await in_its_third_turn(30_500)
-    position_ms = bench.player.status().position_ms
-    bench.player.pause()
-    await bench.run(60)
-    assert (bench.player.status().position_ms, bench.player.status().track.info.title) == (position_ms, "a")
-    bench.player.play()
-    await bench.run(2)
-    assert bench.player.status().track.info.title == "b"
-    await bench.close()
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda bench: bench.player.enqueue(bench.new_track("b")),
-        lambda bench: bench.player.clear_queue(),
-        lambda bench: bench.player.remove(bench.player.queue.tracks[0].id),
-        lambda bench: bench.player.move(bench.player.queue.tracks[1].id, 0),
-        lambda bench: bench.player.shuffle(),
-        lambda bench: bench.player.set_loop(LoopMode.TRACK),
-        lambda bench: bench.player.change_metadata(False, {"topic": 1}),
-        lambda bench: bench.player.queue,
-        lambda bench: bench.player.history,
-    ],
-)
-async def test_what_is_asked_in_the_moment_of_a_turn_comes_after_it(ask: Callable[[SleepBench], object]) -> None:
-    """The node is late: the turn is past, but its timer has not gone off."""
-    bench = await in_its_third_turn(30_900)
-    for _ in range(2):
-        bench.player.enqueue(bench.new_track("b"))
-    bench.player.enqueue(bench.new_track("a"))
-    said = len(bench.said)
-    bench.time.stand_still(1.0)
-    ask(bench)
-    ops = [event["op"] for event in bench.said[said:] if event["op"] != "PlayerUpdate"]
-    assert ops[:3] == ["TrackEnd", "QueueUpdate", "TrackStart"]
-    await bench.close()
-
-
-async def test_a_disk_that_does_not_answer_at_a_turn_has_the_files_opened_as_ever() -> None:
-    bench = await in_its_third_turn(29_000)
-    bench.shelf.is_stuck = True
-    await bench.run(1.5)
-    assert not bench.is_asleep
-    bench.shelf.is_stuck = False
-    await bench.run(1.5)
-    await bench.close()
-
-
-async def test_a_player_that_is_deleted_while_its_files_are_looked_at_gives_all_back() -> None:
-    bench = await in_its_third_turn(29_000)
-    bench.shelf.is_stuck = True
-    await bench.run(1.1)
-    await asyncio.wait_for(bench.close(), 1)
-    assert bench.said[-1]["op"] == "PlayerDelete"

@@ -1,6 +1,5 @@
 """Players that nobody listens to, with real decoders: what is heard when somebody comes, and what is found then."""
 
-import asyncio
 import math
 import os
 import time
@@ -21,7 +20,6 @@ from tests.support.radio_server import radio
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.frame import FRAME_SAMPLES, FRAMES_PER_SECOND
-from tonearm.core.play_queue import LoopMode
 from tonearm.node.node import Node, NodeSettings
 
 SECONDS = 18.0
@@ -168,53 +166,3 @@ async def test_a_song_from_a_server_is_asked_for_again_where_the_listener_comes(
     place = position_ms * 48
     lags = range(0, 20 * FRAME_SAMPLES, FRAME_SAMPLES)
     assert min(distance(samples_of(listener.pcm), reference[place + lag :]) for lag in lags) == 0
-
-
-@pytest.mark.timing
-async def test_a_familiar_file_is_changed_in_its_sleep_and_heard_in_place_and_joined_exactly(
-    node: Node, shelf: Shelf
-) -> None:
-    signal = music(6.6)
-    uri = shelf.put("looped.wav", wav(signal))
-    events = await without_listener(node, "p", uri)
-    player = node.player("p")
-    player.set_loop(LoopMode.TRACK)
-    player.seek(6_000)  # it is played to its end once
-    await events.wait_for("TrackStart", 2)
-    await asleep(node, "p")
-    awake = 0
-    while events.ops.count("TrackStart") < 3:
-        awake += not is_asleep(node, "p")
-        await asyncio.sleep(0.05)
-    assert awake == 0
-    listener = MemoryListener()
-    wait = WaitForCpu(*decoder_processes(node))
-    player.attach(listener)
-    position_ms = player.status().position_ms
-    began_s = time.monotonic()
-    await listener.wait_frames(1)
-    passed_s, waited_s = time.monotonic() - began_s, wait.seconds(*decoder_processes(node))
-    assert passed_s < HEARD_WITHIN_S + waited_s
-    await events.wait_for("TrackStart", 4)
-    await listener.wait_frames(len(listener) + 25)
-    heard, reference = samples_of(listener.pcm), samples_of(pcm_of(signal) * 2)
-    place = position_ms * 48
-    # Where it was goes by the samples of the file, of which 20 ms are a whole number of frames only at its beginning.
-    places = range(place - 48, place + math.ceil(10 + waited_s * FRAMES_PER_SECOND) * FRAME_SAMPLES)
-    matching = [start for start in places if np.array_equal(heard[:2_000], reference[start : start + 2_000])]
-    assert len(matching) == 1
-    assert distance(heard, reference[matching[0] :]) == 0
-    assert player.status().quality.underruns <= wait.seconds(*decoder_processes(node)) / BUFFER_S
-
-
-async def test_a_familiar_file_that_was_replaced_is_noticed_at_the_turn(node: Node, shelf: Shelf) -> None:
-    uri = shelf.put("replaced.wav", wav(music(6.6)))
-    events = await without_listener(node, "p", uri)
-    node.player("p").set_loop(LoopMode.TRACK)
-    node.player("p").seek(6_000)
-    await events.wait_for("TrackStart", 2)
-    await asleep(node, "p")
-    os.truncate(uri, 2 * 48_000)
-    await eventually(lambda: not is_asleep(node, "p"), "it is opened near its end")
-    await events.wait_for("TrackStart", 3)
-    await events.wait_for("TrackStart", 5)  # half a second each

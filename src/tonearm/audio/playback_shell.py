@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.fades import Fades, SkippedSound
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.opening.known_files import Ending, KnownFile, Search
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.player_services import PlayerServices
 from tonearm.audio.sending import Sending
@@ -17,11 +16,11 @@ from tonearm.audio.session.plan_moves import Mix, Program, SourceBegan, SourceEn
 from tonearm.audio.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
 from tonearm.audio.track_sources import TrackSources
 from tonearm.core.events import Event, PlayerState
-from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayFailure, never_started, own_error
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
 from tonearm.core.figures import underrun_cause
-from tonearm.core.frame import ms_of_samples, samples_of_ms
-from tonearm.core.play_queue import Drop, Open, SourceId
+from tonearm.core.play_queue import Drop, SourceId
 from tonearm.core.playback import Outcome, Playback
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import Encoded
@@ -48,9 +47,8 @@ class PlaybackShell:
         self._emit = emit
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
-        self._searches: set[asyncio.Task[None]] = set()
+        self._countings: set[asyncio.Task[None]] = set()
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
-        self._next_file: KnownFile  # what the last look found of the track that comes next
         clock, call_later = services.clock, services.call_later
         self.fades: Final = Fades(playback)
         self.session: Final = DecoderSession(
@@ -73,12 +71,14 @@ class PlaybackShell:
         self._stalls.follow(None, patience_in_mid_track(), is_suspended=False)
         self._live_pause.follow(None)
         self.sending.stop()
+        for counting in self._countings:
+            counting.cancel()
 
     async def close(self) -> None:
         """After `stop`. Returns when everything is given back."""
         await self.session.close()
-        if self._searches:
-            await asyncio.wait(self._searches)
+        if self._countings:
+            await asyncio.wait(self._countings)
 
     # What the rules ask for
 
@@ -146,8 +146,6 @@ class PlaybackShell:
             self._late_failure = None
             self.source_failed(source, failure)
 
-    # Tracks that end while nobody listens
-
     def unheard(self) -> None:
         """Nobody listens now. Has the length of the current file counted where it is only guessed: without it the
         player cannot sleep, and would be decoded to its end."""
@@ -157,66 +155,22 @@ class PlaybackShell:
         if self._is_closed or not is_guessed or source == self._counted_for or not self._sources.version(source):
             return
         self._counted_for = source
-        self._search(Search(self._services.known_files.find(playback.current.uri), self._counted))
+        counting = asyncio.get_running_loop().create_task(self._count(source, playback.current.uri))
+        self._countings.add(counting)
+        counting.add_done_callback(self._countings.discard)
 
-    def _counted(self, file: KnownFile | None) -> None:
-        source = self._counted_for
-        if file is None or source is None or self._is_closed or self._sources.version(source) != file.version:
-            return
-        self.sending.catch_up()
-        self.perform(self._playback.counted(source, file.facts.length_ms))
-
-    @property
-    def possible_ending(self) -> Ending | None:
-        playback = self._playback
-        file, end_ms = self._sources.version(playback.current_source), playback.current.known_end_ms
-        if file is None or end_ms is None or playback.next_source is not None or playback.crossfade.duration_ms:
-            return None
-        following = playback.following
-        if following is None and not playback.is_last:
-            return None
-        if following is not None and following.uri.kind != "file":
-            return None
-        return Ending(file, samples_of_ms(end_ms), None if following is None else following.id)
-
-    def look(self, ending: Ending, done: Callable[[bool], None]) -> Search[bool]:
-        following = self._playback.following
-        look = Search(self._look(ending, following), lambda is_known: done(bool(is_known)))
-        self._search(look)
-        return look
-
-    async def _look(self, ending: Ending, following: Track | None) -> bool:
-        files = self._services.known_files
-        current = await files.find(self._playback.current.uri)
-        if current is None or current.version != ending.file:
-            return False
-        if following is None:
-            return True
-        file = await files.find(following.uri)
-        if file is None or not file.facts.is_seekable:
-            return False
-        self._next_file = file
-        return True
-
-    def end(self, ending: Ending) -> None:
-        playback = self._playback
-        source, due = playback.current_source, playback.next_is_due()
-        assert source is not None
-        self._emit(due.events)
-        for action in due.actions:
-            assert isinstance(action, Open), "asleep, a next track is not open before its turn"
-            facts, version = self._next_file.facts, self._next_file.version
-            self._sources.join_asleep(action, ending.end_sample)
-            self._sources.opened(action.source, facts, version)
-            self._emit(playback.opened(action.source, facts).events)
-        playback.position_ms = ms_of_samples(ending.end_sample)
-        self.take_up(SourceEnded(source, None))
-        for action in due.actions:
-            self.take_up(SourceBegan(action.source))
-
-    def _search(self, search: Search[Any]) -> None:
-        self._searches.add(search.closing)
-        search.closing.add_done_callback(self._searches.discard)
+    async def _count(self, source: SourceId | None, uri: SourceUri) -> None:
+        try:
+            file = await self._services.known_files.find(uri)
+            if file is None or source is None or self._is_closed or self._sources.version(source) != file.version:
+                return
+            self.sending.catch_up()
+            self.perform(self._playback.counted(source, file.facts.length_ms))
+        except PlayError:
+            pass  # found once more, and reported, when the track is opened to be played
+        except Exception:
+            log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
+            self.went_wrong()
 
     # What becomes of sources
 

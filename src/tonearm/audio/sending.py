@@ -12,15 +12,14 @@ from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.clients.framing import FrameFlag
 from tonearm.audio.clock import Clock
 from tonearm.audio.next_opening import NextOpening
-from tonearm.audio.opening.known_files import Ending
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.session.decoder_session import DecoderSession
 from tonearm.audio.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
 from tonearm.audio.session.plan_state import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.audio.sleep import Circumstances, Sleep
-from tonearm.audio.timers import CallLater, Cancellable
+from tonearm.audio.timers import CallLater
 from tonearm.core.events import Event, PlayerState
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.outputs import PCM_ONLY, Forms, Payloads, has_format
 from tonearm.core.play_queue import SourceId
 from tonearm.core.playback import Outcome, Playback
@@ -50,20 +49,6 @@ class SendingObserver(Protocol):
 
     def underran(self) -> None:
         """There was no frame to send."""
-        ...
-
-    @property
-    def possible_ending(self) -> Ending | None:
-        """The end of the current track, if nothing may have to be decoded for it."""
-        ...
-
-    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
-        """Looks whether the current file is still the same, and what the next one is. Calls `done` with whether nothing
-        has to be decoded for the ending."""
-        ...
-
-    def end(self, ending: Ending) -> None:
-        """The current track ends, in a frame that nobody renders."""
         ...
 
     def unheard(self) -> None:
@@ -411,19 +396,6 @@ class Sending:
     def position_ms(self) -> int:
         return self._playback.position_ms
 
-    def frames_until(self, sample: int) -> int:
-        """How many frames that nobody renders pass before the one that this sample of the current source is in."""
-        return max(0, (sample - self._buffer.end_position()[1]) // FRAME_SAMPLES)
-
-    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
-        return self._observer.look(ending, done)
-
-    def end(self, ending: Ending) -> None:
-        """In the next frame, which nobody renders, the current track ends, and the next one begins if there is one."""
-        self._observer.end(ending)
-        self._begun_source = self._playback.current_source
-        self.follow()
-
     def pass_frames(self, frames: int) -> None:
         """Moves on by frames that were not rendered, as nobody listens."""
         self._sounds = False
@@ -466,5 +438,4 @@ class Sending:
             is_running=playback.wants_frames,
             has_overlays=bool(self._overlays),
             is_stretched=playback.filters.effects.position_rate != 1.0,
-            ending=self._observer.possible_ending if not has_listeners or self._sleep.is_asleep else None,
         )

@@ -4,9 +4,6 @@ It sleeps where its source can be sought and the length is exact, so that it is 
 is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
 player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
 
-Near the end of a local file it is enough to look whether that is still the same, and what the next one is
-(`known_files`): then the next track begins by the clock alone, too.
-
   AWAKE    a decoder renders, and each frame is sent
   DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
   ASLEEP   one timer for what falls due next, nothing else
@@ -20,7 +17,6 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from tonearm.audio.clock import TIMER_EARLY_S, Ticking
-from tonearm.audio.opening.known_files import Ending
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.frame import FRAME_MS, FRAME_S, FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -29,9 +25,6 @@ from tonearm.core.track_info import TrackInfo
 log = logging.getLogger(__name__)
 
 SLEEP_AFTER_S: Final = 2.0  # without listeners: one who has left may come back at once
-LOOK_LIMIT_S: Final = 0.4  # at least, for looking at files; when they take longer, the sources are opened as ever
-OPEN_LATE_FRAMES: Final = FRAMES_PER_SECOND  # before the end that has to be done at the latest
-ENDS_FIRST_FRAMES: Final = 5  # before the end it is too late to open anything but the next track
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
 # How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
 # not slept would have had as much decoded ahead.
@@ -49,7 +42,7 @@ class Circumstances(NamedTuple):
     """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
     of audio. `has_overlays`: something sounds over the track. `is_stretched`: a second of the file is not heard in a
     second, so that its position does not go by frames. From `open_from_ms` on, some time before the track's end
-    at `end_ms`, its source and the next one have to be open, unless the `ending` can be had without a decoder."""
+    at `end_ms`, its source and the next one have to be open."""
 
     source: SourceId | None
     info: TrackInfo
@@ -60,7 +53,6 @@ class Circumstances(NamedTuple):
     is_running: bool  # the position moves: it is neither paused nor waiting
     has_overlays: bool = False
     is_stretched: bool = False
-    ending: Ending | None = None
 
     @property
     def allow_sleep(self) -> bool:
@@ -74,7 +66,7 @@ class Circumstances(NamedTuple):
         return self.open_from_ms is not None and position_ms >= self.open_from_ms
 
     def is_worth_sleeping(self, position_ms: int) -> bool:
-        until_ms = self.open_from_ms if self.ending is None else self.end_ms
+        until_ms = self.open_from_ms
         return self.allow_sleep and until_ms is not None and until_ms - position_ms >= SHORTEST_SLEEP_MS
 
 
@@ -116,19 +108,6 @@ class Sleeper(Ticking, Protocol):
         """How many frames may pass before one with which something falls due that has nothing to do with tracks."""
         ...
 
-    def frames_until(self, sample: int) -> int:
-        """How many frames pass before the one that this sample of the current source is in."""
-        ...
-
-    def look(self, ending: Ending, done: Callable[[bool], None]) -> Cancellable:
-        """Looks whether the current file is still the same, and what the next one is. Calls `done` with whether nothing
-        has to be decoded for the ending."""
-        ...
-
-    def end(self, ending: Ending) -> None:
-        """In the next frame the current track ends, and the next one begins if there is one."""
-        ...
-
     def pass_frames(self, frames: int) -> None:
         """Moves on by so many frames, with all that falls due, as if they had been sent."""
         ...
@@ -160,10 +139,6 @@ class Sleep:
         self._lag_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
         self._unheard_frames = 0  # that passed while waking, with a listener
         self._quiet_since_s: float | None = None  # None: nobody has listened yet
-        self._look: Cancellable | None = None  # near the end, until it is known whether the files are the same
-        self._look_until_s = 0.0
-        self._ending: Ending | None = None  # that needs no decoder, as the look has shown
-        self._is_ending = False
         self.state = SleepState.AWAKE
 
     @property
@@ -178,10 +153,6 @@ class Sleep:
         before, self._now = self._now, circumstances
         if circumstances.has_listeners or before.has_listeners:
             self._quiet_since_s = self._clock.now_s()
-        if self._is_ending:
-            return
-        if circumstances.ending != before.ending or not circumstances.is_running:
-            self._forget_ending()
         match self.state:
             case SleepState.AWAKE:
                 self._doze()
@@ -190,13 +161,11 @@ class Sleep:
             case SleepState.ASLEEP if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
                 self._doze()
-            case SleepState.ASLEEP if not circumstances.allow_sleep and not self._ends_first:
+            case SleepState.ASLEEP if not circumstances.allow_sleep:
                 self._wake()
             case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
                 self._run(self._clock.now_s() if circumstances.is_running else None)
-            case SleepState.ASLEEP if self._times is not None and (
-                (circumstances.open_from_ms, circumstances.ending) != (before.open_from_ms, before.ending)
-            ):
+            case SleepState.ASLEEP if self._times is not None and circumstances.open_from_ms != before.open_from_ms:
                 self._run(self._times.deadline_s())
             case SleepState.WAKING if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
@@ -206,13 +175,7 @@ class Sleep:
         """Lets the frames pass that are due by now. To be called before anything is done with a player."""
         if self._times is not None:
             frames = self._times.take_due(self._clock.now_s())
-            if self._ending is not None:
-                until_end = self._player.frames_until(self._ending.end_sample)
-                if frames > until_end:
-                    frames -= until_end
-                    self._player.pass_frames(until_end)
-                    self._end(self._ending)
-            if frames and self._times is not None:
+            if frames:
                 self._player.pass_frames(frames)
 
     def may_pass_frame(self) -> bool:
@@ -258,73 +221,23 @@ class Sleep:
         self._times = None if first_s is None else FrameTimes(first_s)
         if self._times is not None:
             due_s = self._times.deadline_s(self._frames_until_due())
-            if self._look is not None:
-                due_s = min(due_s, self._look_until_s)
             self._timer = self._call_later(max(0.0, due_s - self._clock.now_s()), lambda: self._guarded(self._ring))
-
-    @property
-    def _ends_first(self) -> bool:
-        """Whether the next track begins before the current one could be opened again."""
-        return self._ending is not None and self._player.frames_until(self._ending.end_sample) <= ENDS_FIRST_FRAMES
 
     def _frames_until_due(self) -> int:
         frames, open_from_ms = self._player.frames_until_update, self._now.open_from_ms
-        if not self._now.allow_sleep and not self._ends_first:
+        if not self._now.allow_sleep:
             return 0
-        if self._ending is not None:
-            return min(frames, self._player.frames_until(self._ending.end_sample))
-        if self._look is not None or open_from_ms is None:
+        if open_from_ms is None:
             return frames
         return min(frames, max(0, (open_from_ms - self._player.position_ms) // FRAME_MS))
 
     def _ring(self) -> None:
         """Something falls due."""
         self.catch_up()
-        if not self._now.allow_sleep and not self._ends_first:
+        if not self._now.allow_sleep or self._now.is_near_end(self._player.position_ms):
             self._wake()
         elif self._times is not None:
-            is_awaited = self._look is not None and self._clock.now_s() < self._look_until_s - TIMER_EARLY_S
-            if self._ending is None and not is_awaited and self._now.is_near_end(self._player.position_ms):
-                self._approach_end()
-            else:
-                self._run(self._times.deadline_s())
-
-    def _approach_end(self) -> None:
-        ending, times = self._now.ending, self._times
-        if ending is None or times is None or self._look is not None:
-            self._wake()
-            return
-        latest_s = times.deadline_s(self._player.frames_until(ending.end_sample) - OPEN_LATE_FRAMES)
-        self._look_until_s = max(self._clock.now_s() + LOOK_LIMIT_S, latest_s)
-        self._look = self._player.look(ending, lambda is_known: self._guarded(lambda: self._looked(ending, is_known)))
-        self._run(times.deadline_s())
-
-    def _looked(self, ending: Ending, is_known: bool) -> None:
-        self._look = None
-        self.catch_up()
-        if is_known and self._times is not None:
-            self._ending = ending
             self._run(self._times.deadline_s())
-        else:
-            self._wake()
-
-    def _end(self, ending: Ending) -> None:
-        self._ending, self._is_ending = None, True
-        try:
-            self._player.end(ending)
-        finally:
-            self._is_ending = False
-        self._source = self._now.source
-        if self._source is None:
-            self._enter(SleepState.AWAKE)
-        elif self._times is not None:
-            self._run(self._times.deadline_s())
-
-    def _forget_ending(self) -> None:
-        self._ending = None
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
 
     def _guarded(self, do: Callable[[], None]) -> None:
         try:
@@ -346,7 +259,6 @@ class Sleep:
 
     def _enter(self, state: SleepState) -> None:
         self._cancel()
-        self._forget_ending()
         if state is not SleepState.WAKING:
             self._source = None
         self._times = None

@@ -51,11 +51,6 @@ class TrackSources:
         """Which file a source was when it was opened."""
         return None if source is None else self._versions.get(source)
 
-    def join_asleep(self, action: Open, end_sample: int) -> None:
-        """The next track begins in the frame that passes next, and is opened when the player wakes."""
-        part = _part(action.track, action.start_ms)
-        self._session.join_asleep(action.source, part, end_sample, self._known(action.source, action.track))
-
     def measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
         self._loudness.measured(source, measured)
 

@@ -199,20 +199,6 @@ class Playback:
         return None if self._queue.next_load is None else self._queue.next_load.queued_track.track
 
     @property
-    def following(self) -> Track | None:
-        """The track that is to be opened when the current one is near its end; None when there is none, when it is open
-        already, or when it waits before it is tried again."""
-        if self._queue.next_load is not None:
-            return None
-        following = self._queue.selection_after(EndReason.FINISHED).track
-        return None if following is None or following.retry_delay_s else following.track
-
-    @property
-    def is_last(self) -> bool:
-        """Whether nothing follows the current track."""
-        return self._queue.next_load is None and self._queue.selection_after(EndReason.FINISHED).track is None
-
-    @property
     def wants_frames(self) -> bool:
         """True when a frame is to be sent at each tick, as far as there are any."""
         return self._clock_started and not self._paused and self._state in _ACTIVE_STATES

@@ -1,24 +1,19 @@
 """What is known of local files: as long as one is the same file, nothing about it has to be found out again.
 
-So the length of a file that has to be counted is counted once, and a player that nobody listens to changes tracks
-without a decoder. The node still opens each file at the end of its track, so it notices one that is gone, is forbidden
-by now or has become another one.
+So the length of a file that has to be counted is counted once.
 """
 
 import asyncio
-import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from tonearm.audio.opening.source_input import Opener
 from tonearm.core.failure import PlayError
 from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track_info import SourceFacts
-
-log = logging.getLogger(__name__)
 
 MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
 
@@ -28,15 +23,6 @@ class KnownFile(NamedTuple):
 
     version: FileVersion
     facts: SourceFacts
-
-
-class Ending(NamedTuple):
-    """The end of a track that nobody hears, at `end_sample` of a file (48 kHz): the track `next_id` begins there, or
-    nothing (None)."""
-
-    file: FileVersion
-    end_sample: int
-    next_id: str | None
 
 
 class KnownFiles:
@@ -102,30 +88,3 @@ class KnownFiles:
         self._facts.move_to_end(version)
         if len(self._facts) > MAX_KNOWN_FILES:
             self._facts.popitem(last=False)
-
-
-_Found = TypeVar("_Found")
-
-
-class Search(Generic[_Found]):
-    """Finds something out about files and calls `done` with it, unless it is cancelled before; None when it fails.
-    `closing` ends when everything is given back."""
-
-    def __init__(self, finding: Coroutine[Any, Any, _Found | None], done: Callable[[_Found | None], None]) -> None:
-        self._done: Callable[[_Found | None], None] | None = done
-        self.closing: Final = asyncio.get_running_loop().create_task(self._find(finding))
-
-    def cancel(self) -> None:
-        self._done = None
-        self.closing.cancel()
-
-    async def _find(self, finding: Coroutine[Any, Any, _Found | None]) -> None:
-        found = None
-        try:
-            found = await finding
-        except PlayError:
-            pass  # found once more, and reported, when the track is opened to be played
-        except Exception:
-            log.exception("a file could not be looked at")
-        if self._done is not None:
-            self._done(found)

@@ -177,13 +177,6 @@ class DecoderSession:
         self._add(source, part)
         self._start_opening(source, part, delay_s)
 
-    def join_asleep(self, source: SourceId, part: SourcePart, end_sample: int, loudness: LoudnessHints) -> None:
-        """While it rests: the current source ends at `end_sample` of its file, and `source` joins there. That one is
-        opened, where it is by then, when the rest ends."""
-        self._loudness[source] = loudness
-        self._add(source, part)
-        self._state.join_asleep(source, end_sample)
-
     def file_version(self, source: SourceId) -> FileVersion | None:
         """Which file a source is read from; None for what is no local file."""
         return self._openings.file_version(source)

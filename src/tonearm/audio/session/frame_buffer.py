@@ -219,11 +219,6 @@ class FrameBuffer:
         self.next_frame += frames
         self.end_frame = self.next_frame
 
-    def join(self, source: SourceId, end_sample: int) -> None:
-        """Without frames ahead: in the next frame the source before ends at `end_sample`, and this one begins."""
-        before_begin = end_sample - self.end_position()[1]
-        self._runs = deque((_Run(self.end_frame, source, self.starts.get(source, 0) - before_begin),))
-
     def take_mark(self) -> Mark | None:
         """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
         if not self._marks or self._marks[0].frame > self.next_frame:

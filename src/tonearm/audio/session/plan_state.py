@@ -445,12 +445,6 @@ class PlanState:
         self.buffer.cut()
         self._lag_samples = None
 
-    def join_asleep(self, source: SourceId, end_sample: int) -> None:
-        """During a rest: in the next frame the current source ends, at `end_sample`, and `source` begins."""
-        assert self.state is State.RESTING, "awake, the decoder says where sources join"
-        self._wanted = Program(source, None, self._wanted.mix._replace(crossfade=None))
-        self.buffer.join(source, end_sample)
-
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""
         self._move(Move.WAKE)
