@@ -34,7 +34,8 @@ async def test_what_plays_is_counted_and_stays_counted_when_the_player_is_delete
         await ear.frames_heard(50)
         stats = (await node.request("GET", "/v0/stats")).json()
         metrics = await values(node)
-    await until_state(node, "gone", lambda state: state["state"] == "failed")
+    async with listening(node, "gone"):
+        await until_state(node, "gone", lambda state: state["state"] == "failed")
     assert stats["players"]["playing"] == 1
     assert stats["listeners"] == {"pcm": 1, "opus": 0, "mp3": 0}
     assert stats["framesSent"] - before["framesSent"] >= 50

@@ -110,7 +110,7 @@ async def test_requests_under_way_when_the_node_stops_leave_no_traceback(tmp_pat
         for number in range(40):
             connection = await stack.enter_async_context(connected(node.port))
             asking.append(connection)
-            new = b'{"id": "n%d", "uri": "%s"}' % (number, stalled.encode())
+            new = b'{"id": "n%d", "uri": "%s?%d"}' % (number, stalled.encode(), number)
             match number % 5:
                 case 0:
                     connection.send_request("POST", "/v0/players", body=new)
