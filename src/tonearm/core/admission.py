@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
+from tonearm.core.memory_budget import MemoryRoom
+
 FULL: Final = 0.9  # of a process's time; the rest is for what comes unevenly
 CALM: Final = 0.75  # with less to do than this, what was too much before has passed
 LATE_S: Final = 0.25  # what is later than this counts, and it comes of overload where it lasts for `LATE_REPORTS`
@@ -52,7 +54,7 @@ class Load:
 
     `busy_s`: how long it worked. `sound_s`: for how much of that its busiest thread made sound, instead of opening
     sources. `made_s`: the seconds of sound that were made, of all sessions together. `late_s`: how late work for
-    somebody was at most, because other work came first.
+    somebody was at most, because other work came first. `memory`: what share of the memory for sessions is used.
     """
 
     seconds: float
@@ -60,6 +62,7 @@ class Load:
     sound_s: float
     made_s: float
     late_s: float
+    memory: float = 0.0
 
 
 class Capacity:
@@ -76,13 +79,20 @@ class Capacity:
         self._shed_at_s = -math.inf
         self._shed_from = 0  # sessions that it had then
         self._excess = 0.0  # as share of the sessions
+        self._memory = MemoryRoom()
 
     def began(self) -> None:
         """Another session was put into the process: what it costs is not in the reports yet."""
         self._begun[0] += 1
+        self._memory.began()
+
+    def refused(self) -> None:
+        """The process had no memory for a session that was put there."""
+        self._memory.refused()
 
     def reported(self, load: Load, sessions: int, now_s: float) -> None:
         """Takes what the process says, which has so many sessions."""
+        self._memory.reported(load.memory, sessions)
         self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
         self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
         made_s = sum(report.made_s for report in self._reports)
@@ -104,11 +114,18 @@ class Capacity:
     @property
     def is_late(self) -> bool:
         """Whether who plays has to leave, too, for others to go on."""
-        return self._excess > 0.0
+        return self._excess > 0.0 or self._memory.has_too_little
+
+    def has_memory(self, sessions: int) -> bool:
+        """Whether one session more has memory, though it be for others to leave."""
+        return self._memory.room(sessions) > 0
 
     def room(self, sessions: int, now_s: float) -> int:
         """How many sessions more it can take, which has so many; below 0: how many it has too many. Unless `is_late`,
         these are such that have not begun and cannot, since all time goes to those who play."""
+        return min(self._memory.room(sessions), self._room_in_time(sessions, now_s))
+
+    def _room_in_time(self, sessions: int, now_s: float) -> int:
         wanted = FULL / self._cost
         if self._excess:
             least, most = math.ceil(_LEAST_SHED * sessions), math.ceil(_MOST_SHED * sessions)
@@ -132,6 +149,7 @@ class Capacity:
     def settled(self) -> None:
         """The sessions that it had too many have left."""
         self._excess = 0.0
+        self._memory.settled()
 
     @property
     def _busy(self) -> float:

@@ -376,6 +376,13 @@ class SessionFailed(_Message, frozen=True):
     failure: PlayFailure
 
 
+class NoRoom(_Message, frozen=True):
+    """Decoder: there is no memory for the session beside the others. It is closed, as if the node had closed it, and
+    may be opened where there is room, or later."""
+
+    session: Number
+
+
 class Decoded(_Message, frozen=True):
     """Decoder: a source is decoded to its end. Its last samples may not be rendered yet."""
 
@@ -481,6 +488,7 @@ class Pong(_Message, frozen=True):
     sound_s: Seconds = 0.0
     made_s: Seconds = 0.0
     late_s: Seconds = 0.0
+    memory: Annotated[float, Meta(ge=0.0, le=100.0)] = 0.0
 
 
 FromDecoder: TypeAlias = (
@@ -490,6 +498,7 @@ FromDecoder: TypeAlias = (
     | SeekFailed
     | Failed
     | SessionFailed
+    | NoRoom
     | Decoded
     | FirstAudio
     | FoundPicture

@@ -33,11 +33,11 @@ from tonearm.decoding.messages import (
     SeekSource,
     SessionFailed,
 )
+from tonearm.decoding.worker.memory import address_space_bytes
 from tonearm.decoding.worker.packets.mp3 import Mp3Encoder
 from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 from tonearm.decoding.worker.rendering.render_session import RenderSession
 from tonearm.decoding.worker.sources.source import DecodingSource
-from tonearm.decoding.worker.suspects import address_space_bytes
 
 SONG = music(2.0)
 SONG_PCM = pcm_of(SONG)

@@ -6,7 +6,8 @@ import pytest
 from tonearm.decoding.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
 from tonearm.decoding.pool.suspects import suspects_of_exit
 from tonearm.decoding.worker import suspects
-from tonearm.decoding.worker.suspects import SuspectNotes, private_memory_bytes
+from tonearm.decoding.worker.memory import private_memory_bytes
+from tonearm.decoding.worker.suspects import SuspectNotes
 
 MIB = 1024 * 1024
 GROWTH_MIB = 100

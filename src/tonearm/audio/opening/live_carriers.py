@@ -17,6 +17,7 @@ from tonearm.decoding.messages import (
     Decoded,
     Failed,
     FromDecoder,
+    NoRoom,
     OpenSession,
     OpenSource,
     ReadRequest,
@@ -118,7 +119,7 @@ class Carrier:
         match message:
             case ReadRequest():
                 self._feed.request_read(message)
-            case Failed() | Decoded() | SessionFailed():
+            case Failed() | Decoded() | SessionFailed() | NoRoom():
                 self._end()  # its members are told, too
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:

@@ -19,6 +19,7 @@ from tonearm.decoding.messages import (
     Failed,
     FoundPicture,
     FromDecoder,
+    NoRoom,
     Opened,
     OpenSession,
     ReadRequest,
@@ -40,6 +41,13 @@ _NOTHING_PLAYABLE: Final = PlayFailure(
     Stage.READ,
     "No entry of the playlist can be played: those that open are playlists themselves.",
     "Give one of the inner playlists.",
+)
+
+_NO_MEMORY: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "The sources that are looked at now take all memory that a decoder process may have.",
+    "Try again later, or raise decoder.memory_limit_mb.",
 )
 
 
@@ -150,6 +158,8 @@ class _Load:
                 self._settle(message)
             case Failed() | SessionFailed():
                 self._settle(message.failure)
+            case NoRoom():
+                self._settle(_NO_MEMORY)
 
     @property
     def frames_ahead(self) -> int:

@@ -40,6 +40,7 @@ from tonearm.decoding.messages import (
     FirstAudio,
     FromDecoder,
     Measured,
+    NoRoom,
     Opened,
     ReadRequest,
     SeekFailed,
@@ -326,6 +327,11 @@ class DecoderSession:
                     self._openings.request_read(message)
                 case SessionFailed():
                     self._fail(message)
+                case NoRoom():
+                    self._close_link()
+                    self._lose()
+                    self._pool.wait_for_room(self)
+                    self._observer.wait_changed()
                 case Opened() | SeekFailed() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
@@ -342,11 +348,14 @@ class DecoderSession:
         if suspects:
             self._observer.sources_suspected(tuple(suspects))
         self._link = None
+        self._lose()
+        self._open_session()
+        self._observer.wait_changed()
+
+    def _lose(self) -> None:
         self._openings.session_lost()
         self._state.lose()
         self._report_faded()
-        self._open_session()
-        self._observer.wait_changed()
 
     def _fail(self, report: SessionFailed) -> None:
         """Goes on in a session that nothing is left of the last one in, without what may have been at fault."""
@@ -358,9 +367,7 @@ class DecoderSession:
             self._given_up.add(source)
             self._openings.drop(source)
         self._close_link()
-        self._openings.session_lost()
-        self._state.lose()
-        self._report_faded()
+        self._lose()
         try:
             self._observer.session_failed(source if is_known else None, report.failure)
         finally:

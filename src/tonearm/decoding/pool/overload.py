@@ -68,7 +68,7 @@ class Overload:
             self._is_logged = True
             log.warning(
                 "the node has more to do than it can, since %.0f s: who plays goes on, and %d players wait until there "
-                "is room; decoder.processes and this machine's processors are the limit",
+                "is room; decoder.processes, decoder.memory_limit_mb or this machine's processors are the limit",
                 lasted_s,
                 len(self._since_s),
             )

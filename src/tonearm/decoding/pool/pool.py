@@ -169,6 +169,10 @@ class DecoderPool:
             self._moved[process] += 1
         return PoolSession(self._session_ids, process, owner)
 
+    def wait_for_room(self, owner: SessionOwner) -> None:
+        """A process had no memory for the session of `owner`: `process_lost` is called when there is some."""
+        self._overload.wait(owner)
+
     def forget(self, owner: SessionOwner) -> None:
         """`owner` does not wait for a process any more."""
         self._overload.forget(owner)
@@ -221,6 +225,8 @@ class DecoderPool:
     def _has_room(self, process: DecoderProcess, owner: SessionOwner) -> bool:
         """Who plays goes on, though it be for others to leave; and nobody overtakes who waits longer."""
         claim, has_waited = owner.claim, owner in self._overload
+        if not process.capacity.has_memory(len(process.owners)):
+            return False
         if owner in self._let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
             return True
         return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))

@@ -19,6 +19,7 @@ from tonearm.decoding.messages import (
     CloseSession,
     FromDecoder,
     FromNode,
+    NoRoom,
     Ping,
     Pong,
     Ready,
@@ -198,6 +199,8 @@ class DecoderProcess:
             except BrokenMessage as error:
                 error.session = session
                 raise
+            if isinstance(message, NoRoom):
+                self.capacity.refused()
             try:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
@@ -226,7 +229,9 @@ class DecoderProcess:
         if pong.seconds:
             late_s = max(pong.late_s, self._node_late_s)
             self.capacity.reported(
-                Load(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s), len(self.owners), now_s
+                Load(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s, pong.memory),
+                len(self.owners),
+                now_s,
             )
             self._on_load(self)
 

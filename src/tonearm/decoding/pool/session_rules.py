@@ -15,6 +15,7 @@ from tonearm.decoding.messages import (
     FoundPicture,
     FromNode,
     Grant,
+    NoRoom,
     OpenSession,
     OpenSource,
     Plan,
@@ -83,7 +84,7 @@ class SessionRules:
             self._check_encoded(message)
         elif isinstance(message, SessionFailed):
             self._check_sounds(message.source)
-        else:
+        elif not isinstance(message, NoRoom):
             source = getattr(message, "source", 0)
             if source not in (self._pictures if isinstance(message, FoundPicture) else self._opened):
                 raise BrokenMessage(f"a {type(message).__name__} about source {source}, which was not opened for that")

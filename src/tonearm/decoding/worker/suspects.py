@@ -8,41 +8,19 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from tonearm.decoding.messages import END_MEMORY, EXIT_MEMORY_LIMIT, SESSION_SLOT, SUSPECT_NOTE
+from tonearm.decoding.worker.memory import STATM, address_space_bytes, private_memory_bytes
 
 # A step that takes this share of the memory limit uses the memory up. The largest ordinary one, opening a long file,
 # takes some 30 MiB.
 SUSPECT_SHARE: Final = 0.25
 
 # Python 3.13 has a SystemError where there is not even the memory for a MemoryError.
-OUT_OF_MEMORY: Final = (MemoryError, SystemError)
+MEMORY_ERRORS: Final = (MemoryError, SystemError)
 
-# With less than this left no player begins, and the process ends in order. Where Python, PyAV and libav find nothing at
-# all, some of them crash and some read on for ever.
-_LEAST_ROOM_BYTES: Final = 8 * 1024 * 1024
 _RESERVE_BYTES: Final = 2 * 1024 * 1024  # as much as Python asks for at once, twice; address space until it is touched
 
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
-# Opened when the process starts, since its sandbox lets it open nothing later.
-_STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 _STATM_BYTES: Final = END_MEMORY.stop - END_MEMORY.start
 _PREAD: Final = ctypes.PyDLL(None).pread  # keeps the interpreter lock
-
-
-def look_at_own_memory() -> None:
-    """To be called in a forked process before it is confined: what was opened shows the memory of the one before."""
-    opened = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(opened, _STATM, inheritable=False)
-    os.close(opened)
-
-
-def address_space_bytes() -> int:
-    """What counts for RLIMIT_AS."""
-    return int(os.pread(_STATM, 128, 0).split()[0]) * _PAGE_BYTES  # proc(5): "size"
-
-
-def private_memory_bytes() -> int:
-    """The writable memory of this process: its heaps and stacks, without what is only reserved. Takes 4 µs."""
-    return int(os.pread(_STATM, 128, 0).split()[5]) * _PAGE_BYTES  # proc(5): "data"
 
 
 class SuspectNotes:
@@ -86,14 +64,8 @@ class SuspectNotes:
             return False
         try:
             return self._limit_bytes - address_space_bytes() < self._guilty_growth_bytes
-        except OUT_OF_MEMORY:
+        except MEMORY_ERRORS:
             return True
-
-    def end_if_nearly_used_up(self) -> None:
-        """Ends the process while there is still room to do it in order. For what begins."""
-        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit_bytes != resource.RLIM_INFINITY and limit_bytes - address_space_bytes() < _LEAST_ROOM_BYTES:
-            self.end()
 
     def ends_without_memory(self, work: Callable[[], None]) -> Callable[[], None]:
         """`work` for a thread: where the memory is used up in it, the process ends. Otherwise that thread would die
@@ -102,7 +74,7 @@ class SuspectNotes:
         def run() -> None:
             try:
                 work()
-            except OUT_OF_MEMORY as error:
+            except MEMORY_ERRORS as error:
                 self.end_if_used_up(error)
                 raise
 
@@ -121,6 +93,6 @@ class SuspectNotes:
         """
         try:
             self._reserve.clear()
-            _PREAD(_STATM, self._end_memory, _STATM_BYTES, 0)
+            _PREAD(STATM, self._end_memory, _STATM_BYTES, 0)
         finally:
             os._exit(EXIT_MEMORY_LIMIT)

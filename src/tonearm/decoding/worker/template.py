@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from tonearm.decoding.messages import FORK_ANSWER, FORK_ORDER
+from tonearm.decoding.worker.memory import look_at_own_memory
 from tonearm.decoding.worker.process import run
-from tonearm.decoding.worker.suspects import look_at_own_memory
 from tonearm.sandbox.confine import Confinement
 from tonearm.sandbox.forking import SiblingFork
 from tonearm.sandbox.kernel import die_with_the_node, give_up_privileges, name_process

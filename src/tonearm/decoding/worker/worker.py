@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
 from tonearm.core.frame import FRAME_S
+from tonearm.core.memory_budget import FULL
 from tonearm.decoding.message_coding import BrokenMessage, Message, MessageSplitter, parts_of
 from tonearm.decoding.messages import (
     RENDER_SLOT,
@@ -37,6 +38,7 @@ from tonearm.decoding.messages import (
     FoundPicture,
     FromNode,
     Grant,
+    NoRoom,
     Opened,
     OpenSession,
     OpenSource,
@@ -52,6 +54,7 @@ from tonearm.decoding.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.decoding.worker.memory import MemoryBudget
 from tonearm.decoding.worker.packets.mp3 import Mp3Thread
 from tonearm.decoding.worker.reading.own_errors import OwnErrors
 from tonearm.decoding.worker.reading.reader import LOST, DescriptorQueue
@@ -61,8 +64,8 @@ from tonearm.decoding.worker.rendering.session_sources import SessionSource
 from tonearm.decoding.worker.sources.live_source import LiveMember, LiveSource
 from tonearm.decoding.worker.sources.packet_store import freed_memory
 from tonearm.decoding.worker.sources.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.decoding.worker.sources.source import DecodingSource
-from tonearm.decoding.worker.suspects import OUT_OF_MEMORY, SuspectNotes
+from tonearm.decoding.worker.sources.source import OUT_OF_MEMORY, DecodingSource
+from tonearm.decoding.worker.suspects import MEMORY_ERRORS, SuspectNotes
 from tonearm.sandbox.report import SandboxReport
 
 # A chunk of data and some grants. With more, libc maps memory anew for each read, which costs 12 µs more.
@@ -153,7 +156,9 @@ class Worker:
         self._node = node
         self._sandbox = sandbox
         self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
-        self._suspects = SuspectNotes(suspects, resource.getrlimit(resource.RLIMIT_AS)[0])
+        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+        self._suspects = SuspectNotes(suspects, limit_bytes)
+        self._memory = MemoryBudget(limit_bytes)
         self._decoding = DecodeScheduler(range(1), self._suspects.note)
         self._opening = DecodeScheduler(range(1, RENDER_SLOT), self._suspects.note, before=self._decoding)
         self._threads = DecodeThreads(self._suspects.ends_without_memory)
@@ -187,7 +192,7 @@ class Worker:
         the process when the memory is used up."""
         try:
             self._serve()
-        except OUT_OF_MEMORY as error:
+        except MEMORY_ERRORS as error:
             self._suspects.end_if_used_up(error)
             raise
 
@@ -252,7 +257,7 @@ class Worker:
         try:
             result = work(on)
         except Exception as error:
-            if not session_id or (isinstance(error, OUT_OF_MEMORY) and self._suspects.is_memory_used_up()):
+            if not session_id or (isinstance(error, MEMORY_ERRORS) and self._suspects.is_memory_used_up()):
                 raise
             self._end_session(session_id, error)
             result = if_it_raises
@@ -311,19 +316,30 @@ class Worker:
             case _NotDelivered():
                 raise item.error
             case _SourceArrived():
-                self._suspects.end_if_nearly_used_up()
                 self._open_source(item.order, item.descriptor)
             case OpenSession():
-                self._suspects.end_if_nearly_used_up()
                 self._open_session(item)
             case CloseSession():
                 self._close_session(item.session)
             case Ping():
                 self._send(self._sign_of_life(item.number))
             case ReadRequest() | Opened() | SeekFailed() | FirstAudio() | FoundPicture() | Titled() | Encoded():
-                if item.session in self._sessions:  # after its end the node takes nothing more for it
-                    self._send(item)
+                self._send_of_session(item)
         return 0
+
+    def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
+        """Gives a session up where the others have taken so much memory that there is none for it. One of which frames
+        were rendered goes on for as long as it can."""
+        session = self._sessions.get(session_id)
+        if session is None or (session.has_rendered and not though_it_sounds):
+            return False
+        if len(self._sessions) == 1 or self._memory.promised < FULL:
+            return False
+        if isinstance(self._decoded[session_id].get(SHARED_SOURCE), LiveSource):
+            return False
+        self._close_session(session_id)
+        self._send(NoRoom(session_id))
+        return True
 
     def _sign_of_life(self, number: int) -> Pong:
         now_s, busy_s = time.monotonic(), max(self._decoding.busy_s(), self._opening.busy_s())
@@ -334,12 +350,23 @@ class Worker:
         worked_s = min(seconds, sound_s + opening_s / (RENDER_SLOT - 1))
         made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._late_s)
         self._reported_s, self._idle_s, self._made_frames, self._late_s = now_s, 0.0, 0, 0.0
-        return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s)
+        return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s, self._memory.count())
 
     def _send(self, message: Message) -> None:
         self._outgoing += parts_of(message)
 
+    def _send_of_session(
+        self, message: Opened | ReadRequest | SeekFailed | FirstAudio | FoundPicture | Titled | Encoded
+    ) -> None:
+        if isinstance(message, Opened) and not self._give_up_for_others(message.session):
+            self._memory.began()
+        if message.session in self._sessions:  # after its end the node takes nothing more for it
+            self._send(message)
+
     def _open_session(self, order: OpenSession) -> None:
+        if self._sessions and self._memory.is_nearly_used_up:
+            self._send(NoRoom(order.session))
+            return
         sources: dict[int, SessionSource] = {}
         self._sources[order.session] = sources
         self._decoded[order.session] = {}
@@ -360,6 +387,8 @@ class Worker:
         freed_memory.note_session()
 
     def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
+        if not order.is_shared:  # who joins it is given up instead
+            self._give_up_for_others(order.session)
         session = self._sessions.get(order.session)
         if session is None:
             if descriptor is not None and descriptor != LOST:
@@ -392,6 +421,7 @@ class Worker:
             pcm_decoded=self._pcm_decoded,
             note=self._suspects.note,
             errors=self._errors,
+            memory=self._memory,
         )
 
     def _leave_source(self, order: DropSource | SeekSource) -> None:
@@ -421,6 +451,8 @@ class Worker:
         self._dropped[order.session].add(order.source)
 
     def _take_last_report(self, report: Failed | Decoded) -> None:
+        if isinstance(report, Failed) and report.failure is OUT_OF_MEMORY:
+            self._give_up_for_others(report.session, though_it_sounds=True)
         source = self._sources.get(report.session, {}).get(report.source)
         if isinstance(source, DecodingSource | LiveMember):  # and was not sought meanwhile
             source.finish(report)

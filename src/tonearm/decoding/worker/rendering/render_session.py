@@ -67,6 +67,7 @@ class RenderSession:
 
     def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
         self._id = order.session
+        self._first_frame = order.first_frame
         self._epoch = order.epoch
         self._sent = order.first_frame
         self._granted = order.first_frame + SHORT_GRANT_FRAMES
@@ -109,6 +110,11 @@ class RenderSession:
     def has_begun(self) -> bool:
         """Whether frames of its player were rendered, in it or in a session before."""
         return self._timeline.end.frame > 0
+
+    @property
+    def has_rendered(self) -> bool:
+        """Whether frames were rendered in it."""
+        return self._timeline.end.frame > self._first_frame
 
     @property
     def has_overlays(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.memory_budget import LESS_AHEAD_FROM, ahead
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import Decoded, Failed, Opened, OpenSource, SeekFailed, SeekSource, Titled
 from tonearm.decoding.worker.filters.normalization import SourceLoudness
@@ -26,10 +27,12 @@ from tonearm.decoding.worker.sources.source import (
     AHEAD_SAMPLES,
     CANNOT_SEEK,
     DROPPED_DEADLINE_S,
+    FIRST_STEP_SAMPLES,
     PACKETS_AHEAD_SAMPLES,
     PACKETS_STEP_SAMPLES,
     DecodingSource,
     LeftSource,
+    Memory,
     Report,
     deadline_s,
     tagged_loudness_lufs,
@@ -67,6 +70,7 @@ class LiveSource(DecodingSource):
         pcm_decoded: Callable[[int], None],
         note: Callable[[int, int], None],
         errors: OwnErrors,
+        memory: Memory | None = None,
     ) -> None:
         super().__init__(
             order,
@@ -78,6 +82,7 @@ class LiveSource(DecodingSource):
             pcm_decoded=pcm_decoded,
             note=note,
             errors=errors,
+            memory=memory,
         )
         self.reads_only = True  # its packets are kept, and no member reads them decoded
         self._members: tuple[LiveMember, ...] = ()  # replaced as a whole, with the lock
@@ -360,7 +365,9 @@ class LiveMember:
     def _ahead_samples(self) -> int:
         if not self._is_heard:
             return self._step
-        return int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
+        usual = int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
+        used = 0.0 if self._live is None else self._live.memory.used
+        return usual if used <= LESS_AHEAD_FROM else ahead(usual, self._step + FIRST_STEP_SAMPLES, used)
 
     # Told by the `LiveSource`, which holds its lock
 

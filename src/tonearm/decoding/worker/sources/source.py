@@ -8,10 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage, own_error
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.core.memory_budget import LESS_AHEAD_FROM, ahead
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.messages import (
     FIRST_OVERLAY_SOURCE,
@@ -60,7 +61,7 @@ DROPPED_DEADLINE_S: Final = 0.0  # a dropped source goes first: it only gives ba
 Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
 
 # Made beforehand: when it is needed, there is little memory left to make it.
-_OUT_OF_MEMORY: Final = PlayFailure(
+OUT_OF_MEMORY: Final = PlayFailure(
     FailureCode.LIMIT_EXCEEDED,
     Stage.DECODE,
     "Decoding the source needs more memory than is left of what a decoder process may have.",
@@ -73,6 +74,21 @@ CANNOT_SEEK: Final = PlayFailure(
     "The source can only be played in order.",
     "Serve it from a server that supports range requests.",
 )
+
+
+class Memory(Protocol):
+    """What the process takes of its memory."""
+
+    @property
+    def used(self) -> float:
+        """The share of what all sessions may take."""
+        ...
+
+
+class AmpleMemory:
+    """Of a process without a limit."""
+
+    used: Final = 0.0
 
 
 class LeftSource:
@@ -108,9 +124,11 @@ class DecodingSource:
         pcm_decoded: Callable[[int], None],
         note: Callable[[int, int], None] = lambda _slot, _suspect: None,
         errors: OwnErrors | None = None,
+        memory: Memory | None = None,
         is_beginning: bool = False,
     ) -> None:
-        """`is_beginning`: nothing of its session was rendered yet, so that to open it can wait for all who play."""
+        """`is_beginning`: nothing of its session was rendered yet, so that to open it can wait for all who play.
+        `memory`: the less there is, the less is decoded ahead."""
         self._order = order
         self._is_beginning = is_beginning
         self._decoding = decoding
@@ -121,6 +139,7 @@ class DecodingSource:
         self._pcm_decoded = pcm_decoded
         self._note = note
         self._errors = errors or OwnErrors()
+        self.memory = memory or AmpleMemory()
         self._rest_lock = threading.Lock()
         self._is_resting = False  # between two slots, with no new one requested
         self._is_dropped = False
@@ -163,7 +182,7 @@ class DecodingSource:
                 self._threads.add()
             except (RuntimeError, MemoryError):
                 self._reader.close()
-                self._report_failure(_OUT_OF_MEMORY)
+                self._report_failure(OUT_OF_MEMORY)
                 return
         self._scheduler.submit(self, self._deadline_s())
 
@@ -269,7 +288,7 @@ class DecodingSource:
         except PlayError as error:
             failure = error.failure
         except MemoryError:
-            failure = _OUT_OF_MEMORY
+            failure = OUT_OF_MEMORY
         except Exception as error:  # noqa: BLE001 - reported to the node and to stderr: no source ends without a reason
             self._errors.tell("it decoded a source", error)
             failure = own_error(error)
@@ -469,13 +488,14 @@ class DecodingSource:
 
     @property
     def _ahead_samples(self) -> int:
-        """As much as is heard in 1.2 s, or four; where nobody listens hardly more than a step, since it may never be
-        heard."""
+        """As much as is heard in 1.2 s, or four; hardly more than a step where nobody listens, since it may never be
+        heard, and where memory is short."""
+        # More than a step: whole frames are used, and a rest of one must not hold up the next step.
         if not self._is_heard:
-            return (
-                self._step + FIRST_STEP_SAMPLES
-            )  # whole frames are used: a rest of one must not hold up the next step
-        return int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
+            return self._step + FIRST_STEP_SAMPLES
+        usual = int((PACKETS_AHEAD_SAMPLES if self._reads_only else AHEAD_SAMPLES) * self._rate)
+        used = self.memory.used
+        return usual if used <= LESS_AHEAD_FROM else ahead(usual, self._step + FIRST_STEP_SAMPLES, used)
 
     @property
     def _reads_only(self) -> bool:

@@ -1,0 +1,102 @@
+"""How much memory a decoder process has, and how much of what it may have its sessions take."""
+
+import ctypes
+import os
+import resource
+from collections.abc import Callable
+from typing import Any, Final
+
+from tonearm.core.memory_budget import LESS_AHEAD_FROM
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+# Opened when the process starts, since its sandbox lets it open nothing later.
+STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+# With less than this left no player begins: where Python, PyAV and libav find nothing at all, some of them crash and
+# some read on for ever.
+_LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
+_RESERVE_BYTES: Final = 32 * 1024 * 1024
+_LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, however low the limit is
+_SETTLING_BYTES: Final = 1_500_000  # what a session takes after it was opened
+
+
+def look_at_own_memory() -> None:
+    """To be called in a forked process before it is confined: what was opened shows the memory of the one before."""
+    opened = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(opened, STATM, inheritable=False)
+    os.close(opened)
+
+
+def address_space_bytes() -> int:
+    """What counts for RLIMIT_AS."""
+    return int(os.pread(STATM, 128, 0).split()[0]) * _PAGE_BYTES  # proc(5): "size"
+
+
+def private_memory_bytes() -> int:
+    """The writable memory of this process: its heaps and stacks, without what is only reserved. Takes 4 µs."""
+    return int(os.pread(STATM, 128, 0).split()[5]) * _PAGE_BYTES  # proc(5): "data"
+
+
+class _Mallinfo(ctypes.Structure):
+    """mallinfo(3): the bytes that are free are behind eight other numbers."""
+
+    _fields_ = (("before", ctypes.c_size_t * 8), ("fordblks", ctypes.c_size_t), ("keepcost", ctypes.c_size_t))
+
+
+class FreeHeap:
+    """What libc has of the system and can give out again. It takes up to some ms to count."""
+
+    def __init__(self) -> None:
+        self._mallinfo: Any = getattr(ctypes.CDLL(None), "mallinfo2", None)  # glibc from 2.33 on
+        if self._mallinfo is not None:
+            self._mallinfo.restype = _Mallinfo
+
+    def __call__(self) -> int:
+        return 0 if self._mallinfo is None else int(self._mallinfo().fordblks)
+
+
+class MemoryBudget:
+    """What sessions may take of the limit (`RLIMIT_AS`): all but what the process has when this is made, and a reserve
+    for what comes at once, as when a long file is opened.
+
+    `used` is their share of it that was last counted, for any thread. The methods are for one thread.
+    """
+
+    def __init__(self, limit_bytes: int, free_bytes: Callable[[], int] | None = None) -> None:
+        self._limit_bytes = limit_bytes
+        self._count_free_bytes = FreeHeap() if free_bytes is None else free_bytes
+        self._free_bytes = 0
+        self._before_bytes = private_memory_bytes()
+        self._for_sessions_bytes = max(_LEAST_BYTES, limit_bytes - address_space_bytes() - _RESERVE_BYTES)
+        self._begun = [0, 0]  # sessions that began since each of the last counts
+        self.used = 0.0
+
+    def began(self) -> None:
+        """A session began that has not taken yet what it will."""
+        self._begun[0] += 1
+
+    @property
+    def promised(self) -> float:
+        """The share that will be used when those that began lately have what they need. Takes 4 µs."""
+        return self._share(sum(self._begun) * _SETTLING_BYTES)
+
+    def count(self) -> float:
+        """The share that is used now. Takes up to some ms where it is much."""
+        self._free_bytes = 0
+        self.used = self._share()
+        if self.used > LESS_AHEAD_FROM:
+            self._free_bytes = self._count_free_bytes()
+            self.used = self._share()
+        self._begun = [0, *self._begun[:-1]]
+        return self.used
+
+    @property
+    def is_nearly_used_up(self) -> bool:
+        if self._limit_bytes == resource.RLIM_INFINITY:
+            return False
+        return self._limit_bytes - address_space_bytes() + self._free_bytes < _LEAST_LEFT_BYTES
+
+    def _share(self, more_bytes: int = 0) -> float:
+        if self._limit_bytes == resource.RLIM_INFINITY:
+            return 0.0
+        used_bytes = private_memory_bytes() - self._free_bytes - self._before_bytes + more_bytes
+        return min(1.0, max(0.0, used_bytes / self._for_sessions_bytes))

@@ -1,0 +1,61 @@
+"""What the memory of a decoder process allows."""
+
+import pytest
+
+from tonearm.core.memory_budget import FIRST_COST, FULL, TOO_FULL, MemoryRoom, ahead
+
+
+@pytest.mark.parametrize(("used", "samples"), [(0.0, 100), (0.6, 100), (0.7, 70), (0.8, 40), (1.0, 40)])
+def test_the_less_there_is_the_less_is_decoded_ahead(used: float, samples: int) -> None:
+    assert ahead(100, 40, used) == pytest.approx(samples, abs=1)
+
+
+def test_before_anything_is_known_so_many_come_as_have_room_at_a_usual_cost() -> None:
+    room = MemoryRoom()
+    came = 0
+    while room.room(came) > 0:
+        room.began()
+        came += 1
+    assert came == pytest.approx(FULL / FIRST_COST, abs=1)
+
+
+def test_what_a_session_takes_is_measured_when_it_has_settled() -> None:
+    room = MemoryRoom()
+    for _ in range(20):
+        room.began()
+    for _ in range(3):
+        room.reported(0.4, 20)
+    assert room.room(20) == pytest.approx((FULL - 0.4) / (0.4 / 20), abs=1)
+
+
+def test_a_process_that_is_full_takes_none_but_the_first() -> None:
+    room = MemoryRoom()
+    room.reported(FULL + 0.01, 30)
+    assert room.room(30) == 0
+    assert room.room(0) == 1
+
+
+def test_a_process_that_had_no_memory_for_one_takes_none_until_it_has_said_what_it_has() -> None:
+    room = MemoryRoom()
+    room.refused()
+    assert room.room(10) == 0
+    room.reported(0.1, 10)
+    assert room.room(10) > 0
+
+
+def test_some_leave_a_process_that_is_too_full_and_the_others_wait_for_what_comes_of_it() -> None:
+    room = MemoryRoom()
+    room.reported(TOO_FULL + 0.03, 50)
+    assert -5 <= room.room(50) < 0
+    room.settled()
+    for _ in range(3):
+        room.reported(TOO_FULL + 0.01, 45)
+        assert room.room(45) == 0
+    room.reported(0.5, 45)
+    assert room.room(45) > 0
+
+
+def test_the_last_one_never_leaves() -> None:
+    room = MemoryRoom()
+    room.reported(1.0, 1)
+    assert room.room(1) == 0

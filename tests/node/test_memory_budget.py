@@ -1,0 +1,33 @@
+"""A decoder process with little memory: those for whom there is room play, the others wait, and nothing ends."""
+
+import logging
+
+import pytest
+
+from tests.support.audio_files import mp3, music
+from tests.support.node_in_process import listening, running_node
+from tests.support.shelf import Shelf
+from tonearm.node.node import NodeSettings
+
+LIMIT_MB = 400  # some 310 are taken before anybody plays, and each player takes 1.8
+PLAYERS = 60
+
+
+async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
+    shelf: Shelf, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = shelf.put("song.mp3", mp3(music(30.0)))
+    async with running_node(NodeSettings(decoder_processes=1, decoder_memory_limit_mb=LIMIT_MB)) as node:
+        with caplog.at_level(logging.ERROR):
+            players = [await listening(node, f"p{number}", uri) for number in range(PLAYERS)]
+            await players[0].listener.wait_frames(150)
+        playing = [player for player in players if player.state["state"] == "playing"]
+        waiting = [player for player in players if player.quality["waitingForRoomMs"]]
+        assert not caplog.text, "no process has ended"
+        assert [player.failures for player in players] == [[]] * PLAYERS
+        assert len(playing) >= 15
+        assert waiting
+        for player in playing:
+            if player not in waiting:
+                await node.delete_player(player.id)
+        await waiting[0].listener.wait_frames(10)
