@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.clients.framing import FrameFlag
 from tonearm.audio.clock import Clock
+from tonearm.audio.head_start import HeadStart
 from tonearm.audio.next_opening import NextOpening
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.session.decoder_session import DecoderSession
@@ -96,6 +97,7 @@ class Sending:
         self._mp3_end_frame = 0  # frames before it were encoded
         self._mp3_waits = 0  # for how many ticks nothing was sent while MP3 was awaited
         self._sleep = Sleep(self, clock, call_later, self._circumstances())
+        self._head_start = HeadStart(self, lambda: broadcast.least_burst_ms, clock)
 
     def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
         """How well it has been doing, with what listeners lost, and how many were closed."""
@@ -121,6 +123,16 @@ class Sending:
     def sends_music(self) -> bool:
         """Whether frames of the current track are being sent, and at least one more is there."""
         return not self._is_buffering and self._buffer.frames_ahead > 0
+
+    @property
+    def frames_sent(self) -> int:
+        return self._frames_sent
+
+    @property
+    def frames_to_spare(self) -> int:
+        """How many frames of a file could be sent at once."""
+        may_send = self.sends_music and self._playback.wants_frames and not self._playback.current.info.is_stream
+        return self._buffer.frames_ahead if may_send else 0
 
     @property
     def waits_in_mid_track(self) -> bool:
@@ -154,6 +166,7 @@ class Sending:
             is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
             self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
             self.follow()
+            self._head_start.follow()
 
     @property
     def sounds_for_streams(self) -> bool:
@@ -200,6 +213,9 @@ class Sending:
         self._mp3_waits = 0
         self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
 
+    def grant(self) -> None:
+        self._session.grant()
+
     def update_ticking(self) -> None:
         """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
         if self._is_stopped:
@@ -212,6 +228,7 @@ class Sending:
             self._clock.join(self)
         else:
             self._clock.leave(self)
+        self._head_start.follow()
 
     def stand_still(self) -> None:
         """Ticks no more until something else changes."""
@@ -222,6 +239,7 @@ class Sending:
         self._sleep.stop()
         self._is_stopped = True
         self._clock.leave(self)
+        self._head_start.stop()
 
     # The clock
 
