@@ -86,8 +86,11 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "version",
         *SUPERVISION,
     ),
+    "dashboard": (),
+    "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
     "server": (
-        *("server", "node.node", "node.lookup", "node.wanted_tracks", "audio.player", "audio.clients.framing"),
+        *("server", "dashboard.page_files"),
+        *("node.node", "node.lookup", "node.wanted_tracks", "audio.player", "audio.clients.framing"),
         *("protocol", "description", "interop", "core", "version"),
     ),
     "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),

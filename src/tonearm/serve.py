@@ -87,17 +87,22 @@ def addresses_behind(host: str) -> list[str]:
 
 
 def commands_to_try(url: str, *, has_password: bool) -> str:
-    """Text for a terminal: create a player on the bundled clip, listen to it, skip.
+    """Text for a terminal: where the dashboard is; how to create a player on the bundled clip, listen to it, skip.
 
     With a password the commands take it from the environment, so that it is not shown.
     """
-    clip = str(resources.files("tonearm") / "clips" / "welcome.opus")
+    clip = _clip_uri()
     curl = 'curl -H "Authorization: $' + PASSWORD_VARIABLE + '"' if has_password else "curl"
     tonearm = shlex.quote(str(Path(sys.argv[0]).absolute()))
     body = shlex.quote(json.dumps({"id": _PLAYER, "uri": clip}))
+    dashboard = f"{tonearm} dashboard --node {url}" if has_password else f"{url}/dashboard"
     password_line = f"  (first: export {PASSWORD_VARIABLE}=..., the password of the node)\n" if has_password else ""
     return f"""
-tonearm listens on {url}. To try it, paste into another terminal:
+tonearm listens on {url}. To see and steer it in a browser:
+
+  {dashboard}
+
+Or paste into another terminal:
 {password_line}
   {curl} -d {body} {url}/v0/players
   {tonearm} listen {_PLAYER} --url {url}
@@ -108,6 +113,11 @@ To hear it, open {url}/v0/players/{_PLAYER}/stream.wav in a player such as mpv, 
 Ctrl-C ends the node.
 
 """
+
+
+def _clip_uri() -> str:
+    """The bundled clip, as a path."""
+    return str(resources.files("tonearm") / "clips" / "welcome.opus")
 
 
 _SHUTDOWN_PATIENCE_S: Final = 4.0
@@ -233,6 +243,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         connections=connection_limits(config, descriptors),
         audio=_audio_settings(config),
         open_paths=config.server.open_paths,
+        clip_uri=_clip_uri(),
     )
     app = build_app(node, edge_settings)
     try:

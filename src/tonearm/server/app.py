@@ -8,10 +8,12 @@ from typing import Final
 
 from aiohttp import web
 
+from tonearm.dashboard.page_files import ShownNode, page_files
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.audio_streams import AudioStreamRoutes
+from tonearm.server.dashboard_routes import DashboardRoutes
 from tonearm.server.http_server import ConnectionLimits, EdgeHttpServer
 from tonearm.server.index_page import index_route
 from tonearm.server.public import PublicEdge
@@ -30,7 +32,8 @@ from tonearm.server.streams import CLOSE_GRACE_S, OpenStreams
 class EdgeSettings:
     """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut.
 
-    `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password.
+    `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
+    what the dashboard offers to play first.
     """
 
     password: str = ""
@@ -41,6 +44,12 @@ class EdgeSettings:
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     audio: AudioSettings = field(default_factory=AudioSettings)
     open_paths: Collection[str] = ()
+    clip_uri: str = ""
+
+    @property
+    def is_for_own_machine(self) -> bool:
+        """Whether everybody on this machine may steer the node, and nobody else can reach it."""
+        return self.listens_on_loopback_only and not self.password
 
 
 _BACKLOG: Final = 1024  # hundreds of players may connect their sockets at once
@@ -93,6 +102,9 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         DescriptionRoutes(),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))
+    if settings.is_for_own_machine:
+        files = page_files([ShownNode("this node", "..", settings.clip_uri, "..")])
+        routes = (*routes, *DashboardRoutes(files).routes())
     routes = (*routes, index_route(routes))
     password_check = PasswordCheck(settings.password)
     origin_rules = OriginRules(

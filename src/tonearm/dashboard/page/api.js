@@ -1,0 +1,138 @@
+// Requests and sockets of one node. A refusal carries the node's own message.
+
+const FOLDER = new URL(".", import.meta.url);
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 5000;
+
+export class ApiError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+async function refusal(answer) {
+  try {
+    const told = await answer.json();
+    return new ApiError(answer.status, told.code, told.message);
+  } catch {
+    return new ApiError(answer.status, "", `The answer was ${answer.status} ${answer.statusText}.`);
+  }
+}
+
+export async function pageJson(name) {
+  const answer = await fetch(new URL(name, FOLDER));
+  if (!answer.ok) throw await refusal(answer);
+  return answer.json();
+}
+
+export class NodeApi {
+  // `node` is an entry of nodes.json.
+  constructor(node) {
+    this.name = node.name;
+    this.clip = node.clip;
+    this.base = new URL(`${node.path}/`, FOLDER);
+    this.streams = node.streams ? new URL(`${node.streams}/`, FOLDER) : null;
+  }
+
+  url(path) {
+    return new URL(path, this.base);
+  }
+
+  player(id, path = "") {
+    // An id has no character that a path would have to escape.
+    return `v0/players/${id}${path}`;
+  }
+
+  // Whether the node has a resolver: the answer to a search for nothing tells. It is asked once.
+  canSearch() {
+    this.searching ??= this.get("v0/search?query=").then(
+      () => true,
+      (error) => error.status !== 0 && error.code !== "resolver_disabled",
+    );
+    return this.searching;
+  }
+
+  // The JSON of the answer, null for one without a body. Throws ApiError.
+  async ask(method, path, body) {
+    let answer;
+    try {
+      answer = await fetch(this.url(path), {
+        method,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        headers: body === undefined ? {} : { "Content-Type": "application/json" },
+      });
+    } catch {
+      throw new ApiError(0, "unreachable", "The node does not answer. It is tried again until it does.");
+    }
+    if (!answer.ok) throw await refusal(answer);
+    return answer.status === 204 ? null : answer.json();
+  }
+
+  get(path) {
+    return this.ask("GET", path);
+  }
+}
+
+// A WebSocket that comes back by itself. `path` is asked for anew before each connection; what it throws counts as a
+// failed one. `on.state` gets "connecting", "open" and "lost", `on.message` what the node sends.
+export class LastingSocket {
+  constructor(api, path, on, binaryType = "blob") {
+    this.api = api;
+    this.path = path;
+    this.on = on;
+    this.binaryType = binaryType;
+    this.retryMs = FIRST_RETRY_MS;
+    this.isOver = false;
+    this.wake = () => this.retry && this.connect();
+    globalThis.addEventListener("online", this.wake);
+    this.connect();
+  }
+
+  async connect() {
+    clearTimeout(this.retry);
+    this.retry = null;
+    this.on.state?.("connecting");
+    let path;
+    try {
+      path = await this.path();
+    } catch (error) {
+      this.lose(error);
+      return;
+    }
+    if (this.isOver) return;
+    const url = this.api.url(path);
+    url.protocol = url.protocol.replace("http", "ws");
+    const socket = (this.socket = new WebSocket(url));
+    socket.binaryType = this.binaryType;
+    socket.onopen = () => {
+      this.retryMs = FIRST_RETRY_MS;
+      this.on.state?.("open");
+    };
+    socket.onmessage = (message) => this.on.message(message.data);
+    socket.onclose = () => this.lose(null);
+  }
+
+  lose(error) {
+    if (this.isOver) return;
+    this.on.state?.("lost", error);
+    this.retry = setTimeout(() => this.connect(), this.retryMs);
+    this.retryMs = Math.min(2 * this.retryMs, LAST_RETRY_MS);
+  }
+
+  // Connects anew, as after a loss.
+  restart() {
+    this.socket?.close();
+  }
+
+  close() {
+    this.isOver = true;
+    clearTimeout(this.retry);
+    globalThis.removeEventListener("online", this.wake);
+    if (this.socket) {
+      this.socket.onclose = this.socket.onmessage = this.socket.onopen = null;
+      this.socket.close();
+    }
+  }
+}

@@ -1,0 +1,150 @@
+// What several parts of the page are made of: hooks, sliders, buttons with pictures, and the messages below.
+
+import { html, useEffect, useReducer, useRef, useState } from "./vendor/htm-preact-standalone.js";
+
+const SHOWN_MS = 6000;
+const DRAFT_KEPT_MS = 300; // until the event that says the same has come
+
+// Shows the component again whenever `store` tells.
+export function useStore(store) {
+  const [, again] = useReducer((count) => count + 1, 0);
+  useEffect(() => store?.subscribe(again), [store]);
+  return store;
+}
+
+// The time, as often as asked for; it stands still while `moves` is false.
+export function useNow(everyMs, moves) {
+  const [, again] = useReducer((count) => count + 1, 0);
+  useEffect(() => {
+    if (!moves) return undefined;
+    const timer = setInterval(again, everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, moves]);
+  return performance.now();
+}
+
+// Messages about what was done, or why it was not. One at a time is read out.
+export class Notices {
+  constructor() {
+    this.subscribers = new Set();
+    this.shown = null;
+  }
+
+  subscribe(subscriber) {
+    this.subscribers.add(subscriber);
+    return () => this.subscribers.delete(subscriber);
+  }
+
+  show(text, isProblem = false) {
+    clearTimeout(this.timer);
+    this.shown = text ? { text, isProblem } : null;
+    this.timer = setTimeout(() => this.show(""), isProblem ? 2 * SHOWN_MS : SHOWN_MS);
+    for (const subscriber of this.subscribers) subscriber();
+  }
+
+  // Waits for `work` and says that it is done, or the node's own message. The result, or undefined.
+  async of(work, done = "") {
+    try {
+      const result = await work;
+      if (done) this.show(typeof done === "function" ? done(result) : done);
+      return result ?? true;
+    } catch (error) {
+      this.show(error.message, true);
+      return undefined;
+    }
+  }
+}
+
+export function NoticeBar({ notices }) {
+  const { shown } = useStore(notices);
+  const problem = shown?.isProblem ? shown.text : "";
+  const done = shown && !shown.isProblem ? shown.text : "";
+  return html`<div class="notices">
+    <p role="alert" class=${problem ? "notice problem" : ""}>${problem}</p>
+    <p role="status" class=${done ? "notice" : ""}>${done}</p>
+  </div>`;
+}
+
+// Sends the newest value, one request at a time: what came meanwhile and is old already is left out.
+export function useNewest(send) {
+  const kept = useRef({ isBusy: false, next: null }).current;
+  kept.send = send;
+  return async (value) => {
+    kept.next = { value };
+    if (kept.isBusy) return;
+    kept.isBusy = true;
+    while (kept.next) {
+      const { value: newest } = kept.next;
+      kept.next = null;
+      await kept.send(newest);
+    }
+    kept.isBusy = false;
+  };
+}
+
+const UP_KEYS = ["ArrowRight", "ArrowUp"];
+const DOWN_KEYS = ["ArrowLeft", "ArrowDown"];
+
+// A slider. `send` gets the value while it is moved (`isLive`), or when it is let go. An arrow key moves it by `keyStep`.
+export function Slider({ label, value, min, max, step, text, send, keyStep = 0, isLive = true, disabled = false, showsLabel = true }) {
+  const [draft, setDraft] = useState(null);
+  const timer = useRef(null);
+  const newest = useNewest(send);
+  const change = async (moved, isLast) => {
+    clearTimeout(timer.current);
+    setDraft(moved);
+    if (isLive || isLast) await newest(moved);
+    if (isLast) timer.current = setTimeout(() => setDraft(null), DRAFT_KEPT_MS);
+  };
+  const shown = draft ?? value;
+  const range = max - min || 1;
+  const key = (event) => {
+    const direction = UP_KEYS.includes(event.key) - DOWN_KEYS.includes(event.key);
+    if (!keyStep || !direction) return;
+    event.preventDefault();
+    change(Math.min(max, Math.max(min, shown + direction * keyStep)), true);
+  };
+  return html`<label class="slider">
+    <span class=${showsLabel ? "" : "unseen"}>${label}</span>
+    <input type="range" aria-label=${label} aria-valuetext=${text(shown)} min=${min} max=${max} step=${step}
+      value=${shown} disabled=${disabled} style=${{ "--filled": `${(100 * (shown - min)) / range}%` }}
+      onKeyDown=${key}
+      onInput=${(event) => change(event.target.valueAsNumber, false)} onChange=${(event) => change(event.target.valueAsNumber, true)} />
+  </label>`;
+}
+
+const PATHS = {
+  play: "M8 5v14l11-7z",
+  pause: "M7 5h4v14H7zM13 5h4v14h-4z",
+  skip: "M5 5v14l9-7zM15 5h3v14h-3z",
+  previous: "M19 5v14l-9-7zM6 5h3v14H6z",
+  stop: "M6 6h12v12H6z",
+  up: "M12 7l7 8H5z",
+  down: "M12 17l7-8H5z",
+  remove: "M6.4 5L12 10.6 17.6 5 19 6.4 13.4 12l5.6 5.6-1.4 1.4L12 13.4 6.4 19 5 17.6 10.6 12 5 6.4z",
+  headphones: "M12 3a9 9 0 0 0-9 9v6a3 3 0 0 0 3 3h2v-8H5v-1a7 7 0 0 1 14 0v1h-3v8h2a3 3 0 0 0 3-3v-6a9 9 0 0 0-9-9z",
+  speaker: "M4 9v6h4l5 5V4L8 9zM15 8.5v7a4 4 0 0 0 0-7zM15 4.2v2.1a6 6 0 0 1 0 11.4v2.1a8 8 0 0 0 0-15.6z",
+};
+
+export function Icon({ name }) {
+  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${PATHS[name]} /></svg>`;
+}
+
+// A button that shows a picture only; `label` is its name.
+export function IconButton({ label, icon, onClick, disabled = false, kind = "", ...more }) {
+  return html`<button type="button" class=${`round ${kind}`} aria-label=${label} title=${label} disabled=${disabled}
+    onClick=${onClick} ...${more}><${Icon} name=${icon} /></button>`;
+}
+
+// A part of the page with its heading.
+export function Panel({ title, children, aside = null, kind = "" }) {
+  const id = `panel-${title.toLowerCase().replaceAll(" ", "-")}`;
+  return html`<section class=${`panel ${kind}`} aria-labelledby=${id}>
+    <header><h2 id=${id}>${title}</h2>${aside}</header>
+    ${children}
+  </section>`;
+}
+
+export function Badge({ of }) {
+  return html`<span class=${`badge ${of}`}>${of}</span>`;
+}

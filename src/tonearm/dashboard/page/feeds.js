@@ -1,0 +1,223 @@
+// What the page knows of a node and of a player, kept as it is now by their events. Components subscribe.
+
+import { LastingSocket } from "./api.js";
+import { applied } from "./player_state.js";
+
+const FIGURES_EVERY_MS = 2000; // no event tells them
+const FIGURES_KEPT = 150;
+const ERRORS_KEPT = 30;
+const EVENTS_KEPT = 256;
+const TOLD_AT_MOST_EVERY_MS = 200; // hundreds of players have a hundred events a second
+const QUEUE_SHOWN = 200;
+
+class Feed {
+  constructor() {
+    this.subscribers = new Set();
+    this.connection = "connecting";
+    this.problem = null;
+  }
+
+  subscribe(subscriber) {
+    this.subscribers.add(subscriber);
+    return () => this.subscribers.delete(subscriber);
+  }
+
+  tell() {
+    for (const subscriber of this.subscribers) subscriber();
+  }
+
+  connected(connection, problem = null) {
+    this.connection = connection === "connecting" && this.connection === "lost" ? "lost" : connection;
+    this.problem = problem;
+    this.tell();
+  }
+}
+
+// All players of a node, its figures, and the last failures.
+export class NodeFeed extends Feed {
+  constructor(api) {
+    super();
+    this.api = api;
+    this.players = new Map();
+    this.errors = [];
+    this.stats = null;
+    this.figures = []; // a line for each time: what is plotted
+    this.isBegun = false;
+    this.socket = new LastingSocket(api, async () => "v0/events?snapshot=true", {
+      message: (text) => this.take(JSON.parse(text)),
+      state: (connection, problem) => {
+        if (connection === "open") this.begin();
+        this.connected(connection, problem);
+      },
+    });
+    this.timer = setInterval(() => document.hidden || this.readFigures(), FIGURES_EVERY_MS);
+    this.readFigures();
+  }
+
+  close() {
+    this.socket.close();
+    clearInterval(this.timer);
+    clearTimeout(this.telling);
+  }
+
+  begin() {
+    this.players.clear(); // the snapshot follows
+    this.isBegun = true;
+  }
+
+  take(event) {
+    if (event.op === "EventsLost") {
+      this.socket.restart();
+      return;
+    }
+    if (event.op === "PlayerCreate") this.read(event.id);
+    else if (event.op === "PlayerDelete") this.players.delete(event.id);
+    else if (event.op === "PlayerState") this.players.set(event.id, applied({}, event, performance.now()));
+    else {
+      const known = this.players.get(event.id);
+      if (known) this.players.set(event.id, applied(known, event, performance.now()));
+    }
+    if (event.error) this.note(event.id, event.time, event.error, event.track);
+    this.tellSoon();
+  }
+
+  async read(id) {
+    try {
+      const state = await this.api.get(this.api.player(id));
+      this.players.set(id, applied({}, { ...state, op: "PlayerState" }, performance.now()));
+      this.tellSoon();
+    } catch {
+      // It is gone again, or the node is: then a snapshot comes.
+    }
+  }
+
+  note(id, time, error, track) {
+    if (this.errors.some((known) => known.id === id && known.error.message === error.message && !track)) return;
+    this.errors = [{ id, time, error, uri: track?.info.uri ?? "" }, ...this.errors].slice(0, ERRORS_KEPT);
+  }
+
+  async readFigures() {
+    let stats;
+    try {
+      stats = await this.api.get("v0/stats");
+    } catch {
+      return; // the socket tells that the node is gone
+    }
+    const before = this.stats;
+    stats.at = performance.now();
+    if (before && stats.uptime > before.uptime) this.figures.push(this.line(before, stats));
+    else this.figures = [];
+    this.figures = this.figures.slice(-FIGURES_KEPT);
+    this.stats = stats;
+    this.tellSoon();
+  }
+
+  line(before, stats) {
+    const passed = (stats.at - before.at) / 1000;
+    const cpu = { node: 0, decoder: 0, other: 0 };
+    for (const process of stats.processes) {
+      const known = before.processes.find(({ pid }) => pid === process.pid);
+      process.load = known ? (100 * (process.cpuSeconds - known.cpuSeconds)) / passed : 0;
+      cpu[process.kind] += process.load;
+    }
+    const late = (limit) => (stats.framesLate[limit] - before.framesLate[limit]) / passed;
+    return {
+      time: Date.now() / 1000,
+      cpu,
+      listeners: stats.listeners,
+      late: { over5ms: late("over5ms"), over20ms: late("over20ms"), over100ms: late("over100ms") },
+    };
+  }
+
+  tellSoon() {
+    this.telling ??= setTimeout(() => {
+      this.telling = null;
+      this.tell();
+    }, TOLD_AT_MOST_EVERY_MS);
+  }
+}
+
+// One player: its state, queue, history, and its last events.
+export class PlayerFeed extends Feed {
+  constructor(api, id) {
+    super();
+    this.api = api;
+    this.id = id;
+    this.state = null;
+    this.queue = null;
+    this.history = [];
+    this.events = [];
+    this.isDeleted = false;
+    this.reading = {};
+    this.socket = new LastingSocket(api, () => this.eventsPath(), {
+      message: (text) => this.take(JSON.parse(text)),
+      state: (connection, problem) => this.connected(connection, problem),
+    });
+  }
+
+  close() {
+    this.socket.close();
+    for (const timer of Object.values(this.reading)) clearTimeout(timer);
+  }
+
+  path(path = "") {
+    return this.api.player(this.id, path);
+  }
+
+  // At first the state is read, then the events before it are asked for, to show them; after a loss those that were
+  // missed.
+  async eventsPath() {
+    try {
+      await this.read("state");
+      this.isDeleted = false;
+    } catch (error) {
+      this.isDeleted = error.code === "player_not_found";
+      throw error;
+    }
+    this.readSoon("queue");
+    this.readSoon("history");
+    const newest = this.events.find(({ life }) => life === this.state.life);
+    if (!newest) this.events = [];
+    const since = newest ? newest.seq : Math.max(0, this.state.seq - EVENTS_KEPT + 1);
+    return this.path(`/events?snapshot=true&since=${this.state.life}.${since}`);
+  }
+
+  take(event) {
+    this.events = [event, ...this.events].slice(0, EVENTS_KEPT);
+    if (event.op === "PlayerDelete") this.isDeleted = true;
+    else if (event.op === "PlayerState" || event.seq > this.state.seq) {
+      this.state = applied(this.state, event, performance.now());
+      this.readWhatChanged(event);
+    }
+    this.tell();
+  }
+
+  readWhatChanged({ op }) {
+    if (["QueueUpdate", "QueueDetails", "PlayerState"].includes(op)) this.readSoon("queue");
+    if (["TrackEnd", "PlayerState"].includes(op)) this.readSoon("history");
+    // The next track while it loads, outputs, overlays and quality stand in no event.
+    if (/^(TrackE|TrackStart|PlayerUpdate|ListenersChange|Overlay)/.test(op)) this.readSoon("state");
+  }
+
+  readSoon(what) {
+    this.reading[what] ??= setTimeout(() => {
+      this.reading[what] = null;
+      this.read(what).catch(() => {}); // the socket tells that the node is gone
+    }, 100);
+  }
+
+  async read(what) {
+    if (what === "state") {
+      const state = await this.api.get(this.path());
+      if (state.life === this.state?.life && state.seq < this.state.seq) return; // events were faster
+      const { stuck = "", streamTitle = "" } = state.trackId === this.state?.trackId ? this.state : {};
+      const { startMs, endMs } = state;
+      this.state = { ...state, startMs, endMs, stuck, streamTitle, heardAt: performance.now() };
+    } else if (what === "queue") {
+      this.queue = await this.api.get(this.path(`/queue?details=true&limit=${QUEUE_SHOWN}`));
+    } else {
+      this.history = await this.api.get(this.path("/history"));
+    }
+    this.tell();
+  }
+}

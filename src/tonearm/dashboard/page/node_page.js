@@ -1,0 +1,175 @@
+// A node: its figures, its players, what went wrong last.
+
+import { Connection } from "./connection.js";
+import { Badge, Panel, useNow, useStore } from "./controls.js";
+import { NodeFeed } from "./feeds.js";
+import { NewPlayer, createPlayers } from "./new_player.js";
+import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
+import { Plot } from "./plot.js";
+import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
+import { html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
+
+export function NodePage({ api, node, notices }) {
+  const feed = useStore(useMemo(() => new NodeFeed(api), [api]));
+  useEffect(() => () => feed.close(), [feed]);
+  const [isCreating, setCreating] = useState(false);
+  const open = (id) => {
+    location.hash = `#/${node}/${encodeURIComponent(id)}`;
+  };
+  const aside = html`<button type="button" class="strong" onClick=${() => setCreating(true)}>New player</button>`;
+  return html`
+    <div class="title-line"><h1>${api.name === "this node" ? "Node" : api.name}</h1><${Connection} feed=${feed} /></div>
+    <${Tiles} feed=${feed} />
+    <${Panel} title="Players" aside=${aside}>
+      <${Players} feed=${feed} node=${node} notices=${notices} open=${open} create=${() => setCreating(true)} />
+    <//>
+    <div class="plots">
+      <${Panel} title="Listeners"><${Plot} lines=${LISTENER_LINES} figures=${feed.figures} unit="" /><//>
+      <${Panel} title="CPU"><${Plot} lines=${CPU_LINES} figures=${feed.figures} unit=" %" /><//>
+      <${Panel} title="Late frames"><${Plot} lines=${LATE_LINES} figures=${feed.figures} unit=" /s" /><//>
+    </div>
+    <div class="halves">
+      <${Panel} title="Last errors"><${Errors} feed=${feed} node=${node} /><//>
+      <${Panel} title="Processes"><${Processes} stats=${feed.stats} /><//>
+    </div>
+    ${isCreating && html`<${NewPlayer} api=${api} notices=${notices} open=${open} close=${() => setCreating(false)} />`}
+  `;
+}
+
+const LISTENER_LINES = [
+  { name: "PCM", value: (line) => line.listeners.pcm },
+  { name: "Opus", value: (line) => line.listeners.opus },
+  { name: "MP3", value: (line) => line.listeners.mp3 },
+];
+const CPU_LINES = [
+  { name: "node", value: (line) => line.cpu.node },
+  { name: "decoders", value: (line) => line.cpu.decoder },
+];
+const LATE_LINES = [
+  { name: "over 5 ms", value: (line) => line.late.over5ms },
+  { name: "over 20 ms", value: (line) => line.late.over20ms },
+  { name: "over 100 ms", value: (line) => line.late.over100ms },
+];
+
+function Tiles({ feed }) {
+  const { stats, figures } = feed;
+  const now = figures.at(-1);
+  const listeners = stats ? Object.values(stats.listeners).reduce((sum, one) => sum + one, 0) : 0;
+  const memory = stats ? stats.processes.reduce((sum, process) => sum + process.memoryBytes, 0) : 0;
+  const late = stats?.framesLate;
+  const tiles = [
+    ["Players", feed.players.size, stats ? `${stats.players.playing ?? 0} playing, ${stats.playersAsleep} asleep` : ""],
+    ["Listeners", listeners, stats ? `PCM ${stats.listeners.pcm}, Opus ${stats.listeners.opus}, MP3 ${stats.listeners.mp3}` : ""],
+    ["CPU", now ? `${Math.round(now.cpu.node + now.cpu.decoder + now.cpu.other)} %` : "–", now ? `node ${Math.round(now.cpu.node)} %, of one core` : ""],
+    ["Memory", stats ? megabytes(memory) : "–", stats ? count(stats.processes.length, "process", "processes") : ""],
+    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `over 20 ms; over 5: ${late.over5ms.toLocaleString()}, over 100: ${late.over100ms.toLocaleString()}` : ""],
+    ["Up for", stats ? lasting(stats.uptime) : "–", stats ? `version ${stats.version}` : ""],
+  ];
+  return html`<dl class="tiles">
+    ${tiles.map(([name, value, more]) => html`<div><dt>${name}</dt><dd>${value}<small>${more}</small></dd></div>`)}
+  </dl>`;
+}
+
+const COLUMNS = [
+  { name: "Player", key: (state) => state.id.toLowerCase() },
+  { name: "State", key: doing },
+  { name: "Title", key: (state) => shownTitle(state).title.toLowerCase() },
+  { name: "Position", key: (state) => state.position, kind: "number" },
+  { name: "Listeners", key: (state) => state.listeners, kind: "number" },
+];
+
+function Players({ feed, node, notices, open, create }) {
+  const [words, setWords] = useState("");
+  const [sorting, setSorting] = useState({ column: 0, isDown: false });
+  const all = [...feed.players.values()];
+  const now = useNow(1000, all.some(isMoving));
+  if (feed.isBegun && !all.length) return html`<${Empty} api=${feed.api} notices=${notices} open=${open} create=${create} />`;
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = all.filter((state) => {
+    const { title, author } = shownTitle(state);
+    const text = `${state.id} ${doing(state)} ${title} ${author}`.toLowerCase();
+    return wanted.every((word) => text.includes(word));
+  });
+  const { key } = COLUMNS[sorting.column];
+  const order = sorting.isDown ? -1 : 1;
+  found.sort((one, other) => {
+    const [a, b] = [key(one), key(other)];
+    return a < b ? -order : a > b ? order : one.id < other.id ? -1 : 1;
+  });
+  const sort = (column) => setSorting({ column, isDown: sorting.column === column && !sorting.isDown });
+  return html`
+    <div class="tools">
+      <input type="search" aria-label="Search" placeholder="Search" value=${words} onInput=${(event) => setWords(event.target.value)} />
+      <span class="quiet">${words ? `${found.length} of ${all.length}` : count(all.length, "player")}</span>
+    </div>
+    <div class="table-frame">
+      <table aria-label="Players" class="players">
+        <thead><tr>
+          ${COLUMNS.map(({ name, kind }, column) => {
+            const isSorted = sorting.column === column;
+            const direction = sorting.isDown ? "descending" : "ascending";
+            return html`<th scope="col" class=${kind} aria-sort=${isSorted ? direction : "none"}>
+              <button type="button" onClick=${() => sort(column)}>${name}<span aria-hidden="true">${isSorted ? (sorting.isDown ? " ↓" : " ↑") : ""}</span></button>
+            </th>`;
+          })}
+        </tr></thead>
+        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} now=${now} />`)}</tbody>
+      </table>
+    </div>`;
+}
+
+function Row({ state, node, now }) {
+  const { title, author } = shownTitle(state);
+  const end = endOf(state);
+  const position = state.state === "idle" || state.state === "failed" ? "" : clock(positionAt(state, now));
+  return html`<tr>
+    <th scope="row"><a href=${`#/${node}/${encodeURIComponent(state.id)}`}>${state.id}</a></th>
+    <td><${Badge} of=${doing(state)} /></td>
+    <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
+    <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
+    <td class="number">${state.listeners}</td>
+  </tr>`;
+}
+
+// What a newcomer sees first.
+function Empty({ api, notices, open, create }) {
+  const welcome = async () => {
+    if (await notices.of(createPlayers(api, "demo", [api.clip]))) open("demo");
+  };
+  return html`<div class="empty">
+    <img src="icon.svg" alt="" width="96" height="96" />
+    <p>Nothing plays yet. A player is a queue and a steady stream of sound: give it the address of a file, a radio station
+    or a playlist.</p>
+    <p class="buttons">
+      ${api.clip && html`<button type="button" class="strong" onClick=${welcome}>Try the welcome clip</button>`}
+      <button type="button" onClick=${create}>Choose an address</button>
+    </p>
+  </div>`;
+}
+
+function Errors({ feed, node }) {
+  if (!feed.errors.length) return html`<p class="quiet">None since this page was opened.</p>`;
+  return html`<ul class="errors">
+    ${feed.errors.map(({ id, time, error, uri }) => html`<li>
+      <p><a href=${`#/${node}/${encodeURIComponent(id)}`}>${id}</a> <code>${error.code}</code> <span class="quiet">${timeOfDay(time)}</span></p>
+      <p>${error.message} <span class="quiet">${error.hint}</span></p>
+      ${uri && html`<p class="quiet address">${uri}</p>`}
+    </li>`)}
+  </ul>`;
+}
+
+function Processes({ stats }) {
+  if (!stats) return html`<p class="quiet">Not told yet.</p>`;
+  return html`
+    <div class="table-frame"><table aria-label="Processes">
+      <thead><tr><th scope="col">Kind</th><th scope="col" class="number">Process</th><th scope="col" class="number">Load</th><th scope="col" class="number">Memory</th><th scope="col" class="number">Sessions</th></tr></thead>
+      <tbody>${stats.processes.map((process) => html`<tr key=${process.pid}>
+        <th scope="row">${process.kind}</th><td class="number">${process.pid}</td>
+        <td class="number">${process.load === undefined ? "–" : `${Math.round(process.load)} %`}</td>
+        <td class="number">${megabytes(process.memoryBytes)}</td>
+        <td class="number">${process.kind === "decoder" ? process.sessions : ""}</td>
+      </tr>`)}</tbody>
+    </table></div>
+    <p class="quiet">${count(stats.decoderExits, "decoder process", "decoder processes")} ended by themselves and were started anew. Ran dry:
+    source ${stats.timesRunDry.source}, decoder ${stats.timesRunDry.decoder}. Frames left out: ${stats.framesLeftOut}.</p>`;
+}

@@ -1,0 +1,110 @@
+// What is to be read about a player: the way of its sound, how well it does, where to hear it, its metadata.
+
+import { Panel, useStore } from "./controls.js";
+import { words } from "./effects.js";
+import { LATENESS_LIMITS_MS } from "./listening.js";
+import { effectsAtWork } from "./player_state.js";
+import { count, fileKind } from "./text.js";
+import { html, useState } from "./vendor/htm-preact-standalone.js";
+
+export function SignalPath({ state, listening }) {
+  useStore(listening);
+  const { info, encoded } = state.track;
+  const kind = fileKind(encoded);
+  const place = { http: "from the web", file: "from a file" }[info.sourceName] ?? info.sourceName;
+  const source = info.isStream ? `live ${kind || "stream"}` : kind || "source";
+  const work = effectsAtWork(state);
+  const { pcm, opus, mp3 } = state.listenersByFormat;
+  const heard = listening.isPassedThrough === null || !listening.bitrate ? "" : `${Math.round(listening.bitrate / 1000)} kbit/s${listening.isPassedThrough ? ", passed through" : ""}`;
+  const outputs = [
+    ["PCM", pcm, "1536 kbit/s"],
+    ["Opus", opus, listening.way.startsWith("Opus") ? heard || "" : ""],
+    ["MP3", mp3, ""],
+  ].filter(([, listeners]) => listeners);
+  const isPassed = listening.isPassedThrough;
+  return html`<${Panel} title="Signal path">
+    <ol class="path">
+      <li class="source"><b>${state.trackId ? source : "nothing"}</b><span class="quiet">${state.trackId ? place : ""}</span></li>
+      <li><b>${isPassed ? "packets as they are" : "48 kHz, stereo"}</b><span class="quiet">${isPassed ? "nothing is decoded" : "decoded"}</span></li>
+      ${work.length
+        ? work.map((name) => html`<li class="work"><b>${name === "eq" ? "Equalizer" : words(name)}</b></li>`)
+        : !isPassed && html`<li class="quiet">no filters</li>`}
+      <li class="ends">
+        ${outputs.length
+          ? outputs.map(([name, listeners, rate]) => html`<span><b>${name}</b> ${count(listeners, "listener")} <span class="quiet">${rate}</span></span>`)
+          : html`<span class="quiet">nobody listens</span>`}
+      </li>
+    </ol>
+  <//>`;
+}
+
+export function Quality({ state, listening }) {
+  useStore(listening);
+  const { quality } = state;
+  const figures = [
+    ["Frames sent", quality.framesSent.toLocaleString()],
+    ["Lost by slow listeners", quality.framesLostByListeners],
+    ["Times run dry", quality.timesRunDry],
+    ["Left out, too late", quality.lateFrames],
+    ["Late changes", quality.latePlans],
+    ["Listeners closed", quality.listenersClosed.tooSlow + quality.listenersClosed.failed],
+    ["Decoder process", quality.decoderProcess ?? "none"],
+  ];
+  return html`<${Panel} title="Quality">
+    <dl class="figures">${figures.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+    ${quality.waitingForRoomMs !== null && html`<p class="problem">It waits since the node has more to do than it can.</p>`}
+    <${Lateness} counts=${listening.lateness} />
+  <//>`;
+}
+
+// How late frames came to this page, against the earliest.
+function Lateness({ counts }) {
+  const all = counts.reduce((sum, one) => sum + one, 0);
+  if (!all) return html`<p class="quiet">Listen here to see how evenly the frames come.</p>`;
+  const names = [...LATENESS_LIMITS_MS.map((limit) => `≤ ${limit} ms`), `> ${LATENESS_LIMITS_MS.at(-1)} ms`];
+  return html`<table class="histogram" aria-label="Lateness">
+    <thead><tr><th scope="col">Late by</th><th scope="col">Frames</th><td aria-hidden="true"></td></tr></thead>
+    <tbody>${counts.map((one, index) => html`<tr><th scope="row">${names[index]}</th><td class="number">${one.toLocaleString()}</td>
+      <td class="bar" aria-hidden="true"><span style=${{ width: `${(100 * one) / all}%` }}></span></td></tr>`)}</tbody>
+  </table>`;
+}
+
+export function Links({ api, feed, notices }) {
+  if (!api.streams) return null;
+  const link = (kind) => new URL(feed.path(`/stream.${kind}`), api.streams).href;
+  const links = [
+    ["mpv", `mpv ${link("ogg")}`],
+    ["VLC", `vlc ${link("mp3")}`],
+    ["<audio>", `<audio controls src="${link("mp3")}"></audio>`],
+    ["Least delay", link("wav")],
+  ];
+  const copy = (text) => notices.of(navigator.clipboard.writeText(text), "Copied.");
+  return html`<${Panel} title="Elsewhere">
+    <ul class="links">${links.map(([name, text]) => html`<li><span>${name}</span><code tabindex="0">${text}</code>
+      <button type="button" aria-label=${`Copy for ${name}`} onClick=${() => copy(text)}>Copy</button></li>`)}</ul>
+  <//>`;
+}
+
+export function Metadata({ state, act, notices }) {
+  const [draft, setDraft] = useState(null);
+  const save = async (event) => {
+    event.preventDefault();
+    let value;
+    try {
+      value = JSON.parse(draft);
+    } catch (error) {
+      notices.show(`This is no JSON: ${error.message}`, true);
+      return;
+    }
+    if (await act("PATCH", "/metadata", { value, merge: false }, "The metadata was saved.")) setDraft(null);
+  };
+  const text = draft ?? JSON.stringify(state.metadata, null, 2);
+  return html`<${Panel} title="Metadata">
+    <form onSubmit=${save}>
+      <textarea class="code" aria-label="Metadata, as JSON" rows=${Math.min(12, text.split("\n").length + 1)} spellcheck=${false} value=${text}
+        onInput=${(event) => setDraft(event.target.value)}></textarea>
+      <p class="buttons"><button type="button" disabled=${draft === null} onClick=${() => setDraft(null)}>Undo</button>
+        <button disabled=${draft === null}>Save</button></p>
+    </form>
+  <//>`;
+}

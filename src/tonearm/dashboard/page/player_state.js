@@ -1,0 +1,93 @@
+// What a player does, as its events tell it: values only.
+
+// `state` after `event`, with `heardAt` of performance.now().
+export function applied(state, event, heardAt) {
+  const at = { seq: event.seq ?? state.seq, heardAt: state.heardAt };
+  switch (event.op) {
+    case "PlayerState":
+      return { ...event, heardAt, streamTitle: "" };
+    case "PlayerUpdate": {
+      const { state: doing, paused, position, positionRate } = event;
+      return { ...state, ...at, state: doing, paused, position, positionRate, heardAt };
+    }
+    case "TrackStart": {
+      const { track, trackId, position, startMs, endMs } = event;
+      return { ...state, ...at, track, trackId, position, startMs, endMs, heardAt, error: null, stuck: "", streamTitle: "" };
+    }
+    case "TrackEnd":
+      return { ...state, ...at, stuck: "" };
+    case "TrackException":
+      return { ...state, ...at, error: event.error };
+    case "TrackStuck":
+      return { ...state, ...at, stuck: event.cause };
+    case "StreamTitle":
+      return { ...state, ...at, streamTitle: event.title };
+    case "PlayerPause":
+    case "PlayerResume":
+      return { ...state, ...at, paused: event.op === "PlayerPause", position: event.position, heardAt };
+    case "Seek":
+      return { ...state, ...at, position: event.position, heardAt };
+    case "QueueUpdate":
+      return { ...state, ...at, queueLength: event.length };
+    case "ListenersChange":
+      return { ...state, ...at, listeners: event.listeners };
+    case "LoopModeChange":
+      return { ...state, ...at, loop: event.mode };
+    case "FiltersChange":
+      return { ...state, ...at, ...event.filters };
+    case "CrossfadeChange":
+      return { ...state, ...at, crossfade: event.crossfade };
+    case "MetadataChange":
+      return { ...state, ...at, metadata: event.metadata };
+    default:
+      return { ...state, ...at };
+  }
+}
+
+export function isMoving(state) {
+  return state.state === "playing" && !state.paused;
+}
+
+// In ms of the file, at `now` of performance.now().
+export function positionAt(state, now) {
+  const passed = isMoving(state) ? (now - state.heardAt) * state.positionRate : 0;
+  const end = endOf(state) || Infinity;
+  return Math.min(state.position + passed, end);
+}
+
+// Where the track ends in its file; 0 when that is not known.
+export function endOf(state) {
+  return state.endMs || state.track.info.length;
+}
+
+// In one word, for a badge.
+export function doing(state) {
+  return state.paused && state.state === "playing" ? "paused" : state.state;
+}
+
+export function shownTitle(state) {
+  const { title, author } = state.track.info;
+  return { title: state.streamTitle || title || (state.trackId ? state.track.info.identifier : ""), author };
+}
+
+// The order in which the sound goes through them.
+export const EFFECTS = [
+  "timescale", "karaoke", "eq", "lowPass", "highPass", "channelMix", "tremolo", "vibrato", "rotation", "distortion",
+  "echo", "compressor", "normalization", "volume", "limiter",
+];
+
+// Those that do something to the sound now.
+export function effectsAtWork(state) {
+  return EFFECTS.filter((name) => {
+    if (name === "eq") return state.eq.some((band) => band.gain_db !== 0);
+    if (name === "volume") return state.volume !== 1;
+    if (name === "limiter") return isLimiting(state);
+    return state[name] !== null;
+  });
+}
+
+export function isLimiting(state) {
+  const enabled = state.limiter?.enabled;
+  const isWanted = state.compressor || state.normalization || state.crossfade.durationMs || state.overlays.length;
+  return enabled === true || (enabled === "auto" && Boolean(isWanted));
+}

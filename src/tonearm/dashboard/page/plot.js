@@ -1,0 +1,67 @@
+// Some lines over the last minutes, by uPlot, which app's page has loaded as `uPlot`.
+
+import { html, useEffect, useRef } from "./vendor/htm-preact-standalone.js";
+
+const HEIGHT_PX = 120;
+const SHOWN_S = 300;
+const LEAST_MAXIMUM = 5;
+
+function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function made(element, lines, unit) {
+  const axis = {
+    stroke: () => color("--quiet"),
+    grid: { stroke: () => color("--line"), width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui, sans-serif",
+  };
+  return new uPlot(
+    {
+      width: element.clientWidth,
+      height: HEIGHT_PX,
+      legend: { show: false },
+      cursor: { show: false },
+      scales: {
+        x: { range: (_, __, newest) => [(newest ?? Date.now() / 1000) - SHOWN_S, newest ?? Date.now() / 1000] },
+        y: { range: (_, __, most) => [0, Math.max(LEAST_MAXIMUM, most * 1.1)] },
+      },
+      axes: [
+        { ...axis, space: 70, size: 26, values: (_, marks) => marks.map((time) => new Date(time * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })) },
+        { ...axis, space: 30, size: 48, values: (_, marks) => marks.map((value) => `${value}${unit}`) },
+      ],
+      series: [{}, ...lines.map((_, index) => ({ stroke: () => color(`--plot-${index + 1}`), width: 1.5, points: { show: false } }))],
+    },
+    [[], ...lines.map(() => [])],
+    element,
+  );
+}
+
+// `lines` are {name, value(figure)}, `figures` have `time` in s. The newest values stand beside the names, as text.
+export function Plot({ lines, figures, unit }) {
+  const element = useRef(null);
+  const plot = useRef(null);
+  useEffect(() => {
+    plot.current = made(element.current, lines, unit);
+    const size = new ResizeObserver(([{ contentRect }]) => plot.current.setSize({ width: contentRect.width, height: HEIGHT_PX }));
+    size.observe(element.current);
+    const theme = matchMedia("(prefers-color-scheme: dark)");
+    const redraw = () => plot.current.redraw(false);
+    theme.addEventListener("change", redraw);
+    return () => {
+      size.disconnect();
+      theme.removeEventListener("change", redraw);
+      plot.current.destroy();
+    };
+  }, []);
+  useEffect(() => {
+    plot.current.setData([figures.map(({ time }) => time), ...lines.map(({ value }) => figures.map(value))]);
+  });
+  const newest = figures.at(-1);
+  return html`
+    <ul class="legend">
+      ${lines.map(({ name, value }, index) => html`<li class=${`plot-${index + 1}`}>${name} <b>${newest ? `${Math.round(value(newest) * 10) / 10}${unit}` : "–"}</b></li>`)}
+    </ul>
+    <div class="plot" ref=${element} aria-hidden="true"></div>`;
+}

@@ -1,0 +1,89 @@
+"""The dashboard's files, as they are served: by a node of its own, or by the process that stands before other nodes.
+
+They are plain modules and styles, which no step builds. What they fetch they name relative to themselves, so they work
+below any path.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tonearm.core.json_value import JsonObject
+from tonearm.protocol.filters import EffectFields
+from tonearm.protocol.json_text import json_text
+
+INDEX: Final = "index.html"
+_TYPES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".svg": "image/svg+xml",
+        ".json": "application/json",
+    }
+)
+# Nothing is fetched from elsewhere, no other page may frame this one, and a link tells nobody where it came from.
+_HEADERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+)
+
+
+class PageFile(NamedTuple):
+    """A file of the page; `etag` changes with `body`."""
+
+    body: bytes
+    content_type: str
+    etag: str
+
+    def headers(self) -> dict[str, str]:
+        return {**_HEADERS, "Content-Type": self.content_type, "ETag": self.etag}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownNode:
+    """A node that the page shows. `path` leads to it from the page's folder, `clip_uri` is something that it can play
+    at once, `stream_path` is where programs beside the browser hear it. Both may be empty."""
+
+    name: str
+    path: str
+    clip_uri: str = ""
+    stream_path: str = ""
+
+
+def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
+    """All files by their path below the page's folder: those of the package, and two that say what `nodes` there are
+    and which effects, with their ranges."""
+    found = {
+        path: _file(path, file.read_bytes()) for path, file in _walk(resources.files("tonearm.dashboard") / "page")
+    }
+    return {
+        **found,
+        "nodes.json": _file("nodes.json", json_text({"nodes": [_node_out(node) for node in nodes]})),
+        "effects.json": _file("effects.json", json_text(EffectFields.model_json_schema())),
+    }
+
+
+def _walk(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _walk(entry, f"{prefix}{entry.name}/")
+        elif any(entry.name.endswith(ending) for ending in _TYPES):
+            yield prefix + entry.name, entry
+
+
+def _file(path: str, body: bytes) -> PageFile:
+    ending = path[path.rindex(".") :]
+    return PageFile(body, _TYPES[ending], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
+def _node_out(node: ShownNode) -> JsonObject:
+    return {"name": node.name, "path": node.path, "clip": node.clip_uri, "streams": node.stream_path}

@@ -1,0 +1,82 @@
+"""The dashboard's files: all of them, none from elsewhere, and the foreign ones as their authors made them."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from tests.support.readme import REPOSITORY
+from tonearm.core.effects import EFFECT_KINDS, wire_name
+from tonearm.dashboard.page_files import INDEX, ShownNode, page_files
+
+NODE = ShownNode("this node", "..", "/clips/welcome.opus", "..")
+VENDOR = resources.files("tonearm.dashboard") / "page" / "vendor"
+
+# htm 3.1.1 with preact (`preact/standalone.module.js`) and uPlot 1.6.32, from the npm registry's packages.
+FOREIGN = {
+    "htm-preact-standalone.js": "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7",
+    "uplot.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uplot.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+}
+LICENSES = {"LICENSE.htm": "Apache License", "LICENSE.preact": "MIT License", "LICENSE.uplot": "MIT License"}
+
+
+def test_foreign_files_are_unchanged_and_have_their_licenses() -> None:
+    assert {entry.name for entry in VENDOR.iterdir()} == FOREIGN.keys() | LICENSES.keys()
+    for name, digest in FOREIGN.items():
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest, name
+    for name, title in LICENSES.items():
+        assert title in (VENDOR / name).read_text(encoding="utf-8")
+
+
+def test_what_a_file_names_is_there() -> None:
+    files = page_files([NODE])
+    for path, file in files.items():
+        if path.startswith("vendor/"):
+            continue
+        text = file.body.decode()
+        found = re.findall(r'(?:from |src=|href=|import\()"(?!#)([^"$]+)"', text)
+        folder = "vendor/" if path.startswith("vendor/") else ""
+        for name in found:
+            assert f"{folder}{name.removeprefix('./')}" in files, f"{path} names {name}"
+        # The only addresses are names of formats.
+        assert set(re.findall(r"https?://[\w.]+", text)) <= {"http://www.w3.org"}, path
+
+
+def test_the_page_knows_every_effect_and_its_nodes() -> None:
+    files = page_files([NODE])
+    assert json.loads(files["nodes.json"].body) == {
+        "nodes": [{"name": "this node", "path": "..", "clip": "/clips/welcome.opus", "streams": ".."}]
+    }
+    effects = json.loads(files["effects.json"].body)
+    assert effects["properties"].keys() == {wire_name(name) for name in EFFECT_KINDS}
+    assert effects["$defs"]["Echo"]["properties"]["delayMs"]["maximum"] == 2000
+
+
+def test_every_file_says_what_it_is_and_lets_nothing_foreign_in() -> None:
+    for path, file in page_files([NODE]).items():
+        headers = file.headers()
+        assert headers["Content-Security-Policy"].startswith("default-src 'self';"), path
+        assert headers["X-Content-Type-Options"] == "nosniff"
+    assert page_files([NODE])[INDEX].content_type.startswith("text/html")
+
+
+@pytest.mark.timeout(300)
+def test_the_wheel_has_all_of_them(tmp_path: Path) -> None:
+    """Built from a copy, for a build leaves folders behind."""
+    subprocess.run(["git", "-C", str(REPOSITORY), "checkout-index", "--all", f"--prefix={tmp_path}/copy/"], check=True)
+    build = "import setuptools.build_meta as build, sys, os; os.chdir(sys.argv[1]); build.build_wheel(sys.argv[2])"
+    wheels = tmp_path / "wheels"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path / "copy"), str(wheels)], check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tonearm/dashboard/page/")}
+    tree = resources.files("tonearm.dashboard") / "page"
+    with resources.as_file(tree) as folder:
+        there = {f"tonearm/dashboard/page/{path.relative_to(folder)}" for path in folder.rglob("*") if path.is_file()}
+    assert packed == there

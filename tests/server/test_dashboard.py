@@ -1,0 +1,59 @@
+"""`/dashboard` of a node: for its own machine, and for nobody else."""
+
+import json
+
+import pytest
+
+from tests.support.edge import running_edge
+from tests.support.fake_node import FakeNode
+from tests.support.http_client import request
+from tonearm.server.app import EdgeSettings
+
+
+async def test_a_node_without_password_on_loopback_serves_the_page(node: FakeNode) -> None:
+    async with running_edge(node, EdgeSettings(clip_uri="/clip.opus")) as port:
+        entry = await request(port, "GET", "/dashboard")
+        assert (entry.status, entry.header("Location")) == (308, "/dashboard/")
+        page = await request(port, "GET", "/dashboard/")
+        assert page.status == 200
+        assert page.header("Content-Type") == "text/html; charset=utf-8"
+        assert "default-src 'self'" in (page.header("Content-Security-Policy") or "")
+        script = await request(port, "GET", "/dashboard/vendor/uplot.js")
+        assert script.header("Content-Type") == "text/javascript; charset=utf-8"
+        nodes = json.loads((await request(port, "GET", "/dashboard/nodes.json")).body)
+        assert nodes["nodes"][0]["clip"] == "/clip.opus"
+
+
+async def test_what_a_browser_has_is_not_sent_again(port: int) -> None:
+    etag = (await request(port, "GET", "/dashboard/app.js")).header("ETag")
+    assert etag is not None
+    again = await request(port, "GET", "/dashboard/app.js", headers=(("If-None-Match", etag),))
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "path", ["/dashboard/nothing.js", "/dashboard/..%2fpage_files.py", "/dashboard/vendor/../app.js"]
+)
+async def test_only_its_own_files_are_there(port: int, path: str) -> None:
+    assert (await request(port, "GET", path)).status == 404
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [EdgeSettings(password="sesame"), EdgeSettings(listens_on_loopback_only=False)],
+    ids=["password", "open"],
+)
+async def test_other_nodes_serve_none(node: FakeNode, settings: EdgeSettings) -> None:
+    async with running_edge(node, settings) as port:
+        answer = await request(port, "GET", "/dashboard/", headers=(("Authorization", "sesame"),))
+        assert answer.status == 404
+
+
+@pytest.mark.parametrize(
+    "headers", [(("X-Forwarded-For", "198.51.100.7"),), (("Via", "1.1 proxy"),), (("Host", "evil.example"),)], ids=str
+)
+@pytest.mark.parametrize("path", ["/dashboard", "/dashboard/", "/dashboard/app.js"])
+async def test_what_a_proxy_or_a_foreign_name_brings_finds_nothing(
+    port: int, path: str, headers: tuple[tuple[str, str], ...]
+) -> None:
+    assert (await request(port, "GET", path, headers=headers)).status in (403, 404)
