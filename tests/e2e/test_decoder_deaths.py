@@ -1,21 +1,19 @@
 """Decoder processes that die while they play: nothing is missing, and a source that ended two is left alone."""
 
 import asyncio
-import contextlib
 import itertools
 import os
 import signal
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support.audio_files import flac, opus, pcm_of, tone, wav
+from tests.support.audio_files import flac, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, state, until_state
 from tests.support.e2e_sockets import Ear, following, listening
 from tests.support.eventually import eventually
@@ -213,55 +211,3 @@ async def test_the_death_of_the_template_is_not_heard_and_decoders_are_replaced_
             await ear.frames_heard(150)
         assert ear.pcm == pcm_of(NOISE)
         assert await node.decoders_ready(2) != decoders
-
-
-def endless_ogg() -> bytes:
-    """A file that keeps a decoder at work for seconds before it is given up."""
-    beginning = opus(tone(440, 0.1))
-    empty_page = b"OggS" + bytes(22) + b"\1\0"
-    return beginning[: beginning.index(b"OggS", 4)] + empty_page * (31 * 1024 * 1024 // len(empty_page))
-
-
-def cpu_ticks(process_id: int) -> int:
-    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
-
-
-def has_worked(process_id: int, ticks: int) -> bool:
-    return cpu_ticks(process_id) >= ticks
-
-
-def holds(process_id: int, file: Path) -> bool:
-    """Whether a process has the file open."""
-    with contextlib.suppress(FileNotFoundError):  # one that was just closed
-        return any(str(entry.readlink()) == str(file) for entry in Path(f"/proc/{process_id}/fd").iterdir())
-    return False
-
-
-async def test_a_source_that_ends_decoders_twice_is_quarantined(tmp_path: Path) -> None:
-    bad = tmp_path / "bad.ogg"
-    bad.write_bytes(endless_ogg())
-    (tmp_path / "good.wav").write_bytes(wav(NOISE[:9600]))
-    async with running_node(tmp_path, PATIENT + "[decoder]\nprocesses = 1\n") as node:
-        await create(node, "bad", str(bad))
-        await create(node, "good", "good.wav")
-        async with following(node, "bad", "?since=0") as tape, listening(node, "bad"):
-            victim = None
-            for _ in range(2):
-                victim = await new_decoder_of(node, "bad", victim)
-                await eventually(partial(holds, victim, bad), "it has the file")
-                enough = cpu_ticks(victim) + 10  # 0.1 s of work: it is in the middle of it
-                await eventually(partial(has_worked, victim, enough), "it works on the file")
-                os.kill(victim, signal.SIGSEGV)
-            exception = await tape.until("TrackException")
-            assert exception["error"]["code"] == "quarantined"
-            await tape.until("TrackEnd", reason="loadFailed")
-        # It stays so for whoever asks, and in whatever way it is written.
-        await create(node, "again", f"file://{tmp_path}/./bad.ogg")
-        async with following(node, "again", "?since=0") as tape, listening(node, "again"):
-            assert (await tape.until("TrackException"))["error"]["code"] == "quarantined"
-        # Who shared the process with it plays as ever.
-        async with listening(node, "good") as ear:
-            await ear.frames_heard(10)
-        assert ear.pcm == pcm_of(NOISE[:9600])
-        assert sum("SIGSEGV" in line for line in node.log) == 2

@@ -1,5 +1,6 @@
 """A node of which the decoder and resolver processes can be taken over: sources whose names begin with "attack". And
-a node that meets an error of its own at sources whose names begin with "breaks", a second after it begins to play them.
+a node that meets an error of its own at sources whose names begin with "breaks", a second after it begins to play them,
+and whose decoder processes crash at the bytes `DEADLY` in sources whose names begin with "deadly".
 
 hostile = Hostile(tmp_path / "hostile")
 async with running_node(tmp_path, variables=hostile.variables) as node: ... play "attack.wav" ...
@@ -16,7 +17,10 @@ from typing import Final
 
 from tests.support import attack
 
+DEADLY: Final = b"DEADLY"
+
 _SITECUSTOMIZE: Final = """
+import ctypes
 import sys
 
 if "tonearm.decoding.worker" in sys.orig_argv:
@@ -30,6 +34,16 @@ if "tonearm.decoding.worker" in sys.orig_argv:
         if name.startswith("attack"):
             told = "got through: " + ", ".join(attack.attack())
             raise PlayError(PlayFailure(FailureCode.CORRUPT, Stage.DECODE, told, "x"))
+        if name.startswith("deadly"):
+            read_really = reader.read
+
+            def read(count):
+                data = read_really(count)
+                if b"DEADLY" in data:
+                    ctypes.string_at(0)
+                return data
+
+            reader.read = read
         return open_really(reader, name=name, **more)
 
     content.open_media = open_media

@@ -1,26 +1,31 @@
-"""Sources that ended a decoder process twice are not opened for a while."""
+"""Sources at which decoder processes ended: tried alone, and not opened for a while where that ends a process, too."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
-DEATHS_TO_QUARANTINE: Final = 2
+DEATHS_TO_TRIAL: Final = 2
 QUARANTINE_S: Final = 3600.0
 MAX_SUSPECTS: Final = 1000
+# After so many trials that a source has passed and further deaths it is guilty all the same: some bytes come late.
+MOST_ACQUITTALS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Suspect:
-    deaths: int
-    last_death_s: float
+    deaths: int = 0  # since the last trial
+    last_death_s: float = 0.0
     was_opened_since: bool = False
+    acquittals: int = 0
+    is_guilty: bool = False
 
 
 class Quarantine:
     """Counts, for each suspect source, the decoder processes that died while they worked on it.
 
     A process may have worked on one source for several players: that is one death. So a further one counts only when
-    the source was opened again since the last one.
+    the source was opened again since the last one. It may have worked on several sources at once, and on one that is
+    innocent. So after `DEATHS_TO_TRIAL` a source has to be tried alone before anybody is told that it is bad.
 
     Times are seconds of a monotonic clock; callers pass them in. A death is forgotten after `QUARANTINE_S`, and earlier
     when `MAX_SUSPECTS` other sources became suspects later.
@@ -31,10 +36,10 @@ class Quarantine:
 
     def suspect(self, source: str, now_s: float) -> None:
         """A decoder process died while it worked on `source`."""
-        deaths = self._deaths(source, now_s)
-        if deaths and not self._suspects[source].was_opened_since:
+        before = self._known(source, now_s)
+        if before.deaths and not before.was_opened_since:
             return
-        self._suspects[source] = _Suspect(deaths + 1, now_s)
+        self._suspects[source] = replace(before, deaths=before.deaths + 1, last_death_s=now_s, was_opened_since=False)
         self._suspects.move_to_end(source)
         if len(self._suspects) > MAX_SUSPECTS:
             self._suspects.popitem(last=False)
@@ -45,14 +50,25 @@ class Quarantine:
         if suspect is not None:
             self._suspects[source] = replace(suspect, was_opened_since=True)
 
+    def tried(self, source: str, now_s: float, *, ended_its_process: bool) -> None:
+        """What came of trying `source` alone."""
+        before = self._known(source, now_s)
+        if ended_its_process:
+            self._suspects[source] = replace(before, is_guilty=True, last_death_s=now_s)
+        else:
+            self._suspects[source] = replace(before, deaths=0, acquittals=before.acquittals + 1)
+
     def is_suspect(self, source: str, now_s: float) -> bool:
-        return bool(self._deaths(source, now_s))
+        return bool(self._known(source, now_s).deaths)
+
+    def needs_trial(self, source: str, now_s: float) -> bool:
+        """Whether `source` has to be tried before it is opened again."""
+        return self._known(source, now_s).deaths >= DEATHS_TO_TRIAL and not self.is_quarantined(source, now_s)
 
     def is_quarantined(self, source: str, now_s: float) -> bool:
-        return self._deaths(source, now_s) >= DEATHS_TO_QUARANTINE
+        known = self._known(source, now_s)
+        return known.is_guilty or (known.acquittals >= MOST_ACQUITTALS and known.deaths >= DEATHS_TO_TRIAL)
 
-    def _deaths(self, source: str, now_s: float) -> int:
+    def _known(self, source: str, now_s: float) -> _Suspect:
         suspect = self._suspects.get(source)
-        if suspect is None or now_s - suspect.last_death_s >= QUARANTINE_S:
-            return 0
-        return suspect.deaths
+        return _Suspect() if suspect is None or now_s - suspect.last_death_s >= QUARANTINE_S else suspect

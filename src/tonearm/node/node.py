@@ -21,6 +21,7 @@ from tonearm.audio.opening.known_files import KnownFiles
 from tonearm.audio.opening.live_carriers import LiveCarriers
 from tonearm.audio.opening.tags_ahead import TagsAhead
 from tonearm.audio.opening.track_loader import TrackLoader
+from tonearm.audio.opening.trials import Trials
 from tonearm.audio.player import Player
 from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
@@ -149,6 +150,8 @@ class Node:
         self._artworks: Artworks | None = None
         self._tags_ahead: TagsAhead | None = None
         self._known_files: KnownFiles | None = None
+        self._trials: Trials | None = None
+        self._suspects: QuarantinedOpener | None = None
         self._load: LoadWatch | None = None
         self._started_s = time.monotonic()
         self._forgotten = ForgottenPlayers(settings.expire_s)
@@ -169,11 +172,9 @@ class Node:
         if self._settings.max_load:
             self._load = LoadWatch(loop.call_later)
             self._load.start()
-        suspects = QuarantinedOpener(self._opener)
-        loaders_pool = OnDemandPool(
-            self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template
-        )
-        self._loader = TrackLoader(suspects, suspects, loaders_pool)
+        self._trials = Trials(self._opener, self._on_demand_pool())
+        suspects = self._suspects = QuarantinedOpener(self._opener, self._trials.ends_its_process)
+        self._loader = TrackLoader(suspects, suspects, self._on_demand_pool())
         self._lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
         self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
@@ -209,6 +210,9 @@ class Node:
         if self._settings.expire_s:
             self._expiring = loop.create_task(self._delete_forgotten())
 
+    def _on_demand_pool(self) -> OnDemandPool:
+        return OnDemandPool(self._settings.decoder_memory_limit_mb, sandbox=self._sandbox, starter=self._template)
+
     def announce_processes(self) -> None:
         """Logs which decoder processes are ready, how they and the resolver processes are confined, and why something
         is missing."""
@@ -242,6 +246,9 @@ class Node:
             await _stopped("reading pictures", self._artworks.stop())
         if self._loader is not None:
             await _stopped("loading tracks", self._loader.stop())
+        if self._suspects is not None and self._trials is not None:
+            await _stopped("trying suspect sources", self._suspects.stop())
+            await _stopped("their process", self._trials.stop())
         await _stopped("the decoder processes", self._pool.stop())
         await _stopped("their template", self._template.stop())
         await _stopped("what opens sources", self._opener.close())

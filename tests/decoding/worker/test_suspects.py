@@ -60,13 +60,20 @@ def test_sources_that_decode_while_many_players_use_the_memory_up_are_no_suspect
     assert process.suspects() == set()
 
 
-def test_the_source_whose_step_used_the_memory_up_is_the_suspect(process: Process) -> None:
+def test_the_source_whose_step_used_the_memory_up_is_the_suspect_where_it_was_alone(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.used_mib = 399
+    process.notes.end()
+    assert process.suspects() == {8}
+
+
+def test_where_the_memory_ends_nobody_beside_others_is_a_suspect(process: Process) -> None:
     process.notes.note(1, 8)
     process.used_mib = 330
     process.notes.note(0, 7)
     process.used_mib = 399
     process.notes.end()
-    assert process.suspects() == {8}
+    assert process.suspects() == set()
 
 
 def test_of_two_that_may_have_used_it_up_none_is_a_suspect(process: Process) -> None:

@@ -16,9 +16,9 @@ def suspects_of_exit(notes: bytes, code: int) -> tuple[tuple[int, int], ...]:
     sources = [source for source, _ in noted if source]
     end_bytes = _memory_at_end(notes)
     if code == EXIT_MEMORY_LIMIT and end_bytes is not None:
-        # Many players together can use the memory up. What two steps took side by side cannot be told apart.
+        # Many players together can use the memory up, and what steps took side by side cannot be told apart.
         growing = [source for source, guilty_from_bytes in noted if source and end_bytes >= guilty_from_bytes]
-        suspects = growing if len(growing) == 1 else []
+        suspects = growing if growing == sources and len(growing) == 1 else []
     # Its own code raised an error in a session's step. All else happens where sources are decoded, if any are.
     elif session and (code > 0 or not sources):
         suspects = [session]

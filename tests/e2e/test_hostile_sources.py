@@ -1,0 +1,74 @@
+"""Sources whose bytes end decoder processes: each costs itself, with an error that says so, and nobody else."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import numpy as np
+
+from tests.support.audio_files import flac, mp3, music, pcm_of, wav
+from tests.support.e2e_players import PATIENT, at_rest, create, state
+from tests.support.e2e_sockets import following, listening
+from tests.support.hostile import DEADLY, Hostile
+from tests.support.media_server import MediaServer
+from tests.support.radio_server import radio
+from tests.support.running_node import running_node
+
+NOISE = np.random.default_rng(21).uniform(-0.5, 0.5, (48_000 * 30, 2))
+CONFIG = PATIENT + "[decoder]\nprocesses = 1\n"
+SOUND = mp3(music(6.0, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+
+async def test_a_station_that_ends_its_process_again_and_again_costs_only_its_own_players(tmp_path: Path) -> None:
+    (tmp_path / "steady.flac").write_bytes(flac(NOISE))
+    hostile = Hostile(tmp_path / "hostile")
+    async with (
+        MediaServer() as server,
+        running_node(tmp_path, CONFIG, variables=hostile.variables) as node,
+        AsyncExitStack() as stack,
+    ):
+        station = server.serve(
+            "/deadly.mp3", radio(SOUND[:48_000] + DEADLY + SOUND[48_000:], bytes_per_s=16_000, burst_bytes=32_000)
+        )
+        await node.decoders_ready(2)
+        await create(node, "steady", "steady.flac")
+        steady = await stack.enter_async_context(listening(node, "steady"))
+        players = [f"p{number}" for number in range(3)]
+        for player in players:
+            await create(node, player, station)
+        ears = [await stack.enter_async_context(listening(node, player)) for player in players]
+        tapes = [await stack.enter_async_context(following(node, player, "?since=0")) for player in players]
+        for error in await asyncio.gather(*(tape.until("TrackException") for tape in tapes)):
+            assert error["error"]["code"] == "quarantined"
+        assert await asyncio.gather(*map(at_rest, tapes)) == ["idle"] * len(tapes)
+        assert all(len(ear.frames) > 50 for ear in ears), "what came before was heard"
+        await steady.more_frames(25)
+        quality = (await state(node, "steady"))["quality"]
+        assert (quality["timesRunDry"], quality["lateFrames"]) == (0, 0)
+        assert steady.pcm == pcm_of(NOISE)[: len(steady.pcm)]
+
+
+async def test_a_file_that_ends_each_process_is_quarantined_and_what_played_beside_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "deadly.wav").write_bytes(wav(NOISE[:9600]) + DEADLY)
+    (tmp_path / "good.flac").write_bytes(flac(NOISE))
+    hostile = Hostile(tmp_path / "hostile")
+    async with running_node(tmp_path, CONFIG, variables=hostile.variables) as node, AsyncExitStack() as stack:
+        good = [f"good{number}" for number in range(3)]
+        for player in good:
+            await create(node, player, "good.flac")
+        ears = [await stack.enter_async_context(listening(node, player)) for player in good]
+        await create(node, "bad", "deadly.wav")
+        async with following(node, "bad", "?since=0") as tape, listening(node, "bad"):
+            assert (await tape.until("TrackException"))["error"]["code"] == "quarantined"
+            await tape.until("TrackEnd", reason="loadFailed")
+        assert sum("SIGSEGV" in line for line in node.log) == 3, "two among players, and one alone"
+        # It stays so for whoever asks, and in whatever way it is written.
+        await create(node, "again", f"file://{tmp_path}/./deadly.wav")
+        async with following(node, "again", "?since=0") as tape, listening(node, "again"):
+            assert (await tape.until("TrackException"))["error"]["code"] == "quarantined"
+        assert sum("SIGSEGV" in line for line in node.log) == 3
+        # What was played in the same processes is as good as before.
+        for player, ear in zip(good, ears, strict=True):
+            await ear.more_frames(10)
+            assert (await state(node, player))["state"] == "playing"
+            assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
