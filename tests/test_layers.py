@@ -93,6 +93,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("node.node", "node.lookup", "node.wanted_tracks", "audio.player", "audio.clients.framing"),
         *("protocol", "description", "interop", "core", "version"),
     ),
+    "client": ("client", "protocol", "core"),
     "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),
     "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
@@ -105,17 +106,17 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
-    "aiohttp": ("sources", "server", "listen"),
+    "aiohttp": ("sources", "server", "client", "listen"),
     "m3u8": ("sources.hls",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
     "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "listen"),
     "prometheus_client": ("protocol.metrics",),
-    "pydantic": ("protocol", "description", "server.bodies", "config"),
+    "pydantic": ("protocol", "description", "client", "server.bodies", "config"),
     "pydantic_core": ("protocol.json_text", "protocol.wire_model", "server.bodies"),
     "re2": ("config.patterns",),
     "uvloop": ("serve",),
-    "yarl": ("sources",),
+    "yarl": ("sources", "client"),
     "yt_dlp": ("sources.resolver.extraction",),
 }
 

@@ -1,0 +1,117 @@
+"""A client of tonearm's nodes for asyncio, on nothing but their public interface.
+
+from tonearm.client import Node
+
+async with Node("http://127.0.0.1:2333") as node:
+    player = await node.create_player("lobby", "song.flac")
+    async for event in player.events():
+        print(event)
+"""
+
+from tonearm.client.audio import AudioStream, Frame
+from tonearm.client.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    ConnectError,
+    Forbidden,
+    LimitReached,
+    NodeFailed,
+    NotFound,
+    PlayerExists,
+    PlayerNotFound,
+    TonearmError,
+    Unauthorized,
+)
+from tonearm.client.events import Event, EventStream, Place, PlayerGone, QueueEnd, Reconnected, UnknownEvent
+from tonearm.client.filters import PRESETS
+from tonearm.client.node import Node
+from tonearm.client.player import Player
+from tonearm.client.queue import Queue
+from tonearm.client.tracks import Playable, Track
+from tonearm.core.events import PlayerState as State
+from tonearm.core.play_queue import EndReason, LoopMode
+from tonearm.protocol.events import (
+    CrossfadeChange,
+    FiltersChange,
+    ListenersChange,
+    LoopModeChange,
+    MetadataChange,
+    OverlayEnd,
+    OverlayException,
+    OverlayStart,
+    PlayerDelete,
+    PlayerPause,
+    PlayerResume,
+    PlayerState,
+    PlayerUpdate,
+    QueueDetails,
+    QueueUpdate,
+    Seek,
+    SeekFailed,
+    StreamTitle,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+    TrackStuck,
+)
+from tonearm.protocol.replies import NodeInfo, PlayedTrack, QueuedTrackDetails, Stats
+
+__all__ = [
+    "PRESETS",
+    "ApiError",
+    "AudioStream",
+    "BadRequest",
+    "Conflict",
+    "ConnectError",
+    "CrossfadeChange",
+    "EndReason",
+    "Event",
+    "EventStream",
+    "FiltersChange",
+    "Forbidden",
+    "Frame",
+    "LimitReached",
+    "ListenersChange",
+    "LoopMode",
+    "LoopModeChange",
+    "MetadataChange",
+    "Node",
+    "NodeFailed",
+    "NodeInfo",
+    "NotFound",
+    "OverlayEnd",
+    "OverlayException",
+    "OverlayStart",
+    "Place",
+    "Playable",
+    "PlayedTrack",
+    "Player",
+    "PlayerDelete",
+    "PlayerExists",
+    "PlayerGone",
+    "PlayerNotFound",
+    "PlayerPause",
+    "PlayerResume",
+    "PlayerState",
+    "PlayerUpdate",
+    "Queue",
+    "QueueDetails",
+    "QueueEnd",
+    "QueueUpdate",
+    "QueuedTrackDetails",
+    "Reconnected",
+    "Seek",
+    "SeekFailed",
+    "State",
+    "Stats",
+    "StreamTitle",
+    "TonearmError",
+    "Track",
+    "TrackEnd",
+    "TrackException",
+    "TrackStart",
+    "TrackStuck",
+    "Unauthorized",
+    "UnknownEvent",
+]

@@ -1,0 +1,145 @@
+"""Requests to a node and sockets of it, and which of the many ways it was when there is none."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from typing import Any, Final
+
+import aiohttp
+from yarl import URL
+
+from tonearm.client.errors import Cause, ConnectError, TonearmError, Unauthorized, api_error
+from tonearm.core.json_value import Json
+
+_HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
+_TLS_ALERT_PATIENCE_S: Final = 2.0
+
+
+class Connection:
+    """Everything that is sent to the node at `url` goes through here."""
+
+    def __init__(self, url: str, password: str | None, timeout_s: float) -> None:
+        self.url = url.rstrip("/")
+        self._password = password or ""
+        self._timeout_s = timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(self, method: str, path: str, body: Json = None) -> Any:
+        """The JSON that is answered, or None. Raises `ApiError` and `ConnectError`."""
+        headers = {"Accept": "application/json"}
+        data = None if body is None else json.dumps(body)
+        try:
+            async with self._opened().request(method, self._address(path), data=data, headers=headers) as answer:
+                text = await answer.text(errors="replace")
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise await self._diagnosed(error) from error
+        if answer.status >= 400:
+            raise await self._refusal(answer.status, text)
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise self._not_tonearm() from None
+
+    async def socket(self, path: str) -> aiohttp.ClientWebSocketResponse:
+        """Raises `ApiError` and `ConnectError`."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._opened().ws_connect(self._address(path), heartbeat=_HEARTBEAT_S, max_msg_size=0)
+        except aiohttp.WSServerHandshakeError as error:
+            # aiohttp has thrown the answer's body away; an ordinary request to the player has the node's own words.
+            await self.request("GET", path.partition("?")[0].rpartition("/")[0])
+            raise await self._refusal(error.status, "") from error
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise await self._diagnosed(error) from error
+
+    async def check(self) -> Any:
+        """What the node says of itself. Raises `ConnectError` for what is no node, and `Unauthorized`."""
+        info = await self.request("GET", "/info")
+        if not (isinstance(info, dict) and {"version", "buildTime"} <= info.keys()):
+            raise self._not_tonearm()
+        return info
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            headers = {"Authorization": self._password} if self._password else {}
+            timeout = aiohttp.ClientTimeout(total=self._timeout_s)
+            # Sockets stay open for hours, and a bot has one or two of them for each player.
+            connector = aiohttp.TCPConnector(limit=0)
+            self._session = aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector)
+        return self._session
+
+    def _address(self, path: str) -> URL:
+        url = URL(f"{self.url}{path}", encoded=True)
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ValueError
+        return url
+
+    async def _refusal(self, status: int, text: str) -> TonearmError:
+        with contextlib.suppress(ValueError):
+            body = json.loads(text)
+            if isinstance(body, dict) and isinstance(body.get("code"), str) and isinstance(body.get("message"), str):
+                if status == 401:
+                    return Unauthorized(status, body["code"], self._password_sentence())
+                return api_error(status, body["code"], body["message"])
+        if self.url.startswith("http:") and await self._speaks_tls():
+            return self._tls_expected()
+        return self._not_tonearm()
+
+    def _password_sentence(self) -> str:
+        if self._password:
+            return f"The node at {self.url} refused the password. It is `server.password` of its configuration."
+        return f"The node at {self.url} wants its password: give `password`, or set TONEARM_PASSWORD."
+
+    async def _diagnosed(self, error: Exception) -> TonearmError:
+        match error:
+            case aiohttp.ClientConnectorDNSError():
+                cause: Cause = "name_not_found"
+                sentence = f"The name in {self.url} is not known; is it written right?"
+            case aiohttp.ClientConnectorCertificateError():
+                cause, sentence = "no_tls_there", f"The certificate at {self.url} is not valid: {error}."
+            case aiohttp.ClientConnectorSSLError():
+                cause = "no_tls_there"
+                sentence = f"What listens at {self.url} does not speak TLS: write http:// instead of https://."
+            case TimeoutError():
+                cause, sentence = "timeout", f"The node at {self.url} did not answer within {self._timeout_s:g} s."
+            case aiohttp.ClientConnectorError():
+                cause, sentence = (
+                    "nothing_listens",
+                    f"Nothing listens at {self.url} ({error.strerror}); is the node on?",
+                )
+            case aiohttp.InvalidURL() | ValueError():
+                cause, sentence = "wrong_address", f"{self.url} is no address of a node, as http://127.0.0.1:2333 is."
+            case _ if self.url.startswith("http:") and await self._speaks_tls():
+                return self._tls_expected()
+            case aiohttp.ClientResponseError():
+                return self._not_tonearm()
+            case _:
+                cause, sentence = "lost", f"The connection to the node at {self.url} was lost ({error})."
+        return ConnectError(cause, sentence)
+
+    def _not_tonearm(self) -> ConnectError:
+        return ConnectError("not_tonearm", f"What answers at {self.url} is no tonearm node; is the port right?")
+
+    def _tls_expected(self) -> ConnectError:
+        return ConnectError("tls_expected", f"What listens at {self.url} wants TLS: write https:// instead of http://.")
+
+    async def _speaks_tls(self) -> bool:
+        """Whether a TLS handshake succeeds where plain HTTP did not; whose certificate it is does not matter here."""
+        url = URL(self.url)
+        anybody = ssl.create_default_context()
+        anybody.check_hostname = False
+        anybody.verify_mode = ssl.CERT_NONE
+        try:
+            async with asyncio.timeout(_TLS_ALERT_PATIENCE_S):
+                _, writer = await asyncio.open_connection(url.host, url.port, ssl=anybody)
+        except (OSError, TimeoutError):
+            return False
+        writer.transport.abort()
+        return True

@@ -1,0 +1,164 @@
+"""A player's events, without an end of their own: a lost connection is taken up again where it broke."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote
+
+import aiohttp
+from pydantic import ValidationError
+
+from tonearm.client.connection import Connection
+from tonearm.client.errors import ConnectError, NodeFailed, PlayerNotFound
+from tonearm.core.events import PlayerState as State
+from tonearm.core.play_queue import EndReason
+from tonearm.protocol import close_codes
+from tonearm.protocol.events import EVENT, AnyEvent, PlayerState, PlayerUpdate, TrackEnd, TrackStart
+from tonearm.protocol.replies import TrackOut
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnected:
+    """The connection was lost and is there again. What was missed follows; where the node has not all of it any more, a
+    `PlayerState` with the whole state follows instead."""
+
+    id: str
+    away_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnd:
+    """The last track of the queue is over, and nothing waits: the player is idle. `track` is the one that ended, None
+    when the connection was lost meanwhile."""
+
+    id: str
+    track: TrackOut | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerGone:
+    """The player was deleted, or the node came back without it; the last event."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent:
+    """An event that this client is too old to know, as the node sent it."""
+
+    id: str
+    op: str
+    fields: dict[str, Any]
+
+
+ClientEvent: TypeAlias = Reconnected | QueueEnd | PlayerGone | UnknownEvent
+Event: TypeAlias = AnyEvent | ClientEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The last event that was seen: its number `seq` in a `life` of the player."""
+
+    life: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.life}.{self.seq}"
+
+
+class EventStream:
+    """What happens to a player until it is deleted. `since`: begins with what came after that; else with
+    the whole state, as a `PlayerState`.
+
+    Raises nothing but `Unauthorized`. Who takes events slowly holds nobody up: the node waits for a while, then closes,
+    and the stream begins again where it was.
+    """
+
+    def __init__(self, connection: Connection, player_id: str, since: Place | None = None) -> None:
+        self._connection = connection
+        self._id = player_id
+        self._path = f"/v0/players/{quote(player_id, safe='')}/events"
+        self.place = since
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._state: State | None = None
+        self._ended: TrackEnd | None = None
+
+    async def connect(self) -> None:
+        """Connects now, so that what fails at the first try is raised: `ApiError` and `ConnectError`."""
+        since = "" if self.place is None else f"&since={self.place}"
+        self._socket = await self._connection.socket(f"{self._path}?snapshot=true{since}")
+
+    async def close(self) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def received(self) -> AsyncGenerator[Event, None]:
+        try:
+            async for event in self._events():
+                yield event
+        finally:
+            await self.close()
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        away_since: float | None = None
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                if self._socket is None or self._socket.closed:
+                    await self.connect()
+                if away_since is not None:
+                    yield Reconnected(self._id, time.monotonic() - away_since)
+                    away_since, pause_s = None, FIRST_PAUSE_S
+                async for event in self._messages():
+                    for one in self._with_own(event):
+                        yield one
+                if self._socket is not None and self._socket.close_code == close_codes.DELETED:
+                    yield PlayerGone(self._id)
+                    return
+            except PlayerNotFound:
+                yield PlayerGone(self._id)
+                return
+            except (ConnectError, NodeFailed):
+                pass  # it is tried again for as long as it takes
+            if away_since is None:
+                away_since = time.monotonic()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _messages(self) -> AsyncGenerator[Event, None]:
+        """What comes until the socket ends."""
+        assert self._socket is not None
+        async for message in self._socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                continue
+            try:
+                event: AnyEvent = EVENT.validate_json(message.data)
+            except ValidationError:
+                fields: dict[str, Any] = message.json()
+                yield UnknownEvent(self._id, str(fields.get("op")), fields)
+                continue
+            life, seq = getattr(event, "life", None), getattr(event, "seq", None)
+            if life is not None and seq is not None:
+                self.place = Place(life, seq)
+            yield event
+
+    def _with_own(self, event: Event) -> list[Event]:
+        """The event, and what this client makes of it."""
+        if isinstance(event, TrackEnd):
+            self._ended = event
+        if isinstance(event, TrackStart):
+            self._ended = None
+        if not isinstance(event, PlayerState | PlayerUpdate):
+            return [event]
+        was, self._state = self._state, event.state
+        ended, self._ended = self._ended, None if event.state is State.IDLE else self._ended
+        if event.state is not State.IDLE or was is State.IDLE or (was is None and ended is None):
+            return [event]
+        if ended is None:  # it came among what was lost
+            return [event, QueueEnd(self._id, None)]
+        return [event] if ended.reason is EndReason.STOPPED else [event, QueueEnd(self._id, ended.track)]

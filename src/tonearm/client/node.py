@@ -1,0 +1,136 @@
+"""A node: what a program connects to, and where its players come from."""
+
+import os
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from tonearm.client.connection import Connection
+from tonearm.client.errors import PlayerExists
+from tonearm.client.filters import preset_body
+from tonearm.client.player import Player
+from tonearm.client.tracks import FOUND, PLAYERS, PLAYLIST, STATS, TRACK, TRACKS, Playable, Track, playable_body, read
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.protocol.replies import LoadedPlaylist, NodeInfo, Stats
+
+
+class Node:
+    """One node.
+
+    async with Node("http://127.0.0.1:2333", password="sesame") as node:
+        player = await node.create_player("lobby", "song.flac")
+    """
+
+    def __init__(
+        self, url: str = "http://127.0.0.1:2333", *, password: str | None = None, timeout_s: float = 10.0
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._connection = Connection(url, password, timeout_s)
+        self._players: dict[str, Player] = {}
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """The node of TONEARM_URL, with the password of TONEARM_PASSWORD."""
+        return cls(
+            os.environ.get("TONEARM_URL") or "http://127.0.0.1:2333", password=os.environ.get("TONEARM_PASSWORD")
+        )
+
+    async def __aenter__(self) -> Self:
+        """Reaches the node and tries the password. Raises `ConnectError` and `Unauthorized`."""
+        try:
+            await self._connection.check()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends every connection; the players play on."""
+        for player in self._players.values():
+            await player.unfollow()
+        await self._connection.close()
+
+    async def create_player(
+        self,
+        player_id: str | int,
+        track: Playable | None = None,
+        *,
+        metadata: Json = None,
+        exist_ok: bool = False,
+        paused: bool = False,
+        volume: float | None = None,
+        loop: str | None = None,
+        preset: str | None = None,
+    ) -> Player:
+        """A new player that plays `track`, or waits for one. Raises `PlayerExists`; with `exist_ok` the one that there
+        is comes instead, as it is."""
+        body: JsonObject = {"id": str(player_id), **({"idle": True} if track is None else playable_body(track))}
+        given: dict[str, Any] = {"metadata": metadata, "volume": volume, "loop": loop, "paused": paused or None}
+        body.update({name: value for name, value in given.items() if value is not None})
+        if preset is not None:
+            body["filters"] = preset_body(preset)
+        try:
+            await self._connection.request("POST", "/v0/players", body)
+        except PlayerExists:
+            if not exist_ok:
+                raise
+            return await self.player(player_id).refresh()
+        await self._forget(str(player_id))  # of an earlier player of this name
+        return await self.player(player_id).created()
+
+    async def _forget(self, player_id: str) -> None:
+        if player_id in self._players:
+            await self._players.pop(player_id).unfollow()
+
+    def player(self, player_id: str | int) -> Player:
+        """A handle; whether there is such a player shows with the first thing that is asked of it."""
+        return self._players.setdefault(str(player_id), Player(self._connection, str(player_id)))
+
+    async def players(self) -> list[Player]:
+        """All that there are, with their states as they are now."""
+        found = []
+        for state in read(PLAYERS, await self._connection.request("GET", "/v0/players")):
+            player = self.player(state.id)
+            player.take_state(state)
+            found.append(player)
+        return found
+
+    async def load(self, identifier: str) -> Track | None:
+        """What a URI or a search is, opened to look; None for what cannot be played. Raises `Forbidden`."""
+        answer = await self._connection.request("GET", f"/v0/loadtracks?identifier={quote(identifier, safe='')}")
+        return read(TRACK, answer["data"]) if answer["loadType"] == "track" else None
+
+    async def explain(self, identifier: str) -> str | None:
+        """Why `load` finds nothing, in a sentence or two; None when it finds something."""
+        path = f"/v0/loadtracks?identifier={quote(identifier, safe='')}&explain=true"
+        error = (await self._connection.request("GET", path)).get("error")
+        return f"{error['message']} {error['hint']}" if error else None
+
+    async def load_playlist(self, identifier: str) -> LoadedPlaylist:
+        """All tracks of a playlist. Raises `BadRequest` for what is none."""
+        path = f"/v0/loadplaylist?identifier={quote(identifier, safe='')}"
+        return read(PLAYLIST, await self._connection.request("GET", path))
+
+    async def search(self, query: str, *, site: str = "youtube", limit: int = 10) -> list[Track]:
+        """The best match first. Raises `BadRequest` on a node without the resolver."""
+        path = f"/v0/search?query={quote(query, safe='')}&site={quote(site, safe='')}&limit={limit}"
+        return list(read(FOUND, await self._connection.request("GET", path)).tracks)
+
+    async def decode(self, *encoded: str) -> list[Track]:
+        """Raises `BadRequest` that names the first wrong one."""
+        return read(TRACKS, await self._connection.request("POST", "/v0/decodetracks", list(encoded)))
+
+    async def resolve(self, url: str) -> str:
+        """The direct link behind a page. Raises `BadRequest` when there is none."""
+        return str((await self._connection.request("GET", f"/v0/resolve?url={quote(url, safe='')}"))["url"])
+
+    async def info(self) -> NodeInfo:
+        return NodeInfo.model_validate(await self._connection.check())
+
+    async def stats(self) -> Stats:
+        return read(STATS, await self._connection.request("GET", "/v0/stats"))

@@ -1,0 +1,335 @@
+"""One player of a node: its verbs are requests, its attributes are a mirror that its events keep."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, Final, Literal, Self, TypeVar, overload
+from urllib.parse import quote
+
+from tonearm.client.audio import AudioFormat, AudioStream
+from tonearm.client.connection import Connection
+from tonearm.client.errors import TonearmError
+from tonearm.client.events import Event, EventStream, Place, QueueEnd
+from tonearm.client.filters import filter_changes, preset_body
+from tonearm.client.mirror import Mirror
+from tonearm.client.queue import Queue, track_id_of
+from tonearm.client.tracks import HISTORY, PLAYER, Playable, Track, playable_body, read
+from tonearm.core.events import PlayerState as State
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.play_queue import LoopMode
+from tonearm.protocol import events
+from tonearm.protocol import replies as protocol
+from tonearm.protocol.replies import PlayedTrack, QueuedTrackDetails
+
+_LOG: Final = logging.getLogger("tonearm.client")
+
+E = TypeVar("E")
+Callback = Callable[[E], Awaitable[None] | None]
+
+
+class Player:
+    """A player by its id. `Node.create_player` and `refresh` fill the mirror and keep it from then on.
+
+    A verb returns when the node has done it; the mirror follows with the event, a moment later.
+    """
+
+    def __init__(self, connection: Connection, player_id: str) -> None:
+        self._connection = connection
+        self._path = f"/v0/players/{quote(player_id, safe='')}"
+        self._mirror = Mirror()
+        self._callbacks: list[tuple[type[Any], Callback[Any]]] = []
+        self._following: asyncio.Task[None] | None = None
+        self._calls: set[asyncio.Task[None]] = set()
+        self.id = player_id
+        self.queue = Queue(connection, self._path, lambda: self._mirror.queue_length)
+
+    def __repr__(self) -> str:
+        return f"<Player {self.id} {self.state.value}>"
+
+    @property
+    def current(self) -> Track | None:
+        """The selected track, also of an idle player; None before the first."""
+        return self._mirror.track
+
+    @property
+    def track_id(self) -> str:
+        """Of the selected track; empty before the first."""
+        return self._mirror.track_id
+
+    @property
+    def state(self) -> State:
+        return self._mirror.state
+
+    @property
+    def paused(self) -> bool:
+        return self._mirror.paused
+
+    @property
+    def position(self) -> int:
+        """In the file, in ms, going on by itself between two events."""
+        return self._mirror.position_ms
+
+    @property
+    def volume(self) -> float:
+        return self._mirror.volume
+
+    @property
+    def loop(self) -> LoopMode:
+        return self._mirror.loop
+
+    @property
+    def metadata(self) -> Any:
+        return self._mirror.metadata
+
+    @property
+    def listeners(self) -> int:
+        return self._mirror.listeners
+
+    async def refresh(self) -> Self:
+        """Asks for the whole state and follows it from now on. Raises `PlayerNotFound`."""
+        state = read(PLAYER, await self._connection.request("GET", self._path))
+        self._mirror.take_state(state)
+        self._follow_from(Place(state.life, state.seq))
+        return self
+
+    async def created(self) -> Self:
+        """As `refresh`, of a new player: its events are followed from the first one on."""
+        state = read(PLAYER, await self._connection.request("GET", self._path))
+        self._mirror.take_state(state)
+        self._follow_from(Place(state.life, 0))
+        return self
+
+    def take_state(self, state: protocol.Player) -> None:
+        """Fills the mirror, once, with a state that was asked for."""
+        self._mirror.take_state(state)
+
+    async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Json = None) -> str | None:
+        """Plays `track` now, in place of the current one, and returns its id. Without one: goes on."""
+        if track is None:
+            await self._send("POST", "play")
+            return None
+        answer = await self._send("PUT", "track", playable_body(track, metadata, start_ms))
+        return str(answer["trackId"])
+
+    async def pause(self) -> None:
+        await self._send("POST", "pause")
+
+    async def resume(self) -> None:
+        await self._send("POST", "play")
+
+    async def stop(self) -> None:
+        """Ends the track; the queue stays."""
+        await self._send("DELETE", "track")
+
+    async def skip(self, *, to: str | QueuedTrackDetails | None = None) -> None:
+        """To the next track, or to one that waits; what lies before that leaves the queue."""
+        await self._send("POST", "skip", None if to is None else {"to": track_id_of(to)})
+
+    async def previous(self) -> None:
+        """Back to what was played before. Raises `Conflict` when there is nothing."""
+        await self._send("POST", "previous")
+
+    async def seek(self, position_ms: int) -> None:
+        """Raises `Conflict` for what is live or cannot be sought."""
+        await self._send("PATCH", "position", {"position": position_ms})
+
+    async def seek_by(self, offset_ms: int) -> None:
+        """Forwards, or back below 0."""
+        await self._send("PATCH", "position", {"offset": offset_ms})
+
+    async def set_volume(self, volume: float) -> None:
+        """Linear: 1 changes nothing, up to 5."""
+        await self._send("PATCH", "filters", {"volume": volume})
+
+    async def set_loop(self, mode: LoopMode | Literal["none", "track", "queue"]) -> None:
+        await self._send("PATCH", "loop", {"mode": LoopMode(mode).value})
+
+    async def set_filters(self, preset: str | None = None, /, **changes: Any) -> None:
+        """A preset by its name, in place of all that was set (`PRESETS` has them); or changes of what is set:
+        `volume=0.5`, `eq={0: 6.0}`, `timescale={"speed": 1.2}`, `low_pass=None`, `reset=True`. Both: these upon that.
+
+        Raises `ValueError` for a name that is no preset, and `BadRequest`, which names the field, for what
+        is no filter.
+        """
+        body: JsonObject = {} if preset is None else preset_body(preset)
+        await self._send("PATCH", "filters", {**body, **filter_changes(changes)})
+
+    async def set_crossfade(self, duration_ms: int, *, curve: str = "equalPower", on_skip: bool = False) -> None:
+        """0 joins tracks sample for sample."""
+        await self._send("PATCH", "crossfade", {"durationMs": duration_ms, "curve": curve, "onSkip": on_skip})
+
+    async def set_metadata(self, value: Json, *, merge: bool = True) -> None:
+        await self._send("PATCH", "metadata", {"value": value, "merge": merge})
+
+    async def overlay(self, track: Playable, **settings: float) -> str:
+        """Plays a sound over the music: `volume`, `duck_db`, `fade_ms`, `start_ms`, `end_ms`. The overlay's id."""
+        answer = await self._send("POST", "overlays", {**playable_body(track), **filter_changes(settings)})
+        return str(answer["overlayId"])
+
+    async def stop_overlay(self, overlay_id: str) -> None:
+        await self._send("DELETE", f"overlays/{overlay_id}")
+
+    async def history(self) -> list[PlayedTrack]:
+        """What was played, the newest first, at most 50."""
+        return read(HISTORY, await self._send("GET", "history"))
+
+    async def delete(self) -> None:
+        await self._connection.request("DELETE", self._path)
+        await self.unfollow()
+
+    def audio(
+        self, audio_format: AudioFormat = "pcm", *, bitrate: int | None = None, max_latency_ms: int = 200
+    ) -> AudioStream:
+        """The sound, frame by frame: see `AudioStream`."""
+        return AudioStream(self._connection, self.id, audio_format, bitrate=bitrate, max_latency_ms=max_latency_ms)
+
+    def stream_url(self, kind: Literal["mp3", "ogg", "wav"] = "mp3") -> str:
+        """The address of an endless stream, for players and browsers."""
+        return f"{self._connection.url}{self._path}/stream.{kind}"
+
+    @overload
+    def events(self, *, since: Place | None = None) -> AsyncIterator[Event]: ...
+
+    @overload
+    def events(self, *kinds: type[E], since: Place | None = None) -> AsyncIterator[E]: ...
+
+    async def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncIterator[Any]:
+        """What happens, of these kinds (all without any), until the player is deleted; through restarts of the node:
+        see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody."""
+        stream = EventStream(self._connection, self.id, since)
+        await stream.connect()
+        async with aclosing(stream.received()) as found:
+            async for event in found:
+                if not kinds or isinstance(event, kinds):
+                    yield event
+
+    def on(self, kind: type[E], callback: Callback[E]) -> Callable[[], None]:
+        """Calls `callback` with each event of this kind from now on; what is returned ends that. What it raises is
+        logged, and ends nothing."""
+        entry = (kind, callback)
+        self._callbacks.append(entry)
+        self._follow_from(None)
+
+        def off() -> None:
+            if entry in self._callbacks:
+                self._callbacks.remove(entry)
+
+        return off
+
+    async def wait_for(
+        self, kind: type[E], *, check: Callable[[E], bool] | None = None, timeout_s: float | None = None
+    ) -> E:
+        """The next event of this kind that `check` agrees to. Raises `TimeoutError`."""
+        found: asyncio.Future[E] = asyncio.get_running_loop().create_future()
+
+        def look(event: E) -> None:
+            if not found.done() and (check is None or check(event)):
+                found.set_result(event)
+
+        off = self.on(kind, look)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await found
+        finally:
+            off()
+
+    def refill(self, more: Callable[[Self], Awaitable[list[Playable]]], *, below: int = 2) -> Callable[[], None]:
+        """Whenever fewer than `below` tracks wait, asks `more` for some and puts them into the queue, one call at a
+        time. What is returned ends that."""
+        asking = asyncio.Lock()
+
+        async def look(_: object) -> None:
+            if asking.locked() or len(self.queue) >= below:
+                return
+            async with asking:
+                tracks = await more(self)
+                if tracks:
+                    await self.queue.put(*tracks)
+
+        offs = [self.on(kind, look) for kind in (events.QueueUpdate, events.TrackStart, events.PlayerState, QueueEnd)]
+        return lambda: _call_all(offs)
+
+    def on_inactive(self, after_s: float, callback: Callable[[Self], Awaitable[None] | None]) -> Callable[[], None]:
+        """Calls `callback` when the player has had nothing to play, or nobody who listens, for so long. What is
+        returned ends that."""
+        timer: asyncio.TimerHandle | None = None
+
+        def fire() -> None:
+            nonlocal timer
+            timer = None
+            self._call(callback, self)
+
+        def look(_: object) -> None:
+            nonlocal timer
+            is_active = self.state in (State.PLAYING, State.LOADING) and self.listeners > 0
+            if is_active and timer is not None:
+                timer.cancel()
+                timer = None
+            elif not is_active and timer is None:
+                timer = asyncio.get_running_loop().call_later(after_s, fire)
+
+        offs = [self.on(kind, look) for kind in (events.PlayerState, events.PlayerUpdate, events.ListenersChange)]
+        look(None)
+
+        def off() -> None:
+            if timer is not None:
+                timer.cancel()
+            _call_all(offs)
+
+        return off
+
+    def _follow_from(self, place: Place | None) -> None:
+        """Keeps the mirror and calls the callbacks from now on, if that is not done yet."""
+        if self._following is None or self._following.done():
+            self._following = asyncio.create_task(self._follow(place), name=f"tonearm player {self.id}")
+
+    async def unfollow(self) -> None:
+        """Ends the mirror and the callbacks."""
+        tasks = [
+            task for task in (self._following, *self._calls) if task is not None and task is not asyncio.current_task()
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, place: Place | None) -> None:
+        stream = EventStream(self._connection, self.id, place)
+        try:
+            async for event in stream.received():
+                self._take(event)
+        except TonearmError as error:
+            _LOG.error("The events of player %s ended: %s", self.id, error)
+
+    def _take(self, event: Event) -> None:
+        self._mirror.take(event)
+        for kind, callback in tuple(self._callbacks):
+            if isinstance(event, kind):
+                self._call(callback, event)
+
+    def _call(self, callback: Callback[Any], argument: object) -> None:
+        try:
+            result = callback(argument)
+        except Exception:  # noqa: BLE001 - a program's callback must not end the events of the others
+            _LOG.exception("A callback of player %s failed.", self.id)
+            return
+        if inspect.isawaitable(result):
+            task = asyncio.ensure_future(self._awaited(result))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+    async def _awaited(self, result: Awaitable[None]) -> None:
+        try:
+            await result
+        except Exception:  # noqa: BLE001 - as above
+            _LOG.exception("A callback of player %s failed.", self.id)
+
+    async def _send(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
+        sent: JsonObject | None = None if body is None else dict(body)
+        return await self._connection.request(method, f"{self._path}/{what}", sent)
+
+
+def _call_all(offs: Iterable[Callable[[], None]]) -> None:
+    for off in offs:
+        off()

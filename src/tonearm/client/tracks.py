@@ -1,0 +1,53 @@
+"""What a program gives the node to play, and the answers about tracks as typed values."""
+
+import os
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from tonearm.client.errors import TonearmError
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.protocol.replies import (
+    FoundTracks,
+    LoadedPlaylist,
+    Overlay,
+    PlayedTrack,
+    Player,
+    QueuedTrackDetails,
+    Stats,
+    TrackOut,
+)
+
+Track: TypeAlias = TrackOut
+Playable: TypeAlias = str | os.PathLike[str] | Track
+
+TRACK: Final = TypeAdapter(Track)
+TRACKS: Final = TypeAdapter(list[Track])
+QUEUE: Final = TypeAdapter(list[QueuedTrackDetails])
+HISTORY: Final = TypeAdapter(list[PlayedTrack])
+OVERLAYS: Final = TypeAdapter(list[Overlay])
+PLAYER: Final = TypeAdapter(Player)
+PLAYERS: Final = TypeAdapter(list[Player])
+FOUND: Final = TypeAdapter(FoundTracks)
+PLAYLIST: Final = TypeAdapter(LoadedPlaylist)
+STATS: Final = TypeAdapter(Stats)
+
+_T = TypeVar("_T")
+
+
+def playable_body(track: Playable, metadata: Json = None, start_ms: int | None = None) -> JsonObject:
+    """The fields that name a track in a request."""
+    body: JsonObject = {"encoded": track.encoded} if isinstance(track, TrackOut) else {"uri": os.fspath(track)}
+    if metadata is not None:
+        body["metadata"] = metadata
+    if start_ms:
+        body["startMs"] = start_ms
+    return body
+
+
+def read(model: TypeAdapter[_T], answer: Any) -> _T:
+    """The answer as `model`. Raises `TonearmError` for one that this client cannot read."""
+    try:
+        return model.validate_python(answer)
+    except ValidationError as error:
+        raise TonearmError(f"The node answered what this client cannot read; update one of them. {error}") from error

@@ -1,0 +1,74 @@
+"""When there is no node, the error says which of the many ways it was."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificate import unsigned_certificate
+from tests.support.running_node import running_node
+from tonearm.client import ConnectError, Node, Unauthorized
+
+Reply = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def server(answer: bytes, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        writer.close()
+
+    listening = await asyncio.start_server(reply, "127.0.0.1", 0, ssl=context)
+    try:
+        yield listening.sockets[0].getsockname()[1]
+    finally:
+        listening.close()
+
+
+async def cause(url: str, *, timeout_s: float = 10.0) -> str:
+    with pytest.raises(ConnectError) as found:
+        async with Node(url, timeout_s=timeout_s):
+            pass
+    assert found.value.message.endswith((".", "?"))
+    assert url in found.value.message
+    return found.value.cause
+
+
+async def test_what_is_wrong_is_told(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        assert await cause(f"http://127.0.0.1:{taken.getsockname()[1]}") == "nothing_listens"
+    for url in ("127.0.0.1:2333", "ftp://127.0.0.1", "http://"):
+        assert await cause(url) == "wrong_address"
+    async with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as port:
+        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
+    async with server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nhi") as port:
+        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
+    async with server(b"SSH-2.0-OpenSSH_9.2\r\n") as port:
+        assert await cause(f"http://127.0.0.1:{port}") == "not_tonearm"
+        assert await cause(f"https://127.0.0.1:{port}") == "no_tls_there"
+    async with server(b"x", unsigned_certificate(tmp_path)) as port:
+        assert await cause(f"http://127.0.0.1:{port}") == "tls_expected"
+        assert await cause(f"https://127.0.0.1:{port}") == "no_tls_there"  # nobody vouches for its certificate
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert await cause(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2) == "timeout"
+
+
+async def test_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_node(tmp_path, '[server]\npassword = "sesame"\n') as process:
+        with pytest.raises(Unauthorized, match="TONEARM_PASSWORD"):
+            await Node(process.url).__aenter__()
+        with pytest.raises(Unauthorized, match="refused the password"):
+            await Node(process.url, password="wrong").__aenter__()
+        monkeypatch.setenv("TONEARM_URL", process.url)
+        monkeypatch.setenv("TONEARM_PASSWORD", "sesame")
+        async with Node.from_env() as node:
+            assert (await node.info()).version
+            await node.create_player("a")

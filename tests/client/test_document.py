@@ -1,0 +1,60 @@
+"""The programs in docs/client.md run, and what it names is there."""
+
+import re
+from pathlib import Path
+from subprocess import run
+from sys import executable
+from typing import get_args
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import IMPATIENT
+from tests.support.environment import environment
+from tests.support.eventually import PATIENCE_S
+from tests.support.readme import REPOSITORY, blocks
+from tests.support.running_node import RunningNode, running_node
+from tonearm.client import Player, errors
+
+DOCUMENT = (REPOSITORY / "docs" / "client.md").read_text(encoding="utf-8")
+FIRST, SOUND = blocks("python", DOCUMENT)
+
+
+def output_of(program: str, process: RunningNode) -> str:
+    clip = str(process.folder / "clip.wav")
+    program = program.replace("http://127.0.0.1:2333", process.url)
+    program = program.replace("https://radio.example/jingle.mp3", clip).replace("song.flac", "song.wav")
+    done = run(
+        [executable, "-c", program],
+        cwd=process.folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+async def test_the_first_program_plays_to_the_end_of_its_queue(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(1.0)))
+    (tmp_path / "clip.wav").write_bytes(wav(music(0.2)))
+    async with running_node(tmp_path, IMPATIENT) as process:
+        assert output_of(FIRST, process) == "now: song\nnow: clip\nnow: song\n"
+
+
+def test_the_second_program_writes_a_second_of_sound(process: RunningNode) -> None:
+    assert re.fullmatch(r"\d\d frames, 0 lost\n", output_of(SOUND, process))
+    raw = Path(process.folder / "radio.raw").read_bytes()
+    assert len(raw) % 3840 == 0
+    assert any(raw)
+
+
+def test_every_verb_and_error_is_named() -> None:
+    names = {name for name in vars(Player) if not name.startswith("_")} - {"created", "take_state", "unfollow"}
+    missing = {name for name in names if not re.search(rf"\b{name}\b", DOCUMENT)}
+    assert missing <= {"track_id", "stream_url", "history", "delete", "refresh", "audio"}
+    for cause in get_args(errors.Cause):
+        assert f"`{cause}`" in DOCUMENT
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.TonearmError) and kind is not errors.TonearmError:
+            assert f"`{name}`" in DOCUMENT

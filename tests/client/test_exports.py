@@ -1,0 +1,51 @@
+"""What a program may rely on, and what it costs to import."""
+
+import subprocess
+import sys
+import tomllib
+
+import tonearm.client
+from tests.support.readme import REPOSITORY
+from tonearm.protocol import events
+
+NAMES = """
+    ApiError AudioStream BadRequest Conflict ConnectError CrossfadeChange EndReason Event EventStream
+    FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange MetadataChange Node
+    NodeFailed NodeInfo NotFound OverlayEnd OverlayException OverlayStart PRESETS Place Playable PlayedTrack
+    Player PlayerDelete PlayerExists PlayerGone PlayerNotFound PlayerPause PlayerResume PlayerState
+    PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed State
+    Stats StreamTitle TonearmError Track TrackEnd TrackException TrackStart TrackStuck Unauthorized
+    UnknownEvent
+"""
+
+
+def test_the_list_of_exports_changes_on_purpose_only() -> None:
+    """A name that goes breaks somebody's program: it is a change for CHANGELOG.md."""
+    assert sorted(tonearm.client.__all__) == sorted(NAMES.split())
+    assert all(hasattr(tonearm.client, name) for name in NAMES.split())
+
+
+def test_every_event_of_a_player_can_be_named() -> None:
+    kinds = {
+        name
+        for name, kind in vars(events).items()
+        if isinstance(kind, type) and "op" in getattr(kind, "model_fields", ())
+    }
+    assert kinds - {"PlayerCreate", "EventsLost"} <= set(NAMES.split())
+
+
+def test_a_bot_loads_nothing_of_what_only_a_node_needs() -> None:
+    script = "import sys, tonearm.client; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "av", "uvloop", "re2", "m3u8", "prometheus_client", "msgspec", "yt_dlp"} & set(loaded)
+
+
+def test_the_bots_package_holds_all_that_the_client_imports() -> None:
+    """client/pyproject.toml names the packages of its wheel."""
+    settings = tomllib.loads((REPOSITORY / "client" / "pyproject.toml").read_text(encoding="utf-8"))
+    held = {*settings["tool"]["setuptools"]["packages"], "tonearm.version"}
+    script = "import sys, tonearm.client; print(*(name for name in sys.modules if name.startswith('tonearm')))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name not in held and name.rpartition(".")[0] not in held} == set()
+    node = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert {line.partition("#")[0] for line in settings["project"]["dependencies"]} <= set(node)

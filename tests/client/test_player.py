@@ -1,0 +1,182 @@
+"""What a program does with a player, and what it sees of it."""
+
+import asyncio
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.running_node import RunningNode
+from tonearm.client import (
+    PRESETS,
+    BadRequest,
+    Conflict,
+    LoopMode,
+    Node,
+    NotFound,
+    Player,
+    PlayerExists,
+    PlayerNotFound,
+    QueueEnd,
+    State,
+    TonearmError,
+    TrackEnd,
+    TrackStart,
+)
+
+
+async def test_the_verbs_do_what_they_say(node: Node) -> None:
+    player = await node.create_player("lobby", "song.wav", metadata={"guild": 81}, volume=0.5, loop="queue")
+    assert (player.volume, player.loop, player.metadata) == (0.5, LoopMode.QUEUE, {"guild": 81})
+    assert player.current is not None
+    assert player.current.info.title == "song"
+
+    first, second = await player.queue.put("clip.wav", "song.wav", metadata={"by": "ada"})
+    (third,) = await player.queue.put("clip.wav", index=0)
+    assert [track.id for track in await player.queue.list()] == [third, first, second]
+    await player.queue.move(second, 0)
+    await player.queue.remove(first)
+    waiting = await player.queue.list(wait_ms=2000)
+    assert [(track.id, track.title) for track in waiting] == [(second, "song"), (third, "clip")]
+    assert waiting[0].length == 3000
+    await eventually(lambda: len(player.queue) == 2, "the mirror has the length")
+
+    await player.pause()
+    await player.set_loop("track")
+    await player.set_filters("nightcore", volume=0.8)
+    await player.set_metadata({"text": 5})
+    await player.set_crossfade(500)
+    await player.seek(1500)
+    await eventually(lambda: player.paused and player.metadata == {"guild": 81, "text": 5}, "the mirror follows")
+    assert (player.volume, player.loop, player.position) == (0.8, LoopMode.TRACK, 1500)
+    await player.resume()
+    overlay = await player.overlay("clip.wav", duck_db=-6)
+    await player.stop_overlay(overlay)
+    assert await player.play("clip.wav") == (await player.refresh()).track_id
+    await player.skip(to=waiting[1])
+    await player.queue.clear()
+    await player.stop()
+    await eventually(lambda: player.state is State.IDLE, "it has stopped")
+    assert (await player.history())[0].uri == "clip.wav"
+    await player.delete()
+    assert await node.players() == []
+
+
+async def test_refusals_are_errors_of_their_kind(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    with pytest.raises(PlayerExists):
+        await node.create_player("a", "song.wav")
+    assert await node.create_player("a", "other.wav", exist_ok=True) is player
+    with pytest.raises(PlayerNotFound, match="Create it"):
+        await node.player("nobody").pause()
+    with pytest.raises(NotFound):
+        await player.queue.remove("nothing")
+    with pytest.raises(Conflict):
+        await player.previous()
+    with pytest.raises(BadRequest, match="did you mean `timescale`") as refused:
+        await player.set_filters(timescail={"speed": 2})
+    assert (refused.value.status, refused.value.code) == (400, "bad_request")
+    with pytest.raises(BadRequest, match=r"speed.*0\.25"):
+        await player.set_filters(timescale={"speed": 9})
+    with pytest.raises(ValueError, match="nightcore"):
+        await player.set_filters("nightcor")
+    assert issubclass(PlayerNotFound, TonearmError)
+
+
+async def test_every_preset_is_taken(node: Node) -> None:
+    player = await node.create_player("a")
+    for name in PRESETS:
+        await player.set_filters(name)
+    await player.set_filters("bassboost")
+    await player.set_filters(eq={0: -3.0}, low_pass={"frequency_hz": 800})
+    state = await node._connection.request("GET", "/v0/players/a")
+    assert state["eq"][0]["gain_db"] == -3.0
+    assert state["lowPass"]["frequencyHz"] == 800
+    assert state["eq"][1]["gain_db"] > 3
+
+
+async def test_events_come_in_order_from_the_first_one_on(node: Node) -> None:
+    seen: list[str] = []
+    player = await node.create_player("a", "clip.wav")
+    player.on(TrackStart, lambda event: seen.append(f"start {event.track.info.title}"))
+    player.on(TrackEnd, lambda event: seen.append(f"end {event.reason.value}"))
+    player.on(QueueEnd, lambda event: seen.append("queue end"))
+    await player.queue.put("clip.wav")
+    async with player.audio():
+        await player.wait_for(QueueEnd, timeout_s=60)
+    assert seen == ["start clip", "end finished", "start clip", "end finished", "queue end"]
+
+
+async def test_the_position_goes_on_between_events(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    async with player.audio() as audio:
+        places = []
+        async for frame in audio:
+            places.append(player.position - frame.position_ms)
+            if frame.number >= 100:  # two seconds; PlayerUpdate comes each five
+                break
+    # The socket of events may be late beside that of sound, but what goes on by itself never falls behind for good.
+    assert -300 < sorted(places)[len(places) // 2] < 300
+
+
+async def test_a_callback_that_fails_ends_nothing(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+    player = await node.create_player("a", "song.wav")
+    seen: list[TrackStart] = []
+
+    async def fails(event: object) -> None:
+        raise LookupError
+
+    player.on(TrackStart, fails)
+    off = player.on(TrackStart, seen.append)
+    async with player.audio():
+        await eventually(lambda: seen, "the other callback is called")
+    await eventually(lambda: "A callback of player a failed" in caplog.text, "it is logged")
+    off()
+    await player.play("clip.wav")
+    await player.wait_for(TrackEnd, timeout_s=60)
+    assert len(seen) == 1
+
+
+async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
+    player = await node.create_player("radio", "clip.wav")
+    calls = 0
+
+    async def more(of: Player) -> list[str]:
+        nonlocal calls
+        calls += 1
+        return ["clip.wav", "song.wav"]
+
+    off = player.refill(more, below=1)  # type: ignore[arg-type]  # a list of texts is one of what can be played
+    ended = 0
+    async with player.audio(), asyncio.timeout(60):
+        async for _ in player.events(TrackEnd):
+            ended += 1
+            if ended == 3:
+                break
+    off()
+    assert calls >= 2
+
+
+async def test_who_plays_to_nobody_is_told(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    told = asyncio.Event()
+    player.on_inactive(0.0, lambda _: told.set())
+    await asyncio.wait_for(told.wait(), 60)
+
+
+async def test_what_can_be_asked_of_a_node(node: Node, process: RunningNode) -> None:
+    track = await node.load("song.wav")
+    assert track is not None
+    assert track.info.length == 3000
+    assert await node.load("nothing.wav") is None
+    assert "no such file" in (await node.explain("nothing.wav") or "").lower()
+    assert [one.info.title for one in await node.decode(track.encoded, track.encoded)] == ["song", "song"]
+    player = await node.create_player("a", track)
+    assert player.current is not None
+    assert player.current.info.identifier == "song.wav"
+    assert [one.id for one in await node.players()] == ["a"]
+    (process.folder / "list.m3u").write_text("song.wav\nclip.wav\n")
+    assert len((await node.load_playlist("list.m3u")).tracks) == 2
+    assert (await node.stats()).players_created >= 1
+    with pytest.raises(BadRequest, match="resolver"):
+        await node.search("words")
+    assert player.stream_url("ogg") == f"{process.url}/v0/players/a/stream.ogg"

@@ -1,0 +1,110 @@
+"""Restarts, cut connections and slow programs: nothing is raised, and nothing lost that the node still has."""
+
+import asyncio
+from pathlib import Path
+
+from tests.support.audio_files import music, wav
+from tests.support.cuttable import cuttable
+from tests.support.e2e_players import PATIENT
+from tests.support.running_node import RunningNode, running_node
+from tonearm.client import (
+    MetadataChange,
+    Node,
+    PlayerGone,
+    PlayerState,
+    Reconnected,
+    TrackStart,
+)
+
+
+async def test_what_happened_while_the_connection_was_cut_comes_afterwards(process: RunningNode, node: Node) -> None:
+    async with cuttable(process.port) as relay, Node(relay.url) as far:
+        await node.create_player("a", "song.wav")
+        player = await far.player("a").refresh()
+        seen: list[object] = []
+        async with asyncio.timeout(60):
+            async for event in player.events(PlayerState, Reconnected, MetadataChange):
+                seen.append(event)
+                if isinstance(event, PlayerState):
+                    relay.cut()
+                    for number in range(20):
+                        await node.player("a").set_metadata({"n": number})
+                elif isinstance(event, MetadataChange) and event.metadata == {"n": 19}:
+                    break
+        assert [type(event) for event in seen] == [PlayerState, Reconnected, *[MetadataChange] * 20]
+        assert [event.metadata["n"] for event in seen if isinstance(event, MetadataChange)] == list(range(20))
+        assert player.metadata in ({}, {"n": 19})  # the mirror has a connection of its own
+
+
+async def test_a_program_too_slow_for_the_events_gets_the_state_instead(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    seen: list[object] = []
+    async with asyncio.timeout(60):
+        async for event in player.events(PlayerState, Reconnected, MetadataChange):
+            seen.append(event)
+            if len(seen) == 1:
+                for number in range(600):  # more than the node keeps, and more than sockets hold
+                    await player.set_metadata({"n": number, "text": "x" * 8000})
+            elif isinstance(event, PlayerState | MetadataChange) and event.metadata["n"] == 599:
+                break
+    assert Reconnected in {type(event) for event in seen}
+
+
+async def test_a_deleted_player_ends_all_loops(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    async with player.audio() as audio, asyncio.timeout(60):
+        number = 0
+        async for _ in audio:
+            number += 1
+            if number == 3:
+                await player.delete()
+    async with asyncio.timeout(60):
+        gone = await node.create_player("b", "song.wav")
+        kinds: list[type] = []
+        async for event in gone.events():
+            if not kinds:
+                await gone.delete()
+            kinds.append(type(event))
+        assert kinds[-1] is PlayerGone
+
+
+async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
+    """Sound and events go on with the player that the program creates anew."""
+    (tmp_path / "song.wav").write_bytes(wav(music(3.0)))
+    async with running_node(tmp_path, PATIENT) as process:
+        node = await Node(process.url).__aenter__()
+        player = await node.create_player("a", "song.wav")
+        audio = player.audio("opus")
+        frames = audio.__aiter__()
+        async with asyncio.timeout(60):
+            await anext(frames)
+        events = player.events(PlayerGone)
+        gone = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        port = process.port
+    async with running_node(tmp_path, PATIENT, arguments=("--port", str(port))), asyncio.timeout(60):
+        assert isinstance(await gone, PlayerGone)
+        assert [frame async for frame in frames][-1:] is not None  # ends: there is no such player any more
+        again = await node.create_player("a", "song.wav")
+        async with again.audio("opus") as audio:
+            await again.wait_for(TrackStart)
+            async for frame in audio:
+                assert len(frame.payload) > 3
+                break
+        await node.close()
+
+
+async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> None:
+    async with cuttable(process.port) as relay, Node(relay.url) as far:
+        await node.create_player("a", "song.wav")
+        numbers = []
+        async with far.player("a").audio("pcm") as audio, asyncio.timeout(60):
+            async for frame in audio:
+                assert len(frame.payload) == 3840
+                numbers.append(frame.number)
+                if len(numbers) == 10:
+                    relay.cut()
+                if audio.reconnects and len(numbers) >= 20:
+                    break
+        assert numbers == sorted(set(numbers))
+        assert (audio.reconnects, audio.received) == (1, len(numbers))
