@@ -113,6 +113,7 @@ def _init_config(file: Path) -> int:
 
 
 def _check_config(path: Path | None) -> int:
+    from tonearm.config.load import DEFAULT_FILE
     from tonearm.config.problem import ConfigError
     from tonearm.config.template import effective_values
 
@@ -122,8 +123,11 @@ def _check_config(path: Path | None) -> int:
         for problem in error.problems:
             _refuse(problem)
         return exit_codes.WRONG_USE
-    from tonearm.serve import start_warnings
+    from tonearm.serve import start_problem, start_warnings
 
+    refusal = start_problem(loaded.config)
+    if refusal is not None:
+        return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
     for warning in (*loaded.warnings, *start_warnings(loaded.config)):
         sys.stderr.write(f"tonearm: warning: {warning}\n")
     origin = loaded.path or "no file"

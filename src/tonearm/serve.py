@@ -165,6 +165,22 @@ def start_warnings(config: Config) -> list[str]:
     return warnings + [text for section, text in fewer if "max_connections" in section.model_fields_set]
 
 
+def start_problem(config: Config) -> str | None:
+    """Why `serve` would not start with this configuration on this system, as far as the resolver's process says so."""
+    try:
+        asyncio.run(_try_opener(_opener(config)))
+    except (ResolverSetupError, SandboxRequiredError) as error:
+        return str(error)
+    return None
+
+
+async def _try_opener(opener: SourceOpener) -> None:
+    try:
+        await opener.start()
+    finally:
+        await opener.close()
+
+
 _OPEN_TO_OTHERS: Final = "other machines can reach this node and it has no password; set server.password"
 
 

@@ -165,6 +165,16 @@ def test_the_resolver_needs_its_extra(load: Load, monkeypatch: pytest.MonkeyPatc
         load("[resolver]\nenabled = true\n")
 
 
+def test_what_the_resolver_needs_is_named_beside_all_other_mistakes(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as refused:
+        load("[server]\nport = -1\n[resolver]\nenabled = true\n")
+    assert len(refused.value.problems) == 2
+    assert any("yt-dlp is not installed" in problem for problem in refused.value.problems)
+
+
 def test_the_resolver_is_enabled_with_its_extra(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert load("[resolver]\nenabled = true\n").config.resolver.enabled

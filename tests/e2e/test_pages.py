@@ -115,9 +115,10 @@ async def test_a_page_without_sound_fails_with_its_reason(tmp_path: Path) -> Non
         assert "Unsupported URL" in told["error"]["message"]
 
 
-def test_a_site_that_is_none_keeps_the_node_from_starting(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("check-config",)], ids=lambda command: command[0])
+def test_a_site_that_is_none_keeps_the_node_from_starting(command: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "tonearm.toml").write_text('[resolver]\nenabled = true\nsites = ["yuotube"]\n')
-    ended = run_tonearm("serve", "--port", "0", folder=tmp_path)
+    ended = run_tonearm(*command, folder=tmp_path)
     assert ended.returncode == 2
     assert "tonearm.toml: resolver.sites: yt-dlp has no extractor named 'yuotube'" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -46,6 +46,10 @@ def test_starts_are_worth_a_line_and_what_is_over_is_not_shown_any_more() -> Non
     started = event("TrackStart", track=track("Song", "Singer", length_ms=9_000), position=0)
     assert view.take(started)[1] == "track starts: Singer - Song"
     assert (view.title, view.length_ms) == ("Singer - Song", 9_000)
+    long = event("TrackStart", track=track("A title as recordings of live concerts have it " * 3, "Singer"), position=0)
+    sentence = view.take(long)[1] or ""
+    assert sentence.startswith("track starts: Singer - A title as")
+    assert (len(sentence), sentence[-3:]) == (79, "...")
     view.take(event("TrackEnd", track=track("Song", "Singer"), reason="loadFailed"))
     assert (view.title, view.length_ms) == ("", 0)
 

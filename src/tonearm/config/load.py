@@ -136,6 +136,7 @@ def load_config(
     dropped = drop_older_keys(raw)
     if dropped:
         warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
+    problems += _missing_extra(raw, given, file_name)
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
@@ -143,14 +144,20 @@ def load_config(
         raise ConfigError(*problems, *describe(error, given, file_name, text)) from None
     if problems:
         raise ConfigError(*problems)
-    if config.resolver.enabled and importlib.util.find_spec("yt_dlp") is None:
+    warnings += _unusable_folders(config)
+    return LoadedConfig(config, path, tuple(warnings))
+
+
+def _missing_extra(raw: Mapping[str, Any], given: Mapping[str, Given], file_name: str) -> Iterator[str]:
+    """A line when the resolver is enabled and what it needs is not installed, whatever else is wrong."""
+    resolver = raw.get("resolver")
+    is_enabled = isinstance(resolver, dict) and resolver.get("enabled") is True
+    if is_enabled and importlib.util.find_spec("yt_dlp") is None:
         place = given["resolver.enabled"].origin if "resolver.enabled" in given else file_name
-        raise ConfigError(
+        yield (
             f"{place}: resolver.enabled is true, but yt-dlp is not installed; install it with "
             f"{shlex.quote(sys.executable)} -m pip install yt-dlp, or set resolver.enabled to false"
         )
-    warnings += _unusable_folders(config)
-    return LoadedConfig(config, path, tuple(warnings))
 
 
 def _unusable_folders(config: Config) -> Iterator[str]:

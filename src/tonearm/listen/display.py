@@ -166,7 +166,7 @@ def _reason(error: object) -> str:
 def _sentence(event: dict[str, Any]) -> str | None:
     match event.get("op"):
         case "TrackStart":
-            return f"track starts: {_title(event.get('track'))}"
+            return f"track starts: {_shortened(_title(event.get('track')), _SENTENCE_TITLE_COLUMNS)}"
         case "TrackEnd":
             return f"track ended: {event.get('reason')}"
         case "TrackException":
@@ -187,6 +187,7 @@ def _sentence(event: dict[str, Any]) -> str | None:
             return None
 
 
+_SENTENCE_TITLE_COLUMNS: Final = 65  # so that a sentence with a title fits 80
 _NO_TRACK: Final[dict[str, Any]] = {"info": {}}
 _BAR_WIDTH: Final = 16
 _NARROWEST_BAR: Final = 4
