@@ -157,7 +157,9 @@ class DecoderStory:
             self.ending = "left"
         if self.ending:
             return
-        self._sent = max(self._sent, end - self._dice.randint(0, audio.frames))
+        self._sent = max(
+            self._sent, end - self._dice.randint(0, max(audio.frames - 1, 0))
+        )  # a grant gives a frame more
         if self._seeks and self._dice.one_in(2):
             self._seek()
         elif self._dice.one_in(8):
