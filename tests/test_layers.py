@@ -74,6 +74,8 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "node.process_figures": ("core",),
     "node.quarantined_opener": ("sources", "core"),
+    "node.state_file": ("protocol.json_text", "protocol.saved_state", "core"),
+    "node.saving": ("node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
     "node": (
         "node",
         "audio",
@@ -98,7 +100,17 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
-    "serve": ("config", "server", "node.node", "sources", "core", "version", "exit_codes", *SUPERVISION),
+    "serve": (
+        "config",
+        "server",
+        "node.node",
+        "node.state_file",
+        "sources",
+        "core",
+        "version",
+        "exit_codes",
+        *SUPERVISION,
+    ),
     "cli": ("config", "serve", "listen", "version", "exit_codes"),
     "__main__": ("cli",),
 }

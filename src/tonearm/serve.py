@@ -25,7 +25,9 @@ from tonearm.config.patterns import compile_pattern, id_matcher
 from tonearm.config.schema import Config, PublicConfig, ServerConfig
 from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
+from tonearm.core.snapshot import Resume
 from tonearm.node.node import Node, NodeSettings
+from tonearm.node.state_file import StateFileError
 from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import SandboxRequiredError
 from tonearm.server.app import App, BindError, EdgeSettings, Server, build_app, build_public_app
@@ -144,6 +146,9 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
         return exit_codes.WRONG_USE
+    except StateFileError as error:
+        sys.stderr.write(f"tonearm: the state {error}\n")
+        return exit_codes.MISSING
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -354,6 +359,8 @@ def _node_settings(config: Config) -> NodeSettings:
         start_timeout_s=config.sources.start_timeout_s,
         max_load=config.server.max_load,
         tags_ahead=config.player.tags_ahead,
+        state_path=Path(config.state.path) if config.state.path else None,
+        resume=Resume(config.state.resume),
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from tonearm.protocol import replies
 from tonearm.protocol.events import EVENT
+from tonearm.protocol.saved_state import SavedNode, SavedPlayer
 
 _ID: Final = r"/v0/players/[^/]+"
 # By method and path: status and model of an answer that has a JSON body.
@@ -39,6 +40,8 @@ _MODELS: Final[Mapping[str, tuple[int, TypeAdapter[Any]]]] = {
     "POST /v0/decodetracks": (200, TypeAdapter(list[replies.TrackOut])),
     "GET /": (200, TypeAdapter(replies.NodeIndex)),
     "GET /v0/stats": (200, TypeAdapter(replies.Stats)),
+    f"GET {_ID}/state": (200, TypeAdapter(SavedPlayer)),
+    "GET /v0/state": (200, TypeAdapter(SavedNode)),
     "GET /healthz": (200, TypeAdapter(replies.NodeStatus)),
     "GET /readyz": (200, TypeAdapter(replies.NodeStatus)),
     "GET /info": (200, TypeAdapter(replies.NodeInfo)),

@@ -29,6 +29,7 @@ from tonearm.core.overlays import OverlaySettings, OverlayStatus
 from tonearm.core.play_queue import LoopMode, PlayedTrack
 from tonearm.core.playback import Playback
 from tonearm.core.player_status import PlayerQuality, PlayerStatus, WaitingTracks
+from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 from tonearm.protocol import close_codes
@@ -42,7 +43,7 @@ _SETTLE_S: Final = 1.0  # for which a new stream waits for sound: what comes lat
 class Player:
     """One player from create to delete. All methods return at once; the loop's thread only.
 
-    Without a `first_track` it begins idle.
+    Without a `first_track` it begins idle; with a `snapshot` it goes on where that was taken, in a new life.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Player:
         metadata: Json,
         services: PlayerServices,
         first_settings: FirstSettings | None = None,
+        snapshot: PlayerSnapshot | None = None,
     ) -> None:
         self._services = services
         begin = first_settings or FirstSettings()
@@ -66,6 +68,7 @@ class Player:
             loop_mode=begin.loop_mode,
             wall_ms=services.wall_ms,
             now_s=services.clock.now_s,
+            snapshot=snapshot,
         )
         life = secrets.token_hex(8)
         self._events = EventLog(
@@ -93,6 +96,8 @@ class Player:
             services.first_listener_wait_ms / 1000, self._start_clock
         )
         self._shell.perform(self._playback.begin())
+        if snapshot is not None and snapshot.clock_started:
+            self._start_clock()
 
     # What clients ask for
 
@@ -317,6 +322,10 @@ class Player:
             self._quality,
         )
 
+    def snapshot(self) -> PlayerSnapshot:
+        """All that is needed to have it again."""
+        return self._rules.snapshot()
+
     def status(self) -> PlayerStatus:
         """The whole state."""
         playback = self._rules
@@ -351,6 +360,7 @@ class Player:
         return self._playback
 
     def _emit(self, events: tuple[Event, ...]) -> None:
+        self._services.told(self._playback.player_id, events)
         for event in events:
             self._events.add(event)
             if isinstance(event, QueueUpdate) and not self._is_deleted:

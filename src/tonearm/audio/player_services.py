@@ -1,6 +1,6 @@
 """What a player is given when it is created: the services that all players of a node share, and its first settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tonearm.audio.clients.event_feed import EventFeed
@@ -11,6 +11,7 @@ from tonearm.audio.opening.live_carriers import LiveCarriers, Suspects
 from tonearm.audio.opening.source_input import PlayersOpener
 from tonearm.audio.opening.tags_ahead import QueueOwner
 from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
+from tonearm.core.events import Event
 from tonearm.core.figures import Totals
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
@@ -45,6 +46,7 @@ class PlayerServices:
     max_event_bytes: int = MAX_KEPT_BYTES
     event_feed: EventFeed | None = None
     queue_changed: Callable[[QueueOwner], None] = lambda player: None
+    told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # what happened to which player
 
 
 @dataclass(frozen=True, slots=True)

@@ -419,6 +419,21 @@ class PublicConfig(_Section):
         return self
 
 
+class StateConfig(_Section):
+    """What survives a restart."""
+
+    path: str = Field(
+        default="",
+        description="A file in which players, their queues and positions are kept, so that they are there again after "
+        "a restart, even if the node was killed; one for each node. Empty: they are not kept.",
+    )
+    resume: Literal["playing", "paused", "never"] = Field(
+        default="playing",
+        description='What restored players do: "playing", they go on; "paused", they wait in pause; "never", they '
+        "stand still until play begins their track again.",
+    )
+
+
 class LoggingConfig(_Section):
     """What the node logs on stderr."""
 
@@ -438,6 +453,7 @@ class Config(_Section):
     opus: OpusConfig = OpusConfig()
     stream: StreamConfig = StreamConfig()
     public: PublicConfig = PublicConfig()
+    state: StateConfig = StateConfig()
     logging: LoggingConfig = LoggingConfig()
 
     @field_validator("public")
@@ -470,6 +486,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = MappingProxyType(
         "opus": OpusConfig,
         "stream": StreamConfig,
         "public": PublicConfig,
+        "state": StateConfig,
         "logging": LoggingConfig,
     }
 )

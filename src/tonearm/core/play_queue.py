@@ -4,7 +4,7 @@
 events, of pause or of time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -398,10 +398,11 @@ class PlayedTrack:
 
 
 class History:
-    """At most `MAX_PLAYED` played tracks: the newest first, each once for all its repeats in a row."""
+    """At most `MAX_PLAYED` played tracks: the newest first, each once for all its repeats in a row. Begins with
+    `played`."""
 
-    def __init__(self) -> None:
-        self._played: list[PlayedTrack] = []  # newest last
+    def __init__(self, played: Sequence[PlayedTrack] = ()) -> None:
+        self._played = list(reversed(played))  # newest last
 
     @property
     def played(self) -> tuple[PlayedTrack, ...]:

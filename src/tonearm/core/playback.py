@@ -51,6 +51,7 @@ from tonearm.core.play_queue import (
 )
 from tonearm.core.queue_edits import QueueLimits, in_order, index_of, with_inserted, with_moved, without
 from tonearm.core.repeated_errors import RepeatedErrors
+from tonearm.core.snapshot import PlayerSnapshot
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 
@@ -75,6 +76,8 @@ class Outcome:
 
 class Playback:
     """One player, from `begin` to `delete`; nothing is to be called after `delete`. Without a first track it is idle.
+    With a `snapshot` it goes on where that was taken: `begin` opens its track there, and `start_clock` is to be called,
+    too, when `snapshot.clock_started`.
 
     `position_ms` is the position in the current track's file. The shell sets it as frames are sent; it is the track's
     start again whenever a track is selected, and the target as soon as there is a seek. `wall_ms` gives the time of
@@ -94,6 +97,7 @@ class Playback:
         loop_mode: LoopMode = LoopMode.NONE,
         wall_ms: Callable[[], int] = lambda: 0,
         now_s: Callable[[], float] = lambda: 0.0,
+        snapshot: PlayerSnapshot | None = None,
     ) -> None:
         self.player_id: Final = player_id
         selected = first_track or Track.none()
@@ -118,6 +122,50 @@ class Playback:
         self._played_ms = 0
         self._played_from_ms = selected.start_ms
         self._events: list[Event] = []
+        if snapshot is not None:
+            self._take_over(snapshot)
+
+    def _take_over(self, snapshot: PlayerSnapshot) -> None:
+        own: dict[QueuedTrack, QueuedTrack] = {}
+
+        def own_track(track: QueuedTrack) -> QueuedTrack:
+            return own.setdefault(track, replace(track))
+
+        self._state = PlayerState.LOADING if snapshot.state in _ACTIVE_STATES else snapshot.state
+        self._paused = snapshot.paused
+        self._last_update = (self._state, self._paused)
+        self._filters, self._crossfade = snapshot.filters, snapshot.crossfade
+        self._metadata, self._queue.loop_mode = snapshot.metadata, snapshot.loop_mode
+        if snapshot.current is not None:
+            self._queue.current = own_track(snapshot.current)
+        self._queue.tracks = tuple(map(own_track, snapshot.queue))
+        played = [replace(played, queued_track=own_track(played.queued_track)) for played in snapshot.history]
+        self._history = History(played)
+        self._failures_in_a_row, self._error = snapshot.failures_in_a_row, snapshot.error
+        is_behind = self._state is PlayerState.LOADING and self.current.is_unseekable
+        self._begin_at(self.current.start_ms if is_behind else snapshot.position_ms)
+        self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
+
+    def snapshot(self) -> PlayerSnapshot:
+        """The player as it is now, to be restored."""
+        return PlayerSnapshot(
+            player_id=self.player_id,
+            state=self._state,
+            paused=self._paused,
+            clock_started=self._clock_started,
+            position_ms=self.position_ms,
+            played_ms=self._played_ms + max(0, self.position_ms - self._played_from_ms),
+            has_sounded=self._has_sounded,
+            current=None if self.current.is_none else self._queue.current,
+            queue=self._queue.tracks,
+            history=self._history.played,
+            loop_mode=self._queue.loop_mode,
+            filters=self._filters,
+            crossfade=self._crossfade,
+            metadata=self._metadata,
+            failures_in_a_row=self._failures_in_a_row,
+            error=self._error,
+        )
 
     # What the player is
 
@@ -435,9 +483,9 @@ class Playback:
     # What the shell reports
 
     def begin(self) -> Outcome:
-        """Opens the first track, when there is one. To be called once, before anything else."""
-        if not self.current.is_none:
-            self._queue.open_current()
+        """Opens the first track, when there is one to play. To be called once, before anything else."""
+        if self._state is PlayerState.LOADING:
+            self._queue.open_current(start_ms=self.position_ms).has_started = self._has_sounded
         return self._outcome()
 
     def start_clock(self) -> Outcome:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from tonearm.audio.clients.event_feed import EventFeed
@@ -33,7 +34,7 @@ from tonearm.core.errors import (
     ResolveFailed,
     ResolverDisabled,
 )
-from tonearm.core.events import DeleteReason
+from tonearm.core.events import DeleteReason, Event
 from tonearm.core.failure import PlayError
 from tonearm.core.figures import NodeFigures, node_figures
 from tonearm.core.file_formats import Picture
@@ -45,6 +46,8 @@ from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.core.playback import MAX_WAITING_BYTES
 from tonearm.core.printable import text_for_logs
+from tonearm.core.queue_edits import QueueLimits
+from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
@@ -53,6 +56,7 @@ from tonearm.node.artwork import Artworks
 from tonearm.node.lookup import Lookup, client_uri, raise_refusal
 from tonearm.node.process_figures import process_figures
 from tonearm.node.quarantined_opener import QuarantinedOpener
+from tonearm.node.saving import Saving
 from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
@@ -66,6 +70,7 @@ _PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
 
 PLAYERS_A_SLICE: Final = 250  # some 3 µs each
 LATE_FOR_S: Final = 10.0  # after frames were left out
+_RESTORED_A_SLICE: Final = 20  # some 0.3 ms each
 
 _LOGGED_CHARACTERS: Final = 100  # of what a client says of itself
 
@@ -80,7 +85,7 @@ class NodeSettings:
     `live_pause_s`: how long a live stream is held while its player is paused. `start_timeout_s`: how long a track whose
     turn has come may take to give its first audio. `max_load`: the share of time that the
     node may be late and yet create players; 0: they are always created. `tags_ahead`: of how many waiting tracks of a
-    player the tags are read ahead.
+    player the tags are read ahead. `state_path` is the file that players survive a restart in; None: they do not.
     """
 
     decoder_processes: int = 0
@@ -98,6 +103,8 @@ class NodeSettings:
     start_timeout_s: float = START_TIMEOUT_S
     max_load: float = 0.0
     tags_ahead: int = 5
+    state_path: Path | None = None
+    resume: Resume = Resume.PLAYING
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +143,8 @@ class Node:
         self._track_maker = TrackMaker(opener, settings.max_metadata_bytes)
         self._players: dict[str, Player] = {}
         self._reserved_ids: set[str] = set()  # of players that are being created
+        path = settings.state_path
+        self._saving = None if path is None else Saving(path, self._players, _wall_ms)
         self._sandbox = decoder_supervision(settings.decoder_sandbox)
         self._decoder_processes = settings.decoder_processes or os.cpu_count() or 1
         self._template = DecoderTemplate(settings.decoder_memory_limit_mb, settings.decoder_sandbox)
@@ -159,8 +168,10 @@ class Node:
 
     async def start(self) -> None:
         """Starts the first decoder process. Raises `OSError` or `TimeoutError` when that fails, `ResolverSetupError`
-        when the resolver cannot work as it is configured, and `SandboxRequiredError`.
+        when the resolver cannot work as it is configured, `SandboxRequiredError`, and `StateFileError`.
         """
+        if self._saving is not None:
+            await self._saving.open()
         self._template.load()  # beside the resolver's processes
         try:
             await self._opener.start()
@@ -201,9 +212,12 @@ class Node:
             event_feed=self._feed,
             start_timeout_s=self._settings.start_timeout_s,
             queue_changed=self._tags_ahead.look_at,
+            told=_tell_nobody if self._saving is None else self._saving.told,
         )
         try:
             await self._pool.start(spare_at_once=self._decoder_processes > 1)
+            if self._saving is not None:
+                await self._restore(self._saving)
         except BaseException:
             await self.stop()
             raise
@@ -221,9 +235,11 @@ class Node:
         self._opener.announce_sandbox()
 
     async def stop(self) -> None:
-        """Stops the clock, closes every socket with 1001 and ends the decoder processes."""
+        """Writes the state, stops the clock, closes every socket with 1001 and ends the decoder processes."""
         if self._services is None:
             return
+        if self._saving is not None:
+            await self._saving.stop()
         clock, self._services = self._services.clock, None
         if self._expiring is not None:
             self._expiring.cancel()
@@ -287,6 +303,16 @@ class Node:
         return ""
 
     @property
+    def degradation(self) -> str:
+        """What the node does without, although it plays; empty when it lacks nothing."""
+        return "" if self._saving is None else self._saving.degraded
+
+    async def saved(self) -> bool:
+        """Waits a little until all that has happened to players so far would survive a restart. Returns whether it
+        would, as far as the node is to keep it at all."""
+        return self._saving is None or await self._saving.saved()
+
+    @property
     def has_spare_decoder(self) -> bool:
         """Whether a decoder process is ready that no player uses: then the exit of another causes no gap."""
         return self._pool.has_spare
@@ -307,10 +333,7 @@ class Node:
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
-        if not is_player_id(player_id):
-            raise BadRequest(
-                "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
-            )
+        _require_player_id(player_id)
         # A mistake in the request itself is reported before any conflict.
         wanted = WantedTrack(track) if isinstance(track, str) else track
         checked = None if wanted is None else self._track_maker.check(wanted, came_through_proxy)
@@ -318,14 +341,7 @@ class Node:
         first_settings = (settings or WantedSettings()).checked()
         if player_id in self._players or player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} exists; delete it first, or use another id.")
-        if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
-            raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
-        if self._load is not None and self._load.load >= self._settings.max_load:
-            raise LimitReached(
-                f"The node was late in {self._load.load:.0%} of the last 10 s (server.max_load is "
-                f"{self._settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
-                "or another node."
-            )
+        self._require_room()
         self._reserved_ids.add(player_id)
         try:
             tracks, left_out = ((), LeftOut()) if checked is None else await self._track_maker.expand(checked)
@@ -333,10 +349,7 @@ class Node:
             player = Player(player_id, first, metadata, self._started(), first_settings)
         finally:
             self._reserved_ids.discard(player_id)
-        self._players[player_id] = player
-        self._started().totals.players_created += 1
-        if self._feed is not None and self._feed.has_followers:
-            self._feed.send(player_create_text(player_id, player.status().life, _wall_ms()))
+        self._add(player)
         room = player.room_for(others)
         if room < len(others):
             log.warning(
@@ -349,6 +362,31 @@ class Node:
         given = "idle" if first is None else (wanted and wanted.uri) or first.uri.given
         log.info("player %s created: %s%s", player_id, text_for_logs(given), _by(client))
         return left_out
+
+    async def take_over(self, snapshot: PlayerSnapshot, client: str = "") -> bool:
+        """Has the player of a snapshot, in place of one with its id. Returns whether there was one.
+
+        Raises `BadRequest` and `LimitReached`.
+        """
+        player_id = snapshot.player_id
+        _require_player_id(player_id)
+        if player_id in self._reserved_ids:
+            raise PlayerExists(f"A player {player_id!r} is being created; try again.")
+        self._track_maker.check_metadata(snapshot.metadata)
+        limits = QueueLimits(self._settings.max_waiting_tracks, self._settings.max_waiting_bytes)
+        limits.require_room(player_id, (), [waiting.track for waiting in snapshot.queue])
+        is_there = player_id in self._players
+        if is_there:
+            self._reserved_ids.add(player_id)
+            try:
+                await self._delete(player_id, None)
+            finally:
+                self._reserved_ids.discard(player_id)
+        else:
+            self._require_room()
+        self._add(Player(player_id, None, {}, self._started(), snapshot=snapshot))
+        log.info("player %s taken over%s", player_id, _by(client))
+        return is_there
 
     async def delete_player(self, player_id: str, client: str = "") -> None:
         self.player(player_id)
@@ -527,6 +565,38 @@ class Node:
         assert self._lookup is not None, "the node was not started"
         return self._lookup
 
+    def _require_room(self) -> None:
+        """Raises `LimitReached` when there cannot be one more player."""
+        if len(self._players) + len(self._reserved_ids) >= self._settings.max_players:
+            raise LimitReached(f"There are {self._settings.max_players} players, as many as player.max_players allows.")
+        if self._load is not None and self._load.load >= self._settings.max_load:
+            raise LimitReached(
+                f"The node was late in {self._load.load:.0%} of the last 10 s (server.max_load is "
+                f"{self._settings.max_load:.0%}); one more player would make all of them stutter. Try again later, "
+                "or another node."
+            )
+
+    def _add(self, player: Player) -> None:
+        self._players[player.player_id] = player
+        self._started().totals.players_created += 1
+        if self._saving is not None:
+            self._saving.changed(player.player_id)
+        if self._feed is not None and self._feed.has_followers:
+            self._feed.send(player_create_text(player.player_id, player.status().life, _wall_ms()))
+
+    async def _restore(self, saving: Saving) -> None:
+        """Has the players again that are in the state's file."""
+        for number, snapshot in enumerate(await saving.read(self._settings.resume), start=1):
+            try:
+                self._add(Player(snapshot.player_id, None, {}, self._started(), snapshot=snapshot))
+            except Exception:
+                log.exception("player %s could not be restored, and stays in the state's file", snapshot.player_id)
+            if number % _RESTORED_A_SLICE == 0:
+                await asyncio.sleep(0)
+        if self._players:
+            log.info("%d players restored", len(self._players))
+        await saving.keep()
+
     async def _expanded(self, wanted: WantedTrack, came_through_proxy: bool) -> tuple[Sequence[Track], LeftOut]:
         return await self._track_maker.expand(self._track_maker.check(wanted, came_through_proxy))
 
@@ -568,6 +638,16 @@ def _by(client: str) -> str:
 
 def is_player_id(text: str) -> bool:
     return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _require_player_id(text: str) -> None:
+    if not is_player_id(text):
+        raise BadRequest(
+            "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
+        )
+
+
+def _tell_nobody(player_id: str, events: Sequence[Event]) -> None: ...
 
 
 def _wall_ms() -> int:

@@ -328,7 +328,8 @@ class Stats(WireModel):
 class NodeStatus(WireModel):
     """GET /healthz and /readyz."""
 
-    status: Literal["ok", "ready"]
+    status: Literal["ok", "ready", "degraded"]
+    reason: str = Field("", min_length=1, description="What a degraded node does without; absent otherwise.")
 
 
 class NodeInfo(WireModel):

@@ -22,6 +22,7 @@ from tonearm.server.public_page import PublicPage
 from tonearm.server.routes_description import DescriptionRoutes
 from tonearm.server.routes_figures import FigureRoutes
 from tonearm.server.routes_players import InfoRoutes, OverlayRoutes, PlayerRoutes, QueueRoutes
+from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable
 from tonearm.server.sockets import AudioSocketRoutes, EventSocketRoutes
@@ -99,6 +100,7 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         EventSocketRoutes(node, streams, ping_interval_s=ping_interval_s),
         AudioStreamRoutes(node, streams, settings.audio),
         FigureRoutes(node),
+        StateRoutes(node),
         DescriptionRoutes(),
     )
     routes = tuple(chain.from_iterable(group.routes() for group in groups))

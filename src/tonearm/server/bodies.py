@@ -53,17 +53,17 @@ def as_model(request: web.BaseRequest, value: Json, model: type[ModelT]) -> Mode
         raise BadRequest(_sentence(error)) from error
 
 
-async def read_json(request: web.BaseRequest) -> Json:
+async def read_json(request: web.BaseRequest, max_bytes: int = MAX_BODY_BYTES, max_values: int = MAX_VALUES) -> Json:
     """The body as a JSON value, whatever its content type. Raises `BodyTooLarge` and `BadRequest`."""
-    raw = await _read(request)
+    raw = await _read(request, max_bytes)
     if len(raw) >= _THREAD_FROM_BYTES:
-        return await asyncio.to_thread(_decode, raw)
-    return _decode(raw)
+        return await asyncio.to_thread(_decode, raw, max_values)
+    return _decode(raw, max_values)
 
 
-async def _read(request: web.BaseRequest) -> bytes:
-    if (request.content_length or 0) > MAX_BODY_BYTES:
-        raise _too_large()
+async def _read(request: web.BaseRequest, max_bytes: int) -> bytes:
+    if (request.content_length or 0) > max_bytes:
+        raise _too_large(max_bytes)
     if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
         # Asked for only now: a request that is refused for other reasons never sends its body.
         request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -71,8 +71,8 @@ async def _read(request: web.BaseRequest) -> bytes:
     try:
         async for part in request.content.iter_any():
             raw += part
-            if len(raw) > MAX_BODY_BYTES:
-                raise _too_large()
+            if len(raw) > max_bytes:
+                raise _too_large(max_bytes)
     except (web.RequestPayloadError, ConnectionError) as error:
         # Nothing more of it can be read; aiohttp would try to, and log its own failure as one of ours.
         request.content.feed_eof()
@@ -80,14 +80,14 @@ async def _read(request: web.BaseRequest) -> bytes:
     return bytes(raw)
 
 
-def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"The body is larger than {MAX_BODY_BYTES} bytes. Send less.")
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(f"The body is larger than {max_bytes} bytes. Send less.")
 
 
-def _decode(raw: bytes) -> Json:
+def _decode(raw: bytes, max_values: int) -> Json:
     if not raw.strip():
         raise BadRequest("The body is empty. Send JSON in it.")
-    _require_few_values(raw)
+    _require_few_values(raw, max_values)
     try:
         # This parser takes no NaN, no lone surrogates and no invalid UTF-8, and ends at 200 levels by itself.
         value: Json = from_json(raw, allow_inf_nan=False)
@@ -100,18 +100,18 @@ def _decode(raw: bytes) -> Json:
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)  # a string without an end goes to the body's end
 
 
-def _require_few_values(raw: bytes) -> None:
+def _require_few_values(raw: bytes, max_values: int) -> None:
     """Refuses bodies of very many values by their punctuation, before anything is made of them."""
     commas, brackets = _punctuation(raw)
-    if commas + brackets > MAX_VALUES:
+    if commas + brackets > max_values:
         for match in _STRING.finditer(raw):
             commas_inside, brackets_inside = _punctuation(match[0])
             commas -= commas_inside
             brackets -= brackets_inside
-    if commas + brackets > MAX_VALUES:
+    if commas + brackets > max_values:
         if brackets > MAX_NESTING * (commas + 1):  # one of so few branches has to be so deep
             raise _too_deep()
-        raise BodyTooLarge(f"The body holds more than {MAX_VALUES} values. Send less at once.")
+        raise BodyTooLarge(f"The body holds more than {max_values} values. Send less at once.")
 
 
 def _punctuation(raw: bytes) -> tuple[int, int]:

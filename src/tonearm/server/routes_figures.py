@@ -39,4 +39,7 @@ class FigureRoutes:
         reason = self._node.unreadiness()
         if reason:
             raise NotReady(reason)
+        degradation = self._node.degradation
+        if degradation:
+            return json_reply({"status": "degraded", "reason": degradation})
         return json_reply({"status": "ready"})

@@ -29,7 +29,7 @@ from tonearm.server.errors import (
     status_of,
     stopping_reply,
 )
-from tonearm.server.http_server import EdgeRequest, RefusalLog, let_in
+from tonearm.server.http_server import EdgeRequest, RefusalLog, add_reply_header, let_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,13 @@ Handler: TypeAlias = Callable[[Call], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`path` is a template such as `/v0/players/{player_id}/play`. A route for GET answers HEAD, too."""
+    """`path` is a template such as `/v0/players/{player_id}/play`. A route for GET answers HEAD, too. Unless it
+    `makes_player`, the player that it names must be there."""
 
     method: str
     path: str
     handler: Handler
+    makes_player: bool = False
 
 
 def client_of(request: web.BaseRequest) -> str:
@@ -137,22 +139,22 @@ class RouteTable:
     """All routes of the node."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._by_template: dict[tuple[str, ...], dict[str, Handler]] = {}
+        self._by_template: dict[tuple[str, ...], dict[str, Route]] = {}
         for route in routes:
-            handlers = self._by_template.setdefault(tuple(route.path.split("/")[1:]), {})
-            handlers[route.method] = route.handler
+            by_method = self._by_template.setdefault(tuple(route.path.split("/")[1:]), {})
+            by_method[route.method] = route
             if route.method == "GET":
-                handlers["HEAD"] = route.handler
+                by_method["HEAD"] = route
 
-    def find(self, method: str, segments: tuple[str, ...]) -> tuple[Handler, Mapping[str, str]]:
-        """The handler and the path's arguments. Raises `NotFound` and `MethodNotAllowed`."""
-        for template, handlers in self._by_template.items():
+    def find(self, method: str, segments: tuple[str, ...]) -> tuple[Route, Mapping[str, str]]:
+        """The route and the path's arguments. Raises `NotFound` and `MethodNotAllowed`."""
+        for template, by_method in self._by_template.items():
             arguments = _match(template, segments)
             if arguments is None:
                 continue
-            if method not in handlers:
-                raise MethodNotAllowed(method, handlers)
-            return handlers[method], arguments
+            if method not in by_method:
+                raise MethodNotAllowed(method, by_method)
+            return by_method[method], arguments
         raise NotFound("There is nothing at this path. GET / names all paths.")
 
 
@@ -170,6 +172,8 @@ def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
 
 _LOG: Final = logging.getLogger(__name__)
 
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_PLAYERS: Final = ("v0", "players")
 _LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 _LOGGED_CHARACTERS: Final = 300
 
@@ -269,8 +273,11 @@ class NodeEdge(Edge):
             }
             if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
                 return web.Response(status=HTTPStatus.NO_CONTENT, headers=_PREFLIGHT_HEADERS)
-        handler, arguments = self._routes.find(request.method, target.segments)
+        route, arguments = self._routes.find(request.method, target.segments)
         player_id = arguments.get(PLAYER_ARGUMENT)
-        if player_id is not None and not self._node.has_player(player_id):
+        if player_id is not None and not route.makes_player and not self._node.has_player(player_id):
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
-        return await handler(Call(request, target, arguments))
+        reply = await route.handler(Call(request, target, arguments))
+        if request.method not in _READING and target.segments[:2] == _PLAYERS and not await self._node.saved():
+            add_reply_header(request, "Tonearm-Unsaved", "true")
+        return reply

@@ -1,0 +1,106 @@
+"""What a player is at one moment, as a value: all that is needed to have it again, in this node or another one.
+
+`Playback.snapshot` takes it, and a `Playback` can be made of it. Overlays are moments and no part of it.
+"""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.events import PlayerState
+from tonearm.core.failure import PlayFailure
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json
+from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack, select_next
+
+STATE_VERSION: Final = 1  # of what snapshots are written as; a newer one is refused
+
+_MAX_ENDS: Final = 10_000  # of tracks while time passed: more are as good as any number
+
+
+class Resume(StrEnum):
+    """What players do when they are restored: go on, wait in pause, or stand still until `play` begins their track."""
+
+    PLAYING = "playing"
+    PAUSED = "paused"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerSnapshot:
+    """A player at one moment. `history` is newest first; `current` is None before the first track.
+
+    The tracks are the player's own objects: what becomes known of one later (its tags) may show in them. A player that
+    is made of this gets tracks of its own.
+    """
+
+    player_id: str
+    state: PlayerState
+    paused: bool
+    clock_started: bool
+    position_ms: int
+    played_ms: int
+    has_sounded: bool
+    current: QueuedTrack | None
+    queue: tuple[QueuedTrack, ...]
+    history: tuple[PlayedTrack, ...]
+    loop_mode: LoopMode
+    filters: Filters
+    crossfade: CrossfadeSettings
+    metadata: Json
+    failures_in_a_row: int
+    error: PlayFailure | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the position moves on with time."""
+        return self.state is PlayerState.PLAYING and not self.paused
+
+    @property
+    def position_rate(self) -> float:
+        """How much of the file passes in a second, when the position moves."""
+        return self.filters.effects.position_rate
+
+
+def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSnapshot:
+    """The player that was taken at `taken_ms` when it has played on until `now_ms`, times of day since 1970. Tracks
+    whose end is known have ended by then; one whose end is not known stands where it was, or at its beginning."""
+    for _ in range(_MAX_ENDS):
+        current, passed_ms = snapshot.current, now_ms - taken_ms
+        if passed_ms <= 0 or current is None or not snapshot.moves:
+            return snapshot
+        position_ms = snapshot.position_ms + round(passed_ms * snapshot.position_rate)
+        end_ms = current.track.known_end_ms
+        is_endless = current.track.info.is_stream
+        if is_endless or (end_ms is not None and position_ms < end_ms):
+            played_ms = snapshot.played_ms + position_ms - snapshot.position_ms
+            return replace(snapshot, position_ms=position_ms, played_ms=played_ms, has_sounded=True)
+        if end_ms is None:
+            return snapshot
+        taken_ms += max(1, round((end_ms - snapshot.position_ms) / snapshot.position_rate))
+        snapshot = _with_next(snapshot, current, end_ms, taken_ms)
+    return snapshot
+
+
+def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
+    """The player as it is to begin again."""
+    is_active = snapshot.state in (PlayerState.LOADING, PlayerState.PLAYING)
+    if resume is Resume.PAUSED and is_active:
+        return replace(snapshot, paused=True)
+    if resume is Resume.NEVER and is_active:
+        return replace(snapshot, state=PlayerState.IDLE)
+    return snapshot
+
+
+def _with_next(snapshot: PlayerSnapshot, current: QueuedTrack, end_ms: int, ended_at_ms: int) -> PlayerSnapshot:
+    """The player when its current track has just ended."""
+    ended = PlayedTrack(current, ended_at_ms, EndReason.FINISHED, sounded=True)
+    history = snapshot.history[bool(snapshot.history and snapshot.history[0].queued_track is current) :]
+    history = (ended, *history)[:MAX_PLAYED]
+    snapshot = replace(snapshot, history=history, has_sounded=False, played_ms=0)
+    selection = select_next(snapshot.loop_mode, EndReason.FINISHED, current, snapshot.queue)
+    if selection.track is None:
+        return replace(snapshot, state=PlayerState.IDLE, position_ms=end_ms)
+    start_ms = selection.track.track.start_ms
+    return replace(snapshot, current=selection.track, queue=selection.queue, position_ms=start_ms)

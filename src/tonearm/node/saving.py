@@ -1,0 +1,246 @@
+"""Keeps the players of a node in its state file: what is written when, and who waits for it.
+
+The event loop takes a snapshot of each player that has changed, which costs some µs, and a thread writes them, all that
+have gathered while it wrote the last ones. A position is written with every change; while a player plays evenly, it
+follows from that.
+"""
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from tonearm.core.errors import BadRequest
+from tonearm.core.events import (
+    Event,
+    ListenersChange,
+    OverlayEnd,
+    OverlayException,
+    OverlayStart,
+    PlayerUpdate,
+    TrackStuck,
+)
+from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
+from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.protocol.saved_state import read_state
+from tonearm.sources.detached_threads import DetachedThreads
+
+ANSWER_PATIENCE_S: Final = 0.02
+PLAYERS_A_BATCH: Final = 100
+SIGN_OF_LIFE_S: Final = 5.0
+DRIFT_MS: Final = 500  # of a position from what follows from the last one that was written
+# A node that was away for longer goes on where it was, not where it would be: nobody has heard what lies between.
+LONGEST_ABSENCE_S: Final = 60.0
+_RETRY_S: Final = 1.0
+_CLOSE_PATIENCE_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+# What a restart forgets, so that it is not worth a write.
+_MOMENTS: Final = (ListenersChange, OverlayStart, OverlayEnd, OverlayException, TrackStuck)
+
+
+class PlayerToSave(Protocol):
+    """One of the node's players."""
+
+    def snapshot(self) -> PlayerSnapshot: ...
+
+
+class Saving:
+    """From `open` to `stop`; on one event loop. `players` are the node's, in the order of their creation."""
+
+    def __init__(self, path: Path, players: Mapping[str, PlayerToSave], wall_ms: Callable[[], int]) -> None:
+        self._file = StateFile(path)
+        self._players = players
+        self._wall_ms = wall_ms
+        self._threads = DetachedThreads(1)
+        self._taken: dict[str, Change] = {}  # what is in the file, or on the way to it
+        self._dirty: dict[str, None] = {}
+        self._changes = self._written = 0
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._writing_since_s: float | None = None
+        self._failure = ""
+        self._next_place = 0
+
+    async def open(self) -> None:
+        """Opens the file. Raises `StateFileError`."""
+        await self._threads.run(self._file.open)
+        if self._file.set_aside:
+            log.error("%s", self._file.set_aside)
+
+    async def read(self, resume: Resume) -> list[PlayerSnapshot]:
+        """The players that the file holds, as they are to begin again. Raises `StateFileError`."""
+        await self._threads.run(self._file.begin)
+        return await self._threads.run(partial(self._read, resume))
+
+    async def keep(self) -> None:
+        """From now on the players are kept. To be called when the node is ready, whatever was in the file."""
+        await self._threads.run(self._file.ready)
+        for player_id in self._players:
+            self.changed(player_id)
+        try:
+            await self._write_changes()
+        except (sqlite3.Error, OSError) as error:
+            self._report(error)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """Writes where all players are, and closes the file. Players that are deleted from now on stay in it."""
+        changes, now_ms = [], self._wall_ms()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            gone = self._dirty.keys() - self._players.keys()
+            changes = [self._taken_now(player_id, now_ms) for player_id in (*self._players, *gone)]
+        try:
+            async with asyncio.timeout(_CLOSE_PATIENCE_S):
+                await self._threads.run(partial(self._close, changes, now_ms))
+        except (TimeoutError, sqlite3.Error, StateFileError, OSError) as error:
+            log.error("the state could not be written to its end: %s", str(error) or "the disk takes too long")
+
+    def changed(self, player_id: str) -> None:
+        """The player was created, deleted or changed."""
+        self._dirty[player_id] = None
+        self._changes += 1
+        self._wake.set()
+
+    def told(self, player_id: str, events: Sequence[Event]) -> None:
+        """What has happened to a player, as its clients are told."""
+        for event in events:
+            if isinstance(event, PlayerUpdate):
+                if not self._follows(self._taken.get(player_id), event):
+                    self.changed(player_id)
+            elif not isinstance(event, _MOMENTS):
+                self.changed(player_id)
+
+    async def saved(self) -> bool:
+        """Waits until all that has happened so far is in the file, but not for long. Returns whether it is."""
+        if self._written >= self._changes:
+            return True
+        if self.trouble:
+            return False
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._changes, done))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_PATIENCE_S):
+                await done
+                return True
+        return False
+
+    @property
+    def trouble(self) -> str:
+        """Why what happens now is not kept; empty when it is."""
+        if self._writing_since_s is not None:
+            since_s = time.monotonic() - self._writing_since_s
+            if since_s > SIGN_OF_LIFE_S:
+                return f"The state's disk has not answered for {since_s:.0f} s."
+        return self._failure
+
+    @property
+    def degraded(self) -> str:
+        """What is wrong with the state, now or since the start; empty when nothing is."""
+        return self.trouble or self._file.set_aside
+
+    # How it is done
+
+    def _follows(self, taken: Change | None, update: PlayerUpdate) -> bool:
+        """Whether the file says already where the player is."""
+        if taken is None or taken.snapshot is None:
+            return False
+        before = taken.snapshot
+        if (before.state, before.paused) != (update.state, update.paused):
+            return False
+        passed_ms = (self._wall_ms() - taken.taken_ms) * before.position_rate if before.moves else 0
+        return abs(before.position_ms + passed_ms - update.position_ms) < DRIFT_MS
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SIGN_OF_LIFE_S):
+                    await self._wake.wait()
+            is_quiet = not self._wake.is_set()
+            self._wake.clear()
+            try:
+                await self._write_changes()
+                if is_quiet or self._file.is_long:
+                    await self._in_thread(partial(self._file.shorten, self._wall_ms()))
+            except Exception as error:  # noqa: BLE001  # the disk's, or one of ours: players play on all the same
+                self._report(error)
+                await asyncio.sleep(_RETRY_S)
+                self._wake.set()
+
+    async def _write_changes(self) -> None:
+        """Writes all that has changed so far."""
+        target, changed = self._changes, list(self._dirty)
+        for first in range(0, max(1, len(changed)), PLAYERS_A_BATCH):
+            some = changed[first : first + PLAYERS_A_BATCH]
+            for player_id in some:
+                del self._dirty[player_id]
+            now_ms = self._wall_ms()
+            try:
+                batch = [self._taken_now(player_id, now_ms) for player_id in some]
+                await self._in_thread(partial(self._file.write, batch, now_ms))
+            except BaseException:
+                self._dirty |= dict.fromkeys(some)
+                raise
+        if self._failure:
+            log.info("the state is written again")
+            self._failure = ""
+        self._written = target
+        for awaited, done in self._waiting:
+            if awaited <= target and not done.done():
+                done.set_result(None)
+        self._waiting = [(awaited, done) for awaited, done in self._waiting if not done.done()]
+
+    def _taken_now(self, player_id: str, now_ms: int) -> Change:
+        before, player = self._taken.get(player_id), self._players.get(player_id)
+        place = self._next_place if before is None else before.place
+        self._next_place += before is None
+        change = Change(player_id, None if player is None else player.snapshot(), now_ms, place)
+        if change.snapshot is None:
+            self._taken.pop(player_id, None)
+        else:
+            self._taken[player_id] = change
+        return change
+
+    async def _in_thread(self, call: Callable[[], None]) -> None:
+        self._writing_since_s = time.monotonic()
+        try:
+            await self._threads.run(call)
+        finally:
+            self._writing_since_s = None
+
+    def _report(self, error: Exception) -> None:
+        is_of_disk = isinstance(error, sqlite3.Error | OSError)
+        failure = f"The state cannot be written: {error}. Make room for {self._file.path}, or look at its disk."
+        if failure != self._failure:
+            log.error("%s Players play on, and a restart would lose what they do.", failure, exc_info=not is_of_disk)
+        self._failure = failure
+
+    def _read(self, resume: Resume) -> list[PlayerSnapshot]:
+        alive_at_ms, now_ms = self._file.alive_at_ms(), self._wall_ms()
+        if now_ms - alive_at_ms > LONGEST_ABSENCE_S * 1000:
+            now_ms = alive_at_ms
+        found = []
+        for player_id, value in self._file.players():
+            try:
+                taken_ms, snapshot = read_state(value)
+            except BadRequest as error:
+                log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
+                continue
+            found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
+        return found
+
+    def _close(self, changes: Sequence[Change], now_ms: int) -> None:
+        try:
+            self._file.write(changes, now_ms)
+            self._file.ready()
+        finally:
+            self._file.close()

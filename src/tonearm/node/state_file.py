@@ -1,0 +1,256 @@
+"""The file that players survive a restart in: one SQLite database, written by one node at a time.
+
+Every call blocks. A change is in the file when `write` returns: a killed node loses none of it, and a machine that
+loses its power at most the last ones, for the disk is not waited for (WAL with synchronous NORMAL).
+"""
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tonearm.core.json_value import JsonObject
+from tonearm.core.play_queue import QueuedTrack
+from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.track import Track
+from tonearm.protocol.json_text import json_text
+from tonearm.protocol.saved_state import saved_track_out, state_head_out, tracks_of
+
+DEATHS_BEFORE_SET_ASIDE: Final = 3
+LONG_LOG_BYTES: Final = 16 * 1024 * 1024
+_APPLICATION_ID: Final = 0x746F6E65  # "tone", so that `file` can tell it
+
+_TABLES: Final = """
+CREATE TABLE node (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), alive_at_ms INTEGER, unready_starts INTEGER);
+CREATE TABLE players (id TEXT PRIMARY KEY, place INTEGER, head TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE tracks (player TEXT, id TEXT, track TEXT NOT NULL, PRIMARY KEY (player, id)) WITHOUT ROWID;
+INSERT INTO node VALUES (1, 0, 0);
+"""
+
+# What the file holds of a track is as new as these.
+_TrackState = tuple[Track, bool, int, bool]
+
+
+class StateFileError(Exception):
+    """The file cannot be used. The message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be written of a player: how it is (None: it is gone). `place` orders players as they were created."""
+
+    player_id: str
+    snapshot: PlayerSnapshot | None
+    taken_ms: int
+    place: int
+
+
+class StateFile:
+    """From `open` to `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.set_aside = ""  # why an older file was put away; empty: it was not
+        self._database: sqlite3.Connection | None = None
+        self._written: dict[str, dict[str, _TrackState]] = {}
+
+    def open(self) -> None:
+        """Opens the file or makes it.
+
+        A damaged file, and one with which nodes died again and again before they were ready, is renamed, and a new one
+        begun. Raises `StateFileError` when there is nowhere to write, another node uses the file, or a newer one made
+        it.
+        """
+        try:
+            self._open()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                self._let_go()
+                raise StateFileError(self._why_not(error)) from error
+            self._put_away(f"it is damaged ({error})")
+        else:
+            if self._unready_starts() >= DEATHS_BEFORE_SET_ASIDE:
+                self._put_away(f"the node died {DEATHS_BEFORE_SET_ASIDE} times with it before it was ready")
+
+    def begin(self) -> None:
+        """Counts the start of a node that is about to restore the players, and not ready yet."""
+        self._execute("UPDATE node SET unready_starts = unready_starts + 1")
+
+    def ready(self) -> None:
+        """The node is ready, or ends in order: the next start is not suspicious."""
+        self._execute("UPDATE node SET unready_starts = 0")
+
+    def alive_at_ms(self) -> int:
+        """The time of day at which the node that wrote the file was last known to live; 0: never."""
+        ((alive_at_ms,),) = self._open_database.execute("SELECT alive_at_ms FROM node")
+        return int(alive_at_ms)
+
+    def players(self) -> Iterator[tuple[str, JsonObject]]:
+        """Every player's id and its state, in the order of their creation; a state that cannot be read is empty."""
+        database = self._open_database
+        for player_id, head in database.execute("SELECT id, head FROM players ORDER BY place").fetchall():
+            rows = database.execute("SELECT track FROM tracks WHERE player = ?", (player_id,)).fetchall()
+            try:
+                yield player_id, {**json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
+            except (ValueError, TypeError):
+                yield player_id, {}
+
+    def write(self, changes: Sequence[Change], now_ms: int) -> None:
+        """Writes all of the changes or none. Raises `sqlite3.Error`."""
+        written: dict[str, dict[str, _TrackState]] = {}
+        with self._transaction() as database:
+            database.execute("UPDATE node SET alive_at_ms = ?", (now_ms,))
+            for change in changes:
+                written[change.player_id] = self._write(database, change)
+        self._written |= written
+
+    def shorten(self, now_ms: int) -> None:
+        """Moves what was written from the log into the file, for which the disk is waited for. Raises `sqlite3.Error`.
+
+        So is it for the first write of a new log: that is done here, too, so that no change waits for it.
+        """
+        self._open_database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self.write((), now_ms)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the log is so long that it should be shortened now."""
+        with contextlib.suppress(OSError):
+            return Path(f"{self.path}-wal").stat().st_size > LONG_LOG_BYTES
+        return False
+
+    def close(self) -> None:
+        if self._database is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._let_go()
+
+    def _write(self, database: sqlite3.Connection, change: Change) -> dict[str, _TrackState]:
+        player_id, snapshot = change.player_id, change.snapshot
+        if snapshot is None:
+            database.execute("DELETE FROM players WHERE id = ?", (player_id,))
+            database.execute("DELETE FROM tracks WHERE player = ?", (player_id,))
+            return {}
+        tracks = tracks_of(snapshot)
+        before = self._written.get(player_id)
+        if before is None:  # whatever an earlier player or node left
+            database.execute("DELETE FROM tracks WHERE player = ?", (player_id,))
+            before = {}
+        states = {track_id: _state_of(queued) for track_id, queued in tracks.items()}
+        gone = [(player_id, track_id) for track_id in before if track_id not in states]
+        database.executemany("DELETE FROM tracks WHERE player = ? AND id = ?", gone)
+        database.executemany(
+            "INSERT OR REPLACE INTO tracks VALUES (?, ?, ?)",
+            (
+                (player_id, track_id, json_text(saved_track_out(tracks[track_id])).decode())
+                for track_id, state in states.items()
+                if before.get(track_id) != state
+            ),
+        )
+        head = json_text(state_head_out(snapshot, change.taken_ms)).decode()
+        database.execute("INSERT OR REPLACE INTO players VALUES (?, ?, ?)", (player_id, change.place, head))
+        return states
+
+    def _open(self) -> None:
+        database = sqlite3.connect(self.path, timeout=0.5, isolation_level=None, check_same_thread=False)
+        self._database = database
+        database.execute("PRAGMA locking_mode = EXCLUSIVE")
+        database.execute("PRAGMA journal_mode = WAL").fetchall()
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA wal_autocheckpoint = 0")
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            self._require_ours(database)
+        except BaseException:
+            database.execute("ROLLBACK")
+            self._let_go()
+            raise
+        database.execute("COMMIT")
+        ((verdict,),) = database.execute("PRAGMA quick_check(1)").fetchall()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+
+    def _require_ours(self, database: sqlite3.Connection) -> None:
+        ((version,),) = database.execute("PRAGMA user_version")
+        ((application,),) = database.execute("PRAGMA application_id")
+        if version > STATE_VERSION and application == _APPLICATION_ID:
+            raise StateFileError(
+                f"{self.path} was written by a newer tonearm (form {version}, this one knows {STATE_VERSION}); "
+                "use that version, or set state.path to another file"
+            )
+        ((tables,),) = database.execute("SELECT count(*) FROM sqlite_schema")
+        if application != _APPLICATION_ID:
+            if tables:
+                raise StateFileError(
+                    f"{self.path} is a database of another program; set state.path to a file of its own"
+                )
+            for statement in _TABLES.strip().split(";\n"):
+                database.execute(statement)
+            database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {STATE_VERSION}")
+
+    def _put_away(self, why: str) -> None:
+        """Renames the file and begins a new one."""
+        self._let_go()
+        kept = self.path.with_name(f"{self.path.name}.set-aside-{time.strftime('%Y%m%d-%H%M%S')}")
+        try:
+            for ending in ("-wal", ""):
+                if (part := Path(f"{self.path}{ending}")).exists():
+                    part.rename(f"{kept}{ending}")
+            self._open()
+        except (OSError, sqlite3.Error) as error:
+            self._let_go()
+            raise StateFileError(f"{self.path}: {why}, and it cannot be set aside: {error}; move it away") from error
+        self.set_aside = f"The state in {self.path} was set aside as {kept.name}, for {why}; players began anew."
+
+    def _why_not(self, error: sqlite3.OperationalError) -> str:
+        if "locked" in str(error):
+            return f"{self.path} is in use by another node; set state.path to a file for each node"
+        if not self.path.parent.is_dir():
+            return f"{self.path} cannot be written: there is no folder {self.path.parent}; make it, or set state.path"
+        return (
+            f"{self.path} cannot be written ({error}); give the node's user the right to write it and its folder, "
+            "or set state.path to another place"
+        )
+
+    def _unready_starts(self) -> int:
+        ((starts,),) = self._open_database.execute("SELECT unready_starts FROM node")
+        return int(starts)
+
+    def _execute(self, statement: str) -> None:
+        try:
+            with self._transaction() as database:
+                database.execute(statement)
+        except sqlite3.OperationalError as error:
+            self._let_go()
+            raise StateFileError(self._why_not(error)) from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        database = self._open_database
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            yield database
+            database.execute("COMMIT")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+            raise
+
+    @property
+    def _open_database(self) -> sqlite3.Connection:
+        assert self._database is not None, "the file is not open"
+        return self._database
+
+    def _let_go(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+
+def _state_of(queued: QueuedTrack) -> _TrackState:
+    return queued.track, queued.gave_audio, queued.failures, queued.is_read

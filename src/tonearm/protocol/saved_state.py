@@ -1,0 +1,303 @@
+"""Snapshots of players as JSON and back: what the state's file holds, and what `…/state` gives and takes.
+
+Each track stands there once; the current one, the queue and the history name it by its id. Fields that have their
+default are left out of tracks, of which there may be ten thousand.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.errors import BadRequest
+from tonearm.core.events import PlayerState
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
+from tonearm.core.playback import MAX_POSITION_MS
+from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
+from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
+from tonearm.core.track import Track
+from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
+from tonearm.protocol.json_text import json_bytes
+from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out
+from tonearm.protocol.requests import CrossfadePatch, FiltersPatch
+from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, TimeOfDay, TrackId
+
+_Position = Annotated[int, Field(ge=0, le=MAX_POSITION_MS)]
+_Count = Annotated[int, Field(ge=0, le=1_000_000)]
+_Text = Annotated[str, Field(max_length=MAX_TITLE_CHARACTERS)]
+_Link = Annotated[str, Field(max_length=65_536)]
+
+
+class SavedTrack(RequestModel):
+    """One track of a player, wherever it stands in it."""
+
+    id: Annotated[TrackId, Field(min_length=1, max_length=128)]
+    uri: str = Field(description="As it was given.")
+    address: str | None = Field(None, description="What it stands for, where that is not in `uri` itself: a file's.")
+    came_through_proxy: bool = False
+    metadata: AnyJson = Field(default_factory=dict)
+    start_ms: _Position = 0
+    end_ms: _Position | None = None
+    title: _Text = ""
+    author: _Text = ""
+    length: _Position = 0
+    opened_uri: _Link | None = Field(None, description="What a page led to when it was played last.")
+    artwork_url: _Link | None = None
+    isrc: _Text | None = None
+    source_name: _Text = "http"
+    format: _Text = Field("", description="The container's name.")
+    is_known: bool = Field(False, description="Whether it was opened before, and the facts here are what was found.")
+    is_seekable: bool = False
+    is_stream: bool = False
+    is_length_exact: bool = False
+    has_picture: bool = False
+    keeps_names: bool = False
+    is_playlist_entry: bool = False
+    has_own_tags: bool = False
+    is_read: bool = False
+    gave_audio: bool = False
+    failures: _Count = 0
+
+    def as_queued(self, came_through_proxy: bool) -> QueuedTrack:
+        """The track, which no policy has judged: that is done when it is opened. Raises BadRequest."""
+        if self.end_ms is not None and self.end_ms <= self.start_ms:
+            raise BadRequest(f"The track {self.id} ends before it starts.")
+        uri = self._source(came_through_proxy)
+        first = initial_track_info(uri)
+        info = TrackInfo(
+            identifier=first.identifier,
+            uri=self.opened_uri or first.uri,
+            title=self.title or first.title,
+            author=self.author,
+            length_ms=self.length,
+            is_seekable=self.is_seekable,
+            is_stream=self.is_stream,
+            artwork_url=self.artwork_url,
+            isrc=self.isrc,
+            source_name=self.source_name,
+            probe_name=self.format,
+            is_length_exact=self.is_length_exact,
+            has_picture=self.has_picture,
+        )
+        track = Track(
+            self.id,
+            uri,
+            info,
+            self.metadata,
+            self.is_playlist_entry,
+            self.start_ms,
+            self.end_ms,
+            keeps_names=self.keeps_names,
+            is_known=self.is_known,
+            metadata_bytes=json_bytes(self.metadata),
+            has_own_tags=self.has_own_tags,
+        )
+        return QueuedTrack(track, self.gave_audio, self.failures, self.is_read)
+
+    def _source(self, came_through_proxy: bool) -> SourceUri:
+        given = parse_source_uri(self.uri, takes_search=True)
+        uri = given if self.address is None else parse_source_uri(self.address, takes_search=True)
+        return replace(
+            uri,
+            given=self.uri,
+            came_through_proxy=self.came_through_proxy or came_through_proxy,
+            start_ms=given.start_ms,
+            end_ms=given.end_ms,
+        )
+
+
+class SavedPlayed(RequestModel):
+    """A track that ended."""
+
+    track_id: TrackId
+    ended_at: TimeOfDay
+    reason: Annotated[EndReason, Field(strict=False)]
+    sounded: bool
+
+
+class SavedFailure(RequestModel):
+    """Why the last track failed."""
+
+    code: Annotated[FailureCode, Field(strict=False)]
+    stage: Annotated[Stage, Field(strict=False)]
+    message: _Link
+    hint: _Link
+    http_status: int | None = None
+
+
+class SavedPlayer(RequestModel):
+    """GET and PUT /v0/players/{id}/state: everything needed to have the player again elsewhere."""
+
+    version: int = Field(description=f"Of this form: {STATE_VERSION}.", json_schema_extra={"const": STATE_VERSION})
+    id: PlayerId
+    saved_at: TimeOfDay
+    state: Annotated[PlayerState, Field(strict=False)]
+    paused: bool
+    clock_started: bool = Field(description="Whether it waits for its first listener no more.")
+    position: _Position = Field(description="In the current track's file, in ms.")
+    played_ms: _Position = 0
+    has_sounded: bool = False
+    current: TrackId | None = Field(description="null: it never had a track.")
+    queue: list[TrackId]
+    history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="Newest first.")
+    loop: Annotated[LoopMode, Field(strict=False)]
+    filters: FiltersPatch
+    crossfade: CrossfadePatch
+    metadata: AnyJson
+    failures_in_a_row: _Count = 0
+    error: SavedFailure | None = None
+    tracks: list[SavedTrack] = Field(description="All that are named above, each once.")
+
+    def as_snapshot(self, player_id: str | None = None, *, came_through_proxy: bool = False) -> PlayerSnapshot:
+        """The player, under the id that it has here or another one. Raises BadRequest for what no player can be."""
+        if self.version > STATE_VERSION:
+            raise BadRequest(
+                f"The state has version {self.version}, and this node knows versions up to {STATE_VERSION}; it was "
+                "made by a newer tonearm. Use that one."
+            )
+        tracks = {track.id: track.as_queued(came_through_proxy) for track in self.tracks}
+        if len(tracks) != len(self.tracks) or len(set(self.queue)) != len(self.queue):
+            raise BadRequest("A track is there twice; each has an id of its own, and stands in one place of the queue.")
+        is_idle = self.state in (PlayerState.IDLE, PlayerState.FAILED)
+        if self.current is None and not is_idle:
+            raise BadRequest("`current` is null although the player is playing; name a track, or make it idle.")
+        try:
+            return PlayerSnapshot(
+                player_id=self.id if player_id is None else player_id,
+                state=self.state if self.current is not None else PlayerState.IDLE,
+                paused=self.paused,
+                clock_started=self.clock_started,
+                position_ms=self.position,
+                played_ms=self.played_ms,
+                has_sounded=self.has_sounded,
+                current=None if self.current is None else tracks[self.current],
+                queue=tuple(tracks[track_id] for track_id in self.queue),
+                history=tuple(self._played(tracks)),
+                loop_mode=self.loop,
+                filters=self.filters.as_change().applied_to(Filters()),
+                crossfade=self.crossfade.as_edit().applied_to(CrossfadeSettings()),
+                metadata=self.metadata,
+                failures_in_a_row=self.failures_in_a_row,
+                error=None if self.error is None else PlayFailure(**dict(self.error)),
+            )
+        except KeyError as error:
+            raise BadRequest(f"The track {error.args[0]} is not in `tracks`.") from error
+
+    def _played(self, tracks: dict[str, QueuedTrack]) -> Iterator[PlayedTrack]:
+        for one in self.history:
+            yield PlayedTrack(tracks[one.track_id], one.ended_at, one.reason, one.sounded)
+
+
+class SavedNode(RequestModel):
+    """GET /v0/state: all players of a node."""
+
+    version: int
+    players: list[SavedPlayer]
+
+
+def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
+    """What `SavedPlayer` was written as: when, and the player. Raises BadRequest."""
+    try:
+        saved = SavedPlayer.model_validate(value, by_alias=True, by_name=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadRequest(f"The field `{place}` of the state is wrong: {first['msg']}.") from error
+    return saved.saved_at, saved.as_snapshot()
+
+
+def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
+    """`SavedPlayer`, whole."""
+    return {
+        **state_head_out(snapshot, saved_at_ms),
+        "tracks": [saved_track_out(track) for track in tracks_of(snapshot).values()],
+    }
+
+
+def tracks_of(snapshot: PlayerSnapshot) -> dict[str, QueuedTrack]:
+    """All tracks that are named in the player's state, each once, by id."""
+    current = () if snapshot.current is None else (snapshot.current,)
+    played = (one.queued_track for one in snapshot.history)
+    return {queued.track.id: queued for queued in (*played, *snapshot.queue, *current)}
+
+
+def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
+    """`SavedPlayer` without `tracks`."""
+    return {
+        "version": STATE_VERSION,
+        "id": snapshot.player_id,
+        "savedAt": saved_at_ms,
+        "state": snapshot.state.value,
+        "paused": snapshot.paused,
+        "clockStarted": snapshot.clock_started,
+        "position": snapshot.position_ms,
+        "playedMs": snapshot.played_ms,
+        "hasSounded": snapshot.has_sounded,
+        "current": None if snapshot.current is None else snapshot.current.track.id,
+        "queue": [queued.track.id for queued in snapshot.queue],
+        "history": [
+            {
+                "trackId": played.track.id,
+                "endedAt": played.ended_at_ms,
+                "reason": played.reason.value,
+                "sounded": played.sounded,
+            }
+            for played in snapshot.history
+        ],
+        "loop": snapshot.loop_mode.value,
+        "filters": filters_out(snapshot.filters),
+        "crossfade": crossfade_out(snapshot.crossfade),
+        "metadata": snapshot.metadata,
+        "failuresInARow": snapshot.failures_in_a_row,
+        "error": None if snapshot.error is None else failure_out(snapshot.error),
+    }
+
+
+def saved_track_out(queued: QueuedTrack) -> JsonObject:
+    """`SavedTrack`."""
+    track, info, uri = queued.track, queued.track.info, queued.track.uri
+    first = initial_track_info(uri)
+    values: JsonObject = {
+        "id": track.id,
+        "uri": uri.given,
+        "address": uri.normalised if uri.kind == "file" and uri.given != uri.path else None,
+        "cameThroughProxy": uri.came_through_proxy,
+        "metadata": track.metadata,
+        "startMs": track.start_ms,
+        "endMs": track.end_ms,
+        "title": "" if info.title == first.title else info.title,
+        "author": info.author,
+        "length": info.length_ms,
+        "openedUri": None if info.uri == first.uri else info.uri,
+        "artworkUrl": info.artwork_url,
+        "isrc": info.isrc,
+        "sourceName": info.source_name,
+        "format": info.probe_name,
+        "isKnown": track.is_known,
+        "isSeekable": info.is_seekable,
+        "isStream": info.is_stream,
+        "isLengthExact": info.is_length_exact,
+        "hasPicture": info.has_picture,
+        "keepsNames": track.keeps_names,
+        "isPlaylistEntry": track.is_playlist_entry,
+        "hasOwnTags": track.has_own_tags,
+        "isRead": queued.is_read,
+        "gaveAudio": queued.gave_audio,
+        "failures": queued.failures,
+    }
+    return {name: value for name, value in values.items() if not _is_default(name, value)}
+
+
+def _is_default(name: str, value: Json) -> bool:
+    """Whether the field of `SavedTrack` is so without being there."""
+    match name:
+        case "metadata":
+            return value == {}
+        case "sourceName":
+            return value == "http"
+    return not value

@@ -1,0 +1,67 @@
+"""Players as records: to keep them, or to have them in another node."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from tonearm.audio.player import Player
+from tonearm.core.snapshot import STATE_VERSION
+from tonearm.node.node import Node
+from tonearm.protocol.json_text import json_text
+from tonearm.protocol.rendering import player_out
+from tonearm.protocol.saved_state import SavedPlayer, state_out
+from tonearm.server.bodies import as_model, read_json
+from tonearm.server.replies import encoded_reply, json_reply
+from tonearm.server.routing import Call, Route
+
+# A queue of ten thousand tracks is some megabytes of some hundred thousand values, which are read in about 10 ms.
+MAX_STATE_BYTES: Final = 16 * 1024 * 1024
+MAX_STATE_VALUES: Final = 200_000
+
+
+class StateRoutes:
+    """The endpoints of players' records."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        state = "/v0/players/{player_id}/state"
+        return (
+            Route("GET", "/v0/state", self._all),
+            Route("GET", state, self._one),
+            Route("PUT", state, self._take_over, makes_player=True),
+        )
+
+    async def _all(self, call: Call) -> web.StreamResponse:
+        """Sent while it is made, one player after the other: all of them may be too much to be held in memory."""
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(call.request)
+        before = json_text({"version": STATE_VERSION})[:-1] + b',"players":['
+        for player in self._node.players():
+            await response.write(before + await _record(player))
+            before = b","
+        await response.write_eof((before if len(before) > 1 else b"") + b"]}")
+        return response
+
+    async def _one(self, call: Call) -> web.Response:
+        return encoded_reply(await _record(self._node.player(call.player_id)))
+
+    async def _take_over(self, call: Call) -> web.Response:
+        value = await read_json(call.request, MAX_STATE_BYTES, MAX_STATE_VALUES)
+        body = await asyncio.to_thread(as_model, call.request, value, SavedPlayer)
+        as_snapshot = partial(body.as_snapshot, call.player_id, came_through_proxy=call.came_through_proxy)
+        replaced = await self._node.take_over(await asyncio.to_thread(as_snapshot), call.client)
+        status = HTTPStatus.OK if replaced else HTTPStatus.CREATED
+        return json_reply(player_out(self._node.player(call.player_id).status()), status)
+
+
+async def _record(player: Player) -> bytes:
+    """`SavedPlayer` as JSON. It is written in a thread, for the tracks may be ten thousand."""
+    snapshot, now_ms = player.snapshot(), time.time_ns() // 1_000_000
+    return await asyncio.to_thread(lambda: json_text(state_out(snapshot, now_ms)))

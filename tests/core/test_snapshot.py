@@ -1,0 +1,146 @@
+"""A player that is made of another one's snapshot plays on as that one does, and where it would be by now."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import rule
+
+from tests.core.test_playback_model import LENGTH_MS, PlaybackMachine
+from tests.support.playback_log import SONG, playing_player, sound
+from tonearm.core.effects import Effects, Timescale
+from tonearm.core.events import PlayerState
+from tonearm.core.filters import FilterChange
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback import Playback
+from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
+from tonearm.protocol.json_text import json_text
+from tonearm.protocol.saved_state import SavedPlayer, state_out
+
+
+def read_back(snapshot: PlayerSnapshot) -> PlayerSnapshot:
+    """The snapshot when it was written and read."""
+    text = json_text(state_out(snapshot, 1))
+    again = SavedPlayer.model_validate_json(text).as_snapshot()
+    assert json_text(state_out(again, 1)) == text
+    return again
+
+
+class RestartedPlaybackMachine(PlaybackMachine):
+    """Any story of a player, which is written, read and made anew time and again in between."""
+
+    @rule()
+    def restart(self) -> None:
+        had_started = self._has_started()
+        snapshot = read_back(self.playback.snapshot())
+        self.log.playback = self.playback = Playback(
+            "player", None, {}, snapshot=snapshot, wall_ms=lambda: self.log.now_ms
+        )
+        self.log.open_sources.clear()
+        self.unreported.clear()
+        self.fading.clear()
+        model = self.model
+        self.last_version = 0
+        if not model.has_stopped:
+            self.last_state = "loading"
+            if model.known.get(model.current) is False:
+                model.position_ms = 0
+            model.sought_ms = model.position_ms
+        self._do(self.playback.begin())
+        self.started = self.playback.current_source if had_started else None
+        if snapshot.clock_started:
+            self._finish_if_behind_end()
+            self._do(self.playback.start_clock())
+
+
+RestartedPlaybackMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+TestRestartedPlayback = RestartedPlaybackMachine.TestCase
+
+
+def snapshot_of(names: str, mode: LoopMode = LoopMode.NONE) -> PlayerSnapshot:
+    """A player 10 s into the first of `names`, all of which last 60 s."""
+    log = playing_player(names, mode)
+    log.playback.position_ms = 10_000
+    snapshot = log.playback.snapshot()
+    for queued in snapshot.queue:
+        queued.track = queued.track.with_facts(SONG)
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("mode", "passed_ms", "current", "position_ms", "queue"),
+    [
+        (LoopMode.NONE, -5, "a", 10_000, "bc"),
+        (LoopMode.NONE, 49_999, "a", 59_999, "bc"),
+        (LoopMode.NONE, 50_000, "b", 0, "c"),
+        (LoopMode.NONE, 115_000, "c", 5_000, ""),
+        (LoopMode.TRACK, 115_000, "a", 5_000, "bc"),
+        (LoopMode.QUEUE, 235_000, "b", 5_000, "ca"),
+    ],
+)
+def test_time_passes_over_the_ends_of_known_tracks(
+    mode: LoopMode, passed_ms: int, current: str, position_ms: int, queue: str
+) -> None:
+    now = played_on(snapshot_of("abc", mode), 1_000, 1_000 + passed_ms)
+    assert now.current is not None
+    assert (now.current.track.id, now.position_ms) == (current, position_ms)
+    assert "".join(queued.track.id for queued in now.queue) == queue
+    assert now.state is PlayerState.PLAYING
+
+
+def test_a_player_whose_queue_is_over_is_idle_and_has_its_history() -> None:
+    now = played_on(snapshot_of("ab"), 1_000, 500_000)
+    assert (now.state, now.position_ms) == (PlayerState.IDLE, 60_000)
+    assert [(played.track.id, played.ended_at_ms) for played in now.history] == [("b", 111_000), ("a", 51_000)]
+
+
+def test_a_track_whose_length_nobody_knows_begins_when_its_turn_comes() -> None:
+    snapshot = playing_player("ab").playback.snapshot()
+    now = played_on(snapshot, 0, 100_000)
+    assert now.current is not None
+    assert (now.current.track.id, now.position_ms) == ("b", 0)
+
+
+def test_what_is_paused_stands_and_another_speed_counts() -> None:
+    log = playing_player("a")
+    log.do(log.playback.change_filters(FilterChange(effects={"timescale": Timescale(speed=2.0)})))
+    assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 20_000
+    log.do(log.playback.pause())
+    assert played_on(log.playback.snapshot(), 0, 10_000).position_ms == 0
+
+
+def test_how_players_resume() -> None:
+    snapshot = snapshot_of("a")
+    assert resumed(snapshot, Resume.PLAYING) == snapshot
+    assert resumed(snapshot, Resume.PAUSED) == replace(snapshot, paused=True)
+    assert resumed(snapshot, Resume.NEVER).state is PlayerState.IDLE
+    failed = replace(snapshot, state=PlayerState.FAILED)
+    assert resumed(failed, Resume.NEVER) == failed
+
+
+def test_a_restored_player_goes_on_in_mid_track_without_a_second_start() -> None:
+    log = playing_player("ab")
+    log.playback.position_ms = 500
+    snapshot = read_back(log.playback.snapshot())
+    restored = Playback("player", None, {}, snapshot=snapshot)
+    (opened,) = restored.begin().actions
+    assert str(opened).startswith("Open(source=1")
+    assert restored.position_ms == 500 < LENGTH_MS
+    restored.start_clock()
+    restored.opened(1, SONG)
+    assert [type(event).__name__ for event in restored.first_frame(1).events] == ["PlayerUpdate"]
+    restored.position_ms = 1_500
+    (ended, *_) = restored.ended(1).events
+    assert getattr(ended, "played_ms", None) == 1_500
+
+
+def test_all_that_is_set_comes_back() -> None:
+    log = playing_player("ab", LoopMode.QUEUE)
+    log.do(log.playback.change_metadata(False, {"a": [1, None, 0.5, "ü"]}))
+    log.do(log.playback.change_filters(FilterChange(volume=0.3, gains=((3, -4.5),), effects={"limiter": None})))
+    sound(log, 1)
+    again = read_back(log.playback.snapshot())
+    assert again.metadata == {"a": [1, None, 0.5, "ü"]}
+    assert again.loop_mode is LoopMode.QUEUE
+    assert again.filters == log.playback.filters
+    assert again.filters.effects == Effects(limiter=None)

@@ -1,0 +1,232 @@
+"""Players over restarts of the node, in order and by kill -9, and from one node to another."""
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import create, delete, enqueue, order, patch, refusal, state, until_state
+from tests.support.e2e_sockets import following, listening
+from tests.support.http_client import Answer
+from tests.support.running_node import RunningNode, running_node, start_node
+
+CONFIG = '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n'
+KILLS = int(os.environ.get("STATE_KILLS", "3"))
+
+
+@asynccontextmanager
+async def killed_node(folder: Path, config: str = CONFIG) -> AsyncIterator[RunningNode]:
+    """A node that ends by SIGKILL."""
+    node = await asyncio.to_thread(start_node, folder, config)
+    try:
+        yield node
+    finally:
+        await asyncio.to_thread(node.kill)
+
+
+async def record(node: RunningNode, player: str) -> Any:
+    answer = await node.request("GET", f"/v0/players/{player}/state")
+    assert answer.status == 200
+    return answer.json()
+
+
+async def test_a_killed_node_has_its_players_again_where_they_would_be(tmp_path: Path) -> None:
+    for name in ("song", "next"):
+        (tmp_path / f"{name}.wav").write_bytes(wav(music(60.0)))
+    async with killed_node(tmp_path) as node:
+        await create(node, "p", "song.wav", metadata={"room": 7})
+        await create(node, "paused", "song.wav", paused=True)
+        await create(node, "gone", "song.wav")
+        waiting = [await enqueue(node, "p", "next.wav", {"number": number}) for number in range(3)]
+        await patch(node, "p", "loop", {"mode": "queue"})
+        await patch(node, "p", "filters", {"volume": 0.5, "lowPass": {"smoothing": 5.0}})
+        await patch(node, "p", "crossfade", {"durationMs": 300})
+        await delete(node, "gone")
+        await until_state(node, "p", lambda now: now["state"] == "playing")
+        assert (await node.request("PATCH", "/v0/players/p/position", {"position": 20_000})).status == 204
+        before = await until_state(node, "p", lambda now: now["position"] > 20_500)
+        seen_s = time.monotonic()
+    killed_s = time.monotonic()
+    async with running_node(tmp_path, CONFIG) as node:
+        assert (await node.request("GET", "/readyz")).json() == {"status": "ready"}
+        assert [one["id"] for one in (await node.request("GET", "/v0/players")).json()] == ["p", "paused"]
+        after = await until_state(node, "p", lambda now: now["state"] == "playing")
+        passed_s, until_kill_s = time.monotonic() - seen_s, killed_s - seen_s
+        assert -50 + until_kill_s * 1000 <= after["position"] - before["position"] <= passed_s * 1000 + 1000
+        same = ("trackId", "metadata", "loop", "volume", "lowPass", "crossfade", "queueLength", "paused")
+        assert {name: after[name] for name in same} == {name: before[name] for name in same}
+        assert (after["loop"], after["volume"], after["queueLength"]) == ("queue", 0.5, 3)
+        assert after["life"] != before["life"]
+        queue = (await node.request("GET", "/v0/players/p/queue")).json()
+        assert [(track["id"], track["metadata"]) for track in queue] == [
+            (track_id, {"number": number}) for number, track_id in enumerate(waiting)
+        ]
+        assert (await state(node, "paused"))["paused"]
+        async with listening(node, "p") as ear:
+            await ear.frames_heard(20)
+        async with following(node, "p", f"?since={before['life']}.{before['seq']}") as tape:
+            told = await tape.until("PlayerState")
+            assert told["lost"] is True
+            assert told["life"] == after["life"]
+
+
+async def test_a_policy_that_came_later_holds_for_what_was_kept(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    async with running_node(tmp_path, CONFIG) as node:
+        await create(node, "p", "song.wav")
+        await until_state(node, "p", lambda now: now["state"] == "playing")
+    async with running_node(tmp_path, CONFIG + "[sources]\nfiles = false\n") as node:
+        now = await until_state(node, "p", lambda now: now["state"] == "idle")
+        assert now["error"]["code"] == "source_refused"
+
+
+async def test_players_wait_in_pause_or_stand_still_as_configured(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    async with running_node(tmp_path, CONFIG) as node:
+        await create(node, "p", "song.wav")
+        await until_state(node, "p", lambda now: now["state"] == "playing")
+    paused = CONFIG.replace("[state]", '[state]\nresume = "paused"')
+    async with running_node(tmp_path, paused) as node:
+        now = await state(node, "p")
+        assert (now["paused"], now["state"] in ("loading", "playing")) == (True, True)
+        await order(node, "p", "play")
+        await until_state(node, "p", lambda now: now["state"] == "playing" and not now["paused"])
+    never = CONFIG.replace("[state]", '[state]\nresume = "never"')
+    async with running_node(tmp_path, never) as node:
+        assert (await state(node, "p"))["state"] == "idle"
+        await order(node, "p", "play")
+        await until_state(node, "p", lambda now: now["state"] == "playing")
+
+
+async def test_a_player_moves_to_another_node_and_goes_on(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    async with running_node(folders[0]) as one, running_node(folders[1]) as two:
+        await create(one, "p", "../song.wav", metadata={"room": 7})
+        track_id = await enqueue(one, "p", "../song.wav")
+        async with listening(one, "p") as ear:
+            await ear.frames_heard(50)
+            taken = await record(one, "p")
+        answer = await two.request("PUT", "/v0/players/p/state", taken)
+        assert answer.status == 201
+        assert answer.json()["position"] == taken["position"] >= 900
+        async with listening(two, "p") as ear:
+            await ear.frames_heard(10)
+            now = await state(two, "p")
+            assert taken["position"] < now["position"] < taken["position"] + 10_000
+        assert [track["id"] for track in (await two.request("GET", "/v0/players/p/queue")).json()] == [track_id]
+        assert (await two.request("PUT", "/v0/players/p/state", taken)).status == 200
+        everything = (await two.request("GET", "/v0/state")).json()
+        assert [player["id"] for player in everything["players"]] == ["p"]
+        answer = await two.request("PUT", "/v0/players/copy/state", everything["players"][0])
+        assert (answer.status, answer.json()["id"]) == (201, "copy")
+
+
+async def test_records_that_no_player_can_be_are_refused(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(1.0)))
+    await create(node, "p", "song.wav")
+    good = await record(node, "p")
+
+    async def put(**changes: object) -> Answer:
+        return await node.request("PUT", "/v0/players/q/state", {**good, **changes})
+
+    for changes, words in (
+        ({"version": 2}, "newer tonearm"),
+        ({"current": None}, "name a track"),
+        ({"queue": ["nowhere"]}, "not in `tracks`"),
+        ({"position": -1}, "position"),
+        ({"filters": {"volume": 9}}, "volume"),
+        ({"tracks": good["tracks"] * 2}, "twice"),
+        ({"tracks": [{**good["tracks"][0], "uri": "ftp://radio.example/"}]}, "scheme"),
+        ({"metadata": "x" * 70_000}, "metadata"),
+    ):
+        answer = await put(**changes)
+        assert refusal(answer) == (400, "bad_request")
+        assert words in answer.json()["message"]
+    assert refusal(await node.request("PUT", "/v0/players/q/state", {})) == (400, "bad_request")
+    assert refusal(await node.request("GET", "/v0/players/q/state")) == (404, "player_not_found")
+
+
+async def test_a_node_without_its_state_does_not_start_and_a_damaged_one_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state.sqlite").write_bytes(b"damaged" * 1000)
+    async with running_node(tmp_path, CONFIG) as node:
+        ready = (await node.request("GET", "/readyz")).json()
+        assert ready["status"] == "degraded"
+        assert "set aside" in ready["reason"]
+        other = await asyncio.create_subprocess_exec(
+            str(Path(sys.executable).parent / "tonearm"),
+            *("serve", "--config", "node-under-test.toml", "--port", "0"),
+            cwd=tmp_path,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, told = await other.communicate()
+        assert other.returncode == 3
+        assert b"in use by another node" in told
+
+
+@dataclass
+class Acknowledged:
+    """What a node said yes to: the queues of players, and which are deleted."""
+
+    queues: dict[str, list[str]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    changes: int = 0
+    unsaved: int = 0  # answers which said that the change is not on disk yet
+
+    async def require(self, node: RunningNode) -> None:
+        """All of it is there. Of what got no answer, the last change of each player may be there, or not."""
+        there = {player["id"]: player for player in (await node.request("GET", "/v0/state")).json()["players"]}
+        assert not self.deleted & there.keys()
+        for name, track_ids in self.queues.items():
+            queue = there[name]["queue"]
+            assert queue[: len(track_ids)] == track_ids
+            assert len(queue) <= len(track_ids) + 1
+            track_ids[:] = queue
+
+    async def write(self, node: RunningNode, name: str) -> None:
+        """Creates a player and fills its queue until the node is gone; another one is deleted meanwhile."""
+        with contextlib.suppress(OSError, EOFError):
+            answer = await node.request("POST", "/v0/players", {"id": name, "uri": "song.wav", "paused": True})
+            while self._is_saved(answer):
+                queue = self.queues.setdefault(name, [])
+                queue += [answer.json()["trackId"]] if "trackId" in answer.json() else []
+                if len(self.queues) > 6:
+                    oldest = next(iter(self.queues))
+                    del self.queues[oldest]  # whether it is deleted or not, when there is no answer
+                    if self._is_saved(await node.request("DELETE", f"/v0/players/{oldest}")):
+                        self.deleted.add(oldest)
+                answer = await node.request("POST", f"/v0/players/{name}/queue", {"uri": "song.wav"})
+
+    def _is_saved(self, answer: Answer) -> bool:
+        assert answer.status in (201, 204), answer.body
+        is_saved = answer.header("Tonearm-Unsaved") is None
+        self.changes += is_saved
+        self.unsaved += not is_saved
+        return is_saved
+
+
+async def test_nothing_that_was_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+    """Clients change players as fast as they can until the node is killed; the next one has what they were told."""
+    (tmp_path / "song.wav").write_bytes(wav(music(60.0)))
+    dice, told = random.Random(), Acknowledged()
+    for number in range(KILLS):
+        async with killed_node(tmp_path) as node:
+            await told.require(node)
+            writers = [asyncio.create_task(told.write(node, f"r{number}-{one}")) for one in range(3)]
+            await asyncio.wait(writers, timeout=dice.uniform(0.05, 0.5), return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.to_thread(node.kill)
+            await asyncio.gather(*writers)
+    async with running_node(tmp_path, CONFIG) as node:
+        await told.require(node)
+    assert told.changes > KILLS
+    sys.stdout.write(f"{KILLS} kills; {told.changes} changes acknowledged, {told.unsaved} answered as not saved yet\n")

@@ -1,0 +1,164 @@
+"""The file that players survive a restart in, and what becomes of files that cannot be used."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.playback_log import playing_player
+from tests.support.tracks import make_track
+from tonearm.core.playback import Playback
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.node.state_file import Change, StateFile, StateFileError
+from tonearm.protocol.saved_state import read_state, state_out
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[StateFile]:
+    file = StateFile(path)
+    file.open()
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+def player(player_id: str, *names: str) -> Playback:
+    first, *others = map(make_track, names)
+    playback = Playback(player_id, first, {"of": player_id})
+    playback.begin()
+    playback.enqueue(*others)
+    return playback
+
+
+def write(file: StateFile, *snapshots: PlayerSnapshot) -> None:
+    file.write([Change(one.player_id, one, 5, place) for place, one in enumerate(snapshots)], 7)
+
+
+def held(file: StateFile) -> list[PlayerSnapshot]:
+    return [read_state(value)[1] for _, value in file.players()]
+
+
+def ids(snapshot: PlayerSnapshot) -> str:
+    assert snapshot.current is not None
+    return snapshot.current.track.id + "".join(queued.track.id for queued in snapshot.queue)
+
+
+def test_players_come_back_in_their_order_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    players = [player("z", "a", "b"), player("a", "c")]
+    with opened(path) as file:
+        write(file, *(one.snapshot() for one in players))
+        players[0].enqueue(make_track("d"))
+        players[0].move("d", 0)
+        write(file, players[0].snapshot())
+    with opened(path) as file:
+        assert file.alive_at_ms() == 7
+        again = held(file)
+        assert [(one.player_id, ids(one)) for one in again] == [("z", "adb"), ("a", "c")]
+        assert [state_out(one, 5) for one in again] == [state_out(one.snapshot(), 5) for one in players]
+        file.write([Change("z", None, 5, 0)], 8)
+    with opened(path) as file:
+        assert [one.player_id for one in held(file)] == ["a"]
+
+
+def test_only_tracks_that_changed_are_written_and_those_that_left_are_gone(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    log = playing_player("abc")
+    with opened(path) as file:
+        write(file, log.playback.snapshot())
+        log.do(log.playback.remove("b"))
+        write(file, log.playback.snapshot())
+    with closing(sqlite3.connect(path)) as database:
+        assert [row[0] for row in database.execute("SELECT id FROM tracks ORDER BY id")] == ["a", "c"]
+
+
+def test_what_failed_to_be_written_is_not_taken_for_written(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    one = player("p", "a", "b")
+    with opened(path) as file:
+        broken = Change("q", player("q", "x").snapshot(), 5, "no number")  # type: ignore[arg-type]
+        with pytest.raises(sqlite3.Error):
+            file.write([Change("p", one.snapshot(), 5, 0), Change(None, broken.snapshot, 5, 0)], 7)  # type: ignore[arg-type]
+        assert held(file) == []
+        write(file, one.snapshot())
+    with opened(path) as file:
+        assert [ids(found) for found in held(file)] == ["ab"]
+
+
+def test_a_damaged_file_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    path.write_bytes(b"\x00no database" * 1000)
+    with opened(path) as file:
+        assert "set aside" in file.set_aside
+        assert held(file) == []
+        write(file, player("p", "a").snapshot())
+    (kept,) = tmp_path.glob("state.sqlite.set-aside-*")
+    assert kept.read_bytes().startswith(b"\x00no database")
+    with opened(path) as file:
+        assert file.set_aside == ""
+        assert len(held(file)) == 1
+
+
+def test_a_file_whose_middle_is_damaged_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with opened(path) as file:
+        write(file, player("p", *(f"track {number}" for number in range(300))).snapshot())
+    content = bytearray(path.read_bytes())
+    content[8192:40960] = b"\xff" * 32768
+    path.write_bytes(content)
+    with opened(path) as file:
+        assert "damaged" in file.set_aside
+
+
+def test_a_record_that_cannot_be_read_costs_only_its_player(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with opened(path) as file:
+        write(file, player("p", "a").snapshot(), player("q", "b").snapshot())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE players SET head = '{' WHERE id = 'p'")
+    with opened(path) as file:
+        assert [(player_id, bool(value)) for player_id, value in file.players()] == [("p", False), ("q", True)]
+
+
+def test_a_newer_file_a_foreign_one_and_one_in_use_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with opened(path), pytest.raises(StateFileError, match="in use by another node"):
+        StateFile(path).open()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(StateFileError, match="newer tonearm"):
+        StateFile(path).open()
+    foreign = tmp_path / "mail.sqlite"
+    with closing(sqlite3.connect(foreign)) as database, database:
+        database.execute("CREATE TABLE mails (text)")
+    with pytest.raises(StateFileError, match="another program"):
+        StateFile(foreign).open()
+
+
+def test_without_a_place_to_write_the_message_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StateFileError, match="there is no folder"):
+        StateFile(tmp_path / "missing" / "state.sqlite").open()
+    with pytest.raises(StateFileError, match="cannot be written"):
+        StateFile(tmp_path).open()
+
+
+def test_a_state_with_which_nodes_die_before_they_are_ready_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with opened(path) as file:
+        write(file, player("p", "a").snapshot())
+    for _ in range(2):
+        with opened(path) as file:
+            file.begin()
+    with opened(path) as file:
+        file.begin()
+        file.ready()
+    for _ in range(3):
+        with opened(path) as file:
+            assert len(held(file)) == 1
+            file.begin()
+    with opened(path) as file:
+        assert "died 3 times" in file.set_aside
+        assert held(file) == []
