@@ -19,7 +19,7 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 run: $(VENV)/.runtime
-	@$(BIN)/tonearm serve --try $(ARGS)
+	@TONEARM_STATE__PATH="$${TONEARM_STATE__PATH-.tonearm-state.sqlite}" $(BIN)/tonearm serve --try $(ARGS)
 
 install: $(VENV)/.runtime
 

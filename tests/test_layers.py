@@ -111,7 +111,8 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "exit_codes",
         *SUPERVISION,
     ),
-    "cli": ("config", "serve", "listen", "version", "exit_codes"),
+    "transfer": ("core.printable", "exit_codes"),
+    "cli": ("config", "serve", "listen", "transfer", "version", "exit_codes"),
     "__main__": ("cli",),
 }
 

@@ -30,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _init_config(options.file)
             case "check-config":
                 return _check_config(options.config)
+            case "export" | "import":
+                return _transfer(options)
             case _:
                 return _listen(options)
     except KeyboardInterrupt:
@@ -61,13 +63,27 @@ def _parser() -> argparse.ArgumentParser:
         "the filters have it on; frames that came late; events. At the end, loudness and true peak of all of it.",
     )
     listen.add_argument("player", metavar="PLAYER", help="the player's id")
-    listen.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
-    listen.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
+    _add_node_options(listen)
     listen.add_argument("--save", type=Path, metavar="FILE.wav", help="write the audio to a WAV file")
     listen.add_argument(
         "--raw", action="store_true", help="write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA)"
     )
+
+    export = commands.add_parser("export", help="write the players of a running node to a file")
+    export.add_argument("player", metavar="PLAYER", nargs="?", help="only this one")
+    export.add_argument("--output", "-o", type=Path, metavar="FILE", help="default: stdout")
+    _add_node_options(export)
+
+    imported = commands.add_parser("import", help="have a running node take over the players of such a file")
+    imported.add_argument("file", type=Path, metavar="FILE")
+    imported.add_argument("player", metavar="PLAYER", nargs="?", help="only this one")
+    _add_node_options(imported)
     return parser
+
+
+def _add_node_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
+    parser.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
 
 
 def _add_config_option(parser: argparse.ArgumentParser) -> None:
@@ -139,8 +155,20 @@ def _check_config(path: Path | None) -> int:
 def _listen(options: argparse.Namespace) -> int:
     from tonearm.listen.command import ListenOptions, listen
 
-    password = options.password if options.password is not None else os.environ.get("TONEARM_SERVER__PASSWORD", "")
-    return listen(ListenOptions(options.player, options.url, password, options.save, options.raw))
+    return listen(ListenOptions(options.player, options.url, _password(options), options.save, options.raw))
+
+
+def _transfer(options: argparse.Namespace) -> int:
+    from tonearm.transfer import NodeAddress, export_players, import_players
+
+    node = NodeAddress(options.url, _password(options))
+    if options.command == "export":
+        return export_players(node, options.player, options.output)
+    return import_players(node, options.player, options.file)
+
+
+def _password(options: argparse.Namespace) -> str:
+    return options.password if options.password is not None else os.environ.get("TONEARM_SERVER__PASSWORD", "")
 
 
 def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":

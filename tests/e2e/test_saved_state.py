@@ -132,6 +132,37 @@ async def test_a_player_moves_to_another_node_and_goes_on(tmp_path: Path) -> Non
         assert (answer.status, answer.json()["id"]) == (201, "copy")
 
 
+async def tonearm(folder: Path, *arguments: str) -> tuple[int, str]:
+    """The exit code of the command, and what it said on stderr."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tonearm", *arguments), cwd=folder, stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, told.decode()
+
+
+async def test_the_players_of_a_node_are_exported_to_a_file_and_imported_from_it(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(60.0)))
+    for name in ("one", "two"):
+        await create(node, name, "song.wav", paused=True, metadata={"name": name})
+    tracks = [(await record(node, name))["current"] for name in ("one", "two")]
+    assert await tonearm(node.folder, "export", "--url", node.url, "-o", "players.json") == (
+        0,
+        "2 players written to players.json.\n",
+    )
+    for name in ("one", "two"):
+        await delete(node, name)
+    code, told = await tonearm(node.folder, "import", "players.json", "--url", node.url)
+    assert (code, told) == (0, f"2 of 2 players are on {node.url}.\n")
+    assert [(await record(node, name))["current"] for name in ("one", "two")] == tracks
+    assert (await state(node, "two"))["metadata"] == {"name": "two"}
+    code, told = await tonearm(node.folder, "export", "nobody", "--url", node.url)
+    assert (code, "no player" in told) == (1, True)
+    code, told = await tonearm(node.folder, "import", "song.wav", "--url", node.url)
+    assert (code, "tonearm export" in told) == (1, True)
+
+
 async def test_records_that_no_player_can_be_are_refused(node: RunningNode) -> None:
     (node.folder / "song.wav").write_bytes(wav(music(1.0)))
     await create(node, "p", "song.wav")
@@ -163,15 +194,9 @@ async def test_a_node_without_its_state_does_not_start_and_a_damaged_one_is_told
         ready = (await node.request("GET", "/readyz")).json()
         assert ready["status"] == "degraded"
         assert "set aside" in ready["reason"]
-        other = await asyncio.create_subprocess_exec(
-            str(Path(sys.executable).parent / "tonearm"),
-            *("serve", "--config", "node-under-test.toml", "--port", "0"),
-            cwd=tmp_path,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, told = await other.communicate()
-        assert other.returncode == 3
-        assert b"in use by another node" in told
+        code, told = await tonearm(tmp_path, "serve", "--config", "node-under-test.toml", "--port", "0")
+        assert code == 3
+        assert "in use by another node" in told
 
 
 @dataclass

@@ -5,6 +5,7 @@ from typing import Final
 from tonearm.description.operation import Body, Operation, Parameter, Reply, flag, json_of, whole_number, words
 from tonearm.description.players import CLIP
 from tonearm.protocol import replies, requests
+from tonearm.protocol.saved_state import SavedNode
 
 _ENCODED: Final = (
     "QAAATgMABFNvbmcAA0FkYQAAAAAAAtKoAAlzb25nLmZsYWMAAQAUL3Nydi9tdXNpYy9zb25nLmZsYWMAAAAFbG9jYWwABGZsYWMAAAAAAAAAAA=="
@@ -132,6 +133,9 @@ NODE: Final = (
         "GET", "/v0/stats", "Node", "Show how well the node does", json_of(replies.Stats, "Counts since its start.")
     ),
     Operation(
+        "GET", "/v0/state", "Node", "Get the records of all players", json_of(SavedNode, "In the order of creation.")
+    ),
+    Operation(
         "GET",
         "/metrics",
         "Node",
@@ -144,7 +148,10 @@ NODE: Final = (
         "/readyz",
         "Node",
         "Say whether the node can play",
-        json_of(replies.NodeStatus, "Decoders are up and the clock is on time."),
+        json_of(
+            replies.NodeStatus,
+            "Decoders are up and the clock is on time. Degraded: it plays, but its state is not kept.",
+        ),
         codes=("not_ready",),
     ),
     Operation(

@@ -5,12 +5,31 @@ from typing import Final
 from tonearm.core.json_value import JsonObject
 from tonearm.description.operation import DONE, Body, Operation, Parameter, Reply, flag, json_of, whole_number
 from tonearm.protocol import replies, requests
+from tonearm.protocol.saved_state import SavedPlayer
 
 PLAYER: Final = "/v0/players/{player_id}"
 CLIP: Final = "welcome.opus"
 _SOURCE_CODES: Final = ("source_blocked", "source_refused", "invalid_identifier", "limit_reached")
 _PICTURES: Final = ("image/jpeg", "image/png", "image/webp", "image/gif")
 _PART: Final[JsonObject] = {"uri": CLIP, "startMs": 1000, "endMs": 21000, "metadata": {"by": "ada"}}
+
+_RECORD: Final[JsonObject] = {
+    "version": 1,
+    "id": "tour",
+    "savedAt": 1795230391297,
+    "state": "idle",
+    "paused": False,
+    "clockStarted": True,
+    "position": 0,
+    "current": None,
+    "queue": [],
+    "history": [],
+    "loop": "none",
+    "filters": {"volume": 0.5},
+    "crossfade": {"durationMs": 0},
+    "metadata": {"guild": 81},
+    "tracks": [],
+}
 
 PLAYERS: Final = (
     Operation(
@@ -45,6 +64,26 @@ PLAYERS: Final = (
     Operation("GET", PLAYER, "Players", "Show a player", json_of(replies.Player, "Its whole state.")),
     Operation(
         "DELETE", PLAYER, "Players", "Delete a player", DONE, "Its sockets are closed with 1000, its streams end."
+    ),
+    Operation(
+        "GET",
+        f"{PLAYER}/state",
+        "Players",
+        "Get a player's record",
+        json_of(SavedPlayer, "Everything needed to have it again, here or in another node."),
+    ),
+    Operation(
+        "PUT",
+        f"{PLAYER}/state",
+        "Players",
+        "Have the player of a record",
+        (
+            *json_of(replies.Player, "Its whole state, in place of a player that had this id."),
+            *json_of(replies.Player, "Its whole state.", 201),
+        ),
+        "The player gets the id of the path, whatever stands in the record, and a life of its own.",
+        body=Body(SavedPlayer, {"an idle one": _RECORD}),
+        codes=("player_exists", "limit_reached"),
     ),
     Operation(
         "GET",
