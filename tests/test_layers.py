@@ -88,7 +88,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "version",
         *SUPERVISION,
     ),
-    "dashboard": (),
+    "dashboard": ("dashboard", "exit_codes"),
     "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
     "server": (
         *("server", "dashboard.page_files"),
@@ -112,14 +112,14 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "transfer": ("core.printable", "exit_codes"),
-    "cli": ("config", "serve", "listen", "transfer", "version", "exit_codes"),
+    "cli": ("config", "serve", "listen", "dashboard.command", "transfer", "version", "exit_codes"),
     "__main__": ("cli",),
 }
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
-    "aiohttp": ("sources", "server", "client", "listen"),
+    "aiohttp": ("sources", "server", "client", "listen", "dashboard"),
     "m3u8": ("sources.hls",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
@@ -129,7 +129,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "pydantic_core": ("protocol.json_text", "protocol.wire_model", "server.bodies"),
     "re2": ("config.patterns",),
     "uvloop": ("serve",),
-    "yarl": ("sources", "client"),
+    "yarl": ("sources", "client", "dashboard.passing_on"),
     "yt_dlp": ("sources.resolver.extraction",),
 }
 

@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _check_config(options.config)
             case "export" | "import":
                 return _transfer(options)
+            case "dashboard":
+                return _dashboard(options)
             case _:
                 return _listen(options)
     except KeyboardInterrupt:
@@ -78,12 +80,27 @@ def _parser() -> argparse.ArgumentParser:
     imported.add_argument("file", type=Path, metavar="FILE")
     imported.add_argument("player", metavar="PLAYER", nargs="?", help="only this one")
     _add_node_options(imported)
+    _add_dashboard(commands.add_parser("dashboard", help="see and steer nodes in a browser on this machine"))
     return parser
 
 
 def _add_node_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
     parser.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
+
+
+def _add_dashboard(dashboard: argparse.ArgumentParser) -> None:
+    dashboard.add_argument("--node", action="append", metavar="URL", help="a node; default: http://127.0.0.1:2333")
+    dashboard.add_argument(
+        "--password-file", action="append", type=Path, default=[], metavar="FILE",
+        help="the node's password, or one file for each --node; default: server.password of the configuration",
+    )  # fmt: skip
+    dashboard.add_argument("--port", type=int, default=2334, help="port to listen on; default: %(default)s")
+    dashboard.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
+    dashboard.add_argument(
+        "--own-password-file", type=Path, metavar="FILE", help="the password of the page itself, for another --host"
+    )
+    dashboard.add_argument("--no-browser", action="store_true", help="open no browser")
 
 
 def _add_config_option(parser: argparse.ArgumentParser) -> None:
@@ -169,6 +186,29 @@ def _transfer(options: argparse.Namespace) -> int:
 
 def _password(options: argparse.Namespace) -> str:
     return options.password if options.password is not None else os.environ.get("TONEARM_SERVER__PASSWORD", "")
+
+
+def _dashboard(options: argparse.Namespace) -> int:
+    from tonearm.config.problem import ConfigError
+    from tonearm.dashboard.command import DEFAULT_NODE, DashboardOptions, dashboard
+
+    password = ""
+    if not options.password_file:
+        try:
+            password = _load(None, {}).config.server.password.get_secret_value()
+        except ConfigError as error:
+            return _refuse(str(error))
+    return dashboard(
+        DashboardOptions(
+            options.node or [DEFAULT_NODE],
+            options.password_file,
+            password,
+            options.host,
+            options.port,
+            options.own_password_file,
+            not options.no_browser,
+        )
+    )
 
 
 def _load(path: Path | None, given: "Mapping[str, Given]") -> "LoadedConfig":

@@ -1,0 +1,126 @@
+"""`tonearm dashboard`: the page for nodes that have passwords or stand elsewhere, served to this machine's browser.
+
+The password goes from this process to the node, and never into the page or an address.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from tonearm import exit_codes
+from tonearm.dashboard.page_files import ShownNode, page_files
+from tonearm.dashboard.page_server import PageServer
+from tonearm.dashboard.passing_on import KnownNode, PassingOn
+from tonearm.dashboard.visitors import Visitors, in_url, is_loopback
+
+DEFAULT_NODE = "http://127.0.0.1:2333"
+DEFAULT_PORT = 2334
+_SHUTDOWN_PATIENCE_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardOptions:
+    """`password_files` are one for all nodes, or one for each of `node_urls` in their order; without one
+    `default_password` is that of all. `own_password_file` is asked for by the page itself."""
+
+    node_urls: Sequence[str] = (DEFAULT_NODE,)
+    password_files: Sequence[Path] = ()
+    default_password: str = ""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    own_password_file: Path | None = None
+    opens_browser: bool = True
+
+
+class WrongOptions(Exception):
+    """The message says what to change."""
+
+
+def dashboard(options: DashboardOptions) -> int:
+    """Serves until SIGTERM or Ctrl-C, and returns the exit code."""
+    try:
+        nodes = known_nodes(options)
+        own_password = "" if options.own_password_file is None else _password_in(options.own_password_file)
+        if not is_loopback(options.host) and not own_password:
+            raise WrongOptions(
+                f"at {options.host} other machines can reach the dashboard, and with it the nodes; give it a password "
+                "of its own with --own-password-file, or reach this machine by `ssh -L 2334:localhost:2334`"
+            )
+        return asyncio.run(_serve(options, nodes, own_password))
+    except WrongOptions as error:
+        sys.stderr.write(f"tonearm: {error}\n")
+        return exit_codes.WRONG_USE
+
+
+def known_nodes(options: DashboardOptions) -> list[KnownNode]:
+    """Each node with its password. Raises `WrongOptions`."""
+    urls, files = options.node_urls, options.password_files
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            raise WrongOptions(f"{url} is no address of a node; it looks like {DEFAULT_NODE}")
+    if len(files) not in (0, 1, len(urls)):
+        raise WrongOptions(
+            f"there are {len(urls)} nodes and {len(files)} password files; give one for all, or one each"
+        )
+    passwords = [_password_in(file) for file in files] or [options.default_password]
+    if len(passwords) == 1:
+        passwords *= len(urls)
+    return [KnownNode(url, password) for url, password in zip(urls, passwords, strict=True)]
+
+
+def _password_in(file: Path) -> str:
+    try:
+        password = file.read_text(encoding="utf-8").strip("\r\n")
+    except (OSError, UnicodeError) as error:
+        raise WrongOptions(f"{file} cannot be read: {error}") from error
+    if not password:
+        raise WrongOptions(f"{file} is empty; the password is its first line")
+    return password
+
+
+async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_password: str) -> int:
+    stop = asyncio.Event()
+    for stopping in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(stopping, stop.set)
+    visitors = Visitors(options.port, options.host, own_password)
+    shown = [
+        ShownNode(node.url, f"../nodes/{number}", stream_path=f"../listen/{visitors.stream_key}/{number}")
+        for number, node in enumerate(nodes)
+    ]
+    async with PassingOn(nodes) as passing_on:
+        server = PageServer(visitors, page_files(shown), passing_on)
+        runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=_SHUTDOWN_PATIENCE_S)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, options.host, options.port)
+            try:
+                await site.start()
+            except OSError as error:
+                raise WrongOptions(
+                    f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another --port"
+                ) from error
+            name = "localhost" if is_loopback(options.host) else in_url(options.host)
+            url = f"http://{name}:{site.port}/?k={visitors.first_key}"
+            sys.stdout.write(f"Open {url}\nIt works once, in one browser; Ctrl-C ends the dashboard.\n")
+            sys.stdout.flush()
+            for number in range(len(nodes)):
+                if problem := await passing_on.refusal(number):
+                    sys.stderr.write(f"tonearm: {problem}\n")
+            if options.opens_browser and _has_display():
+                await asyncio.to_thread(webbrowser.open, url)
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+    return exit_codes.OK
+
+
+def _has_display() -> bool:
+    """Whether a browser has a screen: else one in this terminal would open."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,158 @@
+"""`tonearm dashboard` before two nodes: one with a password, one without."""
+
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from tests.support.audio_files import tone, wav
+from tests.support.command import RunningTonearm
+from tests.support.running_node import RunningNode, running_node
+
+PASSWORD = (("Authorization", "sesame"),)
+
+
+class Page:
+    """The command, and a browser that has nothing but what it is told."""
+
+    def __init__(self, process: RunningTonearm, nodes: list[RunningNode]) -> None:
+        found = re.search(rb"http://localhost:(\d+)/\?k=([0-9a-f]{32})\n", process.stdout.readline())
+        assert found is not None
+        self.port, self.key = int(found[1]), found[2].decode()
+        self.url = f"http://localhost:{self.port}"
+        self.nodes = nodes
+        self.process = process
+
+    async def enter(self, browser: aiohttp.ClientSession) -> int:
+        async with browser.get(f"{self.url}/?k={self.key}") as answer:
+            return answer.status
+
+
+@asynccontextmanager
+async def browser() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        yield session
+
+
+@pytest_asyncio.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "tone.wav").write_bytes(wav(tone(440.0, 60.0)))
+    (tmp_path / "password").write_text("sesame\n", encoding="utf-8")
+    async with running_node(folders[0], '[server]\npassword = "sesame"\n') as one, running_node(folders[1]) as other:
+        process = RunningTonearm(
+            *("dashboard", "--no-browser", "--port", "0", "--node", one.url, "--node", other.url),
+            *("--password-file", str(tmp_path / "password")),
+            folder=tmp_path,
+        )
+        try:
+            yield Page(process, [one, other])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait() == 0
+        finally:
+            process.end()
+
+
+async def test_a_browser_with_the_key_sees_and_steers_all_nodes(page: Page) -> None:
+    async with browser() as own:
+        assert await page.enter(own) == 200
+        async with own.get(f"{page.url}/dashboard/nodes.json") as answer:
+            nodes = (await answer.json())["nodes"]
+        assert [node["name"] for node in nodes] == [node.url for node in page.nodes]
+        for number, node in enumerate(page.nodes):
+            path = f"{page.url}/nodes/{number}/v0/players"
+            async with own.post(path, json={"id": "a:b@~+", "uri": "tone.wav"}) as answer:
+                assert answer.status == 201
+            async with own.get(f"{path}/a:b@~+") as answer:
+                assert (await answer.json())["id"] == "a:b@~+"
+            async with own.get(f"{path}/nobody") as answer:
+                assert (answer.status, (await answer.json())["code"]) == (404, "player_not_found")
+            assert (await node.request("GET", "/v0/players", headers=PASSWORD if number == 0 else ())).status == 200
+            async with own.ws_connect(f"{path}/a:b@~+/ws") as audio:
+                assert len(await audio.receive_bytes()) == 3840
+            async with own.ws_connect(f"{path}/a:b@~+/events?snapshot=true") as events:
+                assert (await events.receive_json())["op"] == "PlayerState"
+                async with own.delete(f"{path}/a:b@~+") as answer:
+                    assert answer.status == 204
+                while (message := await events.receive()).type is aiohttp.WSMsgType.TEXT:
+                    pass
+                assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1000)
+
+
+async def test_nobody_else_gets_in(page: Page) -> None:
+    async with browser() as own, browser() as other:
+        for path in ("/", "/?k=", f"/?k={'0' * 32}", "/dashboard/", "/nodes/0/v0/players", "/nothing"):
+            async with other.get(page.url + path) as answer:
+                assert answer.status == 403, path
+        assert await page.enter(own) == 200
+        assert await page.enter(own) == 200  # it has the cookie
+        assert await page.enter(other) == 403
+        (cookie,) = own.cookie_jar
+        assert cookie["httponly"]
+        assert cookie["samesite"] == "Strict"
+
+        players = f"{page.url}/nodes/0/v0/players"
+        async with own.get(players, headers={"Host": f"evil.example:{page.port}"}) as answer:
+            assert answer.status == 403
+        for origin in ("http://evil.example", "null", f"http://127.0.0.1:{page.port + 1}"):
+            async with own.post(players, json={"id": "p", "idle": True}, headers={"Origin": origin}) as answer:
+                assert answer.status == 403
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+                await own.ws_connect(f"{page.url}/nodes/0/v0/events", headers={"Origin": origin})
+        async with own.get(players, headers={"Sec-Fetch-Site": "same-site"}) as answer:
+            assert answer.status == 403
+        async with own.post(players, json={"id": "p", "idle": True}, headers={"Origin": page.url}) as answer:
+            assert answer.status == 201
+
+
+async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: Page) -> None:
+    async with browser() as own, browser() as player:
+        await page.enter(own)
+        async with own.post(f"{page.url}/nodes/0/v0/players", json={"id": "p", "uri": "tone.wav"}) as answer:
+            assert answer.status == 201
+        async with own.get(f"{page.url}/dashboard/nodes.json") as answer:
+            streams = (await answer.json())["nodes"][0]["streams"].removeprefix("..")
+        async with player.get(f"{page.url}{streams}/v0/players/p/stream.mp3") as answer:
+            assert answer.headers["Content-Type"] == "audio/mpeg"
+            assert answer.headers["icy-name"] == "tonearm p"
+            assert await answer.content.readexactly(1000)
+        for path in (f"{streams}/v0/players/p", f"{streams}/v0/players", "/listen/0/0/v0/players/p/stream.mp3"):
+            async with player.get(page.url + path) as answer:
+                assert answer.status in (403, 404)
+
+
+async def test_a_node_that_is_gone_is_named(page: Page) -> None:
+    async with browser() as own:
+        await page.enter(own)
+        page.nodes[1].process.send_signal(signal.SIGTERM)
+        await page.nodes[1].ended()
+        async with own.get(f"{page.url}/nodes/1/v0/players") as answer:
+            assert answer.status == 502
+            assert page.nodes[1].url in (await answer.json())["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--host", "0.0.0.0"), "--own-password-file"),
+        (("--node", "127.0.0.1:2333"), "is no address of a node"),
+        (("--password-file", "nothing"), "cannot be read"),
+        (
+            ("--node", "http://a", "--node", "http://b", "--node", "http://c", *("--password-file", "one") * 2),
+            "2 password",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("sesame", encoding="utf-8")
+    process = RunningTonearm("dashboard", "--no-browser", "--port", "0", *arguments, folder=tmp_path)
+    _, errors = process.communicate()
+    assert process.wait() == 2
+    assert says in errors.decode()
