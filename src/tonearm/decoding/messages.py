@@ -32,7 +32,7 @@ SHORT_GRANT_FRAMES: Final = 20
 # The same while packets of a source are only passed through: they take no work, so that nothing is lost when other
 # frames are made for them, and each grant and each message has a price of its own.
 PASSED_GRANT_FRAMES: Final = 120
-RECALL_FRAMES: Final = 100  # that were sent and are kept for a `Recall`: two seconds, the usual burst of a stream
+RECALL_FRAMES: Final = 120  # that were sent and are kept for a `Recall`: the usual burst of a stream
 # Sources from this number on are overlays. Nobody waits for frames of theirs: `FirstAudio` says that they can begin.
 FIRST_OVERLAY_SOURCE: Final = 1 << 31
 SHARED_SOURCE: Final = 1  # the only one of its session

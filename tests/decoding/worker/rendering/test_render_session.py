@@ -572,7 +572,7 @@ def test_sources_that_have_ended_are_not_needed_any_more() -> None:
         bench.plan(bench.sent, after=number, following=number + 1)
         bench.run(25 * number + 20)
     used = [number for number in bench.sources if bench.session.uses(number)]
-    assert used == list(range(tracks - 1 - RECALL_FRAMES // 25, tracks + 1))
+    assert used == list(range(tracks - (RECALL_FRAMES + HISTORY_FRAMES) // 25 - 1, tracks + 1))
 
 
 def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
