@@ -59,7 +59,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
     "audio": ("audio", "decoding.pool", "decoding.messages", "protocol.close_codes", "core"),
-    # The rooms below the player and its shell.
+    # The rooms below the player and its engine.
     "audio.session": (
         *("audio.session", "audio.opening", "audio.clients.framing"),
         *("decoding.pool", "decoding.messages", "core"),

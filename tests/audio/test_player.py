@@ -625,7 +625,7 @@ async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
 async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = PlayerBench("a")
     bench.start(10)
-    monkeypatch.setattr("tonearm.audio.sending.Sending._tick", _fail)
+    monkeypatch.setattr("tonearm.audio.sending.Sending.send_next", _fail)
     bench.tick(50)
     assert bench.time.waiting_timers == 0 or state(bench) == "failed"
     assert state(bench) == "failed"
@@ -839,13 +839,14 @@ async def test_thousands_of_tracks_leave_nothing_behind() -> None:
             bench.session.orders[:-1] = [order for order in bench.session.orders[:-1] if isinstance(order, Plan)][-1:]
     await bench.settle()
     # Whatever is kept by source must be gone with the source: the player and its sound hold next to nothing.
-    shell = bench.player._shell
-    session = shell.session
-    parts = (shell, shell.sending, shell._sources, session, session._state, session.buffer)
+    engine = bench.player._engine
+    session = engine._session
+    parts = (engine, engine._sending, session, session._state, session.buffer)
     for holder in (bench.player, *parts):
         for name, value in vars(holder).items():
             if isinstance(value, (dict, set, list, deque)):
                 assert len(value) < 5, f"{type(holder).__name__}.{name}"
+    assert len(engine._loudness._track_ids) < 5
 
 
 def _fail(*_: object) -> None:

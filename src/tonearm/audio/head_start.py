@@ -29,19 +29,20 @@ class SendsFrames(Protocol):
         """In the life of the player."""
         ...
 
-    def tick(self) -> None: ...
-
     def grant(self) -> None:
         """Has the next frames rendered."""
         ...
 
 
 class HeadStart:
-    """A player's member of the clock beside its sending. `burst_ms` gives the shortest burst of all that listen; 0
-    where nobody does, or somebody has all that a stream begins with."""
+    """A player's member of the clock beside its engine, whose ticks `send_frame` makes more of. `burst_ms` gives the
+    shortest burst of all that listen; 0 where nobody does, or somebody has all that a stream begins with."""
 
-    def __init__(self, sending: SendsFrames, burst_ms: Callable[[], int], clock: Clock) -> None:
+    def __init__(
+        self, sending: SendsFrames, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
+    ) -> None:
         self._sending = sending
+        self._send_frame = send_frame
         self._burst_ms = burst_ms
         self._clock = clock
 
@@ -60,7 +61,7 @@ class HeadStart:
         frames = min(_MOST_FRAMES, self._missing_frames, sending.frames_to_spare - _KEPT_FRAMES)
         if frames > 0:
             for _ in range(frames):
-                sending.tick()
+                self._send_frame()
             sending.grant()
         self.follow()
 

@@ -1,6 +1,6 @@
 """A player, as its clients see it: what they ask for, its listeners and event clients, and its state.
 
-`PlaybackShell` makes it play.
+`Engine` makes it play.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Final
 from tonearm.audio.clients.broadcast import FAILED, NOTHING_READ, Broadcast
 from tonearm.audio.clients.event_log import EventLog
 from tonearm.audio.clients.sinks import EventSink, FrameSink
-from tonearm.audio.playback_shell import PlaybackShell
+from tonearm.audio.engine import Engine
 from tonearm.audio.player_services import FirstSettings, PlayerServices
 from tonearm.audio.timers import CallLater, Cancellable
 from tonearm.core.crossfade import CrossfadeEdit
@@ -89,33 +89,28 @@ class Player:
         self._broadcast = Broadcast(
             self._count_lost_frames, self._sent_position_us, self._is_sent_passed, self._listener_closed
         )
-        self._shell = PlaybackShell(self._playback, self._broadcast, services, self._emit)
-        self._sending = self._shell.sending
-        self._overlays = self._shell.overlays
+        self._engine = Engine(self._playback, self._broadcast, services, self._emit)
+        self._overlays = self._engine.overlays
         self._first_wait: Cancellable | None = services.call_later(
             services.first_listener_wait_ms / 1000, self._start_clock
         )
-        self._shell.perform(self._playback.begin())
+        self._engine.do(lambda rules: rules.begin())
         if snapshot is not None and snapshot.clock_started:
             self._start_clock()
 
     # What clients ask for
 
     def play(self) -> None:
-        self._shell.perform(self._rules.play())
-        self._sending.frames_arrived()
+        self._engine.do(lambda rules: rules.play())
 
     def pause(self) -> None:
-        self._shell.perform(self._rules.pause())
-        self._sending.frames_arrived()
+        self._engine.do(lambda rules: rules.pause())
 
     def seek(self, position_ms: int) -> None:
         """To the frame in which the position is, when packets of the track are passed through. Raises `NotSeekable`."""
-        rules = self._rules
-        if self._shell.session.seeks_by_frames:
-            position_ms -= position_ms % FRAME_MS
-        self._shell.perform(rules.seek(position_ms))
-        self._sending.frames_arrived()
+        self._engine.catch_up()
+        to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
+        self._engine.do(lambda rules: rules.seek(position_ms - to_frame_ms))
 
     def seek_by(self, offset_ms: int) -> None:
         """As `seek`, from the position of now. Raises `NotSeekable`."""
@@ -123,62 +118,56 @@ class Player:
 
     def skip(self, to: str | None = None) -> None:
         """Raises `TrackNotFound` when `to` does not wait."""
-        rules = self._rules
-        skipped = self._shell.fades.sound_to_skip() if self._sending.sounds else None
-        self._shell.perform(rules.skip(to), skipped=skipped)
+        self._engine.do(lambda rules: rules.skip(to))
 
     def replace(self, track: Track, *more: Track) -> None:
         """Raises `LimitReached` when not all of `more` may wait."""
-        self._shell.perform(self._rules.replace(track, *more))
+        self._engine.do(lambda rules: rules.replace(track, *more))
 
     def stop(self) -> None:
-        self._shell.perform(self._rules.stop())
+        self._engine.do(lambda rules: rules.stop())
 
     def previous(self) -> None:
         """Raises `NoPrevious`."""
-        self._shell.perform(self._rules.previous())
+        self._engine.do(lambda rules: rules.previous())
 
     def enqueue(self, *tracks: Track, index: int | None = None) -> None:
         """Raises `LimitReached` when not all of them may wait, and `BadRequest` for a negative index."""
-        self._shell.perform(self._rules.enqueue(*tracks, index=index))
+        self._engine.do(lambda rules: rules.enqueue(*tracks, index=index))
 
     def clear_queue(self) -> None:
-        self._shell.perform(self._rules.clear_queue())
+        self._engine.do(lambda rules: rules.clear_queue())
 
     def remove(self, track_id: str) -> None:
         """Raises `TrackNotFound`."""
-        self._shell.perform(self._rules.remove(track_id))
+        self._engine.do(lambda rules: rules.remove(track_id))
 
     def move(self, track_id: str, index: int) -> None:
         """Raises `TrackNotFound`, and `BadRequest` for a negative index."""
-        self._shell.perform(self._rules.move(track_id, index))
+        self._engine.do(lambda rules: rules.move(track_id, index))
 
     def shuffle(self) -> None:
-        rules = self._rules
-        self._shell.perform(rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length)))
+        self._engine.do(lambda rules: rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length)))
 
     def set_loop(self, mode: LoopMode) -> None:
-        self._shell.perform(self._rules.set_loop(mode))
+        self._engine.do(lambda rules: rules.set_loop(mode))
 
     def change_filters(self, change: FilterChange) -> None:
         """Raises `BadRequest`."""
-        rules = self._rules
-        self._shell.change_fade(lambda: rules.change_filters(change))
+        self._engine.do(lambda rules: rules.change_filters(change))
 
     def change_crossfade(self, edit: CrossfadeEdit) -> None:
         """Raises `BadRequest`."""
-        rules = self._rules
-        self._shell.change_fade(lambda: rules.change_crossfade(edit))
-        self._shell.open_next_in_time()
+        self._engine.do(lambda rules: rules.change_crossfade(edit))
 
     def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
         """Has these tracks sound over whatever plays, together as soon as all of them can. Raises `LimitReached`."""
-        self._sending.catch_up()
+        self._engine.catch_up()
         self._overlays.add(*new)
 
     def remove_overlay(self, overlay_id: str) -> None:
         """Raises `OverlayNotFound`."""
-        self._sending.catch_up()
+        self._engine.catch_up()
         self._overlays.remove(overlay_id)
 
     def change_metadata(self, merge: bool, value: Json) -> None:
@@ -188,23 +177,23 @@ class Player:
         if merge:
             metadata = apply_metadata(self._playback.metadata, merge, value)
             self._require_metadata(metadata)
-        self._shell.perform(self._rules.change_metadata(False, metadata))
+        self._engine.do(lambda rules: rules.change_metadata(False, metadata))
 
     async def delete(self, reason: DeleteReason | None = None) -> None:
         """Emits the end and closes all connections at once; returns when everything is given back."""
         try:
-            self._sending.catch_up()
+            self._engine.catch_up()
             self._is_deleted = True
             self._cancel_first_wait()
             self._listener_changes.close()
-            self._shell.stop()
+            self._engine.stop()
             self._services.totals.add_deleted(self._quality)
             *ends, deleted = self._playback.delete(reason).events
             self._emit((*ends, *self._overlays.remove_all(), deleted))
         finally:  # nobody can delete it again
             self._is_deleted = True
             self.close_connections(close_codes.DELETED, "the player was deleted")
-            await self._shell.close()
+            await self._engine.close()
 
     # Listeners and event clients
 
@@ -218,16 +207,14 @@ class Player:
             raise LimitReached(
                 f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
             )
-        self._sending.catch_up()
-        detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._sending.sounds_for_streams)
+        self._engine.catch_up()
+        detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._engine.sounds_for_streams)
         settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
         log_level = logging.DEBUG if is_stranger else logging.INFO
         self._log_listeners(log_level, "came", sink)
         if is_counted:
             self._start_clock()
-        self._sending.listeners_changed()
-        self._sending.recall()
-        self._sending.update_ticking()
+        self._engine.listener_came()
         self._listener_changes.changed(self._broadcast.counted)
 
         def leave() -> None:
@@ -235,7 +222,7 @@ class Player:
                 settling.cancel()
             detach()
             self._log_listeners(log_level, "left", sink)
-            self._sending.listeners_changed()
+            self._engine.listeners_changed()
             if not self._is_deleted:
                 self._listener_changes.changed(self._broadcast.counted)
 
@@ -317,7 +304,7 @@ class Player:
         """How well it is doing."""
         return PlayerFigures(
             self._playback.state,
-            self._sending.is_asleep,
+            self._engine.is_asleep,
             self._broadcast.counted_by_format(),
             self._quality,
         )
@@ -356,7 +343,7 @@ class Player:
     def _rules(self) -> Playback:
         """The rules, when all frames have passed that are due by now. Taken anew for whatever is asked of the player:
         a track may have ended in its sleep."""
-        self._sending.catch_up()
+        self._engine.catch_up()
         return self._playback
 
     def _emit(self, events: tuple[Event, ...]) -> None:
@@ -382,9 +369,7 @@ class Player:
     def _start_clock(self) -> None:
         self._cancel_first_wait()
         if not self._playback.clock_started:
-            self._shell.perform(self._playback.start_clock())
-            self._sending.listeners_changed()
-            self._sending.frames_arrived()
+            self._engine.start_clock()
 
     def _cancel_first_wait(self) -> None:
         if self._first_wait is not None:
@@ -393,13 +378,13 @@ class Player:
 
     @property
     def _quality(self) -> PlayerQuality:
-        return self._sending.quality(self._frames_lost, self._closed[NOTHING_READ], self._closed[FAILED])
+        return self._engine.quality(self._frames_lost, self._closed[NOTHING_READ], self._closed[FAILED])
 
     def _sent_position_us(self) -> int:
-        return self._shell.session.buffer.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
+        return self._engine.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
 
     def _is_sent_passed(self) -> bool:
-        return self._shell.session.buffer.is_sent_passed
+        return self._engine.is_sent_passed
 
     def _count_lost_frames(self, frames: int) -> None:
         self._frames_lost += frames

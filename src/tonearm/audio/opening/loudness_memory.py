@@ -41,6 +41,11 @@ class LoudnessMemory:
         album = albums.pop() if len(albums) == 1 else None
         return LoudnessHints(self._measured.get(track.id), album)
 
+    def sought(self, source: SourceId, new_source: SourceId) -> None:
+        """The source goes on as another one."""
+        if source in self._track_ids:
+            self._track_ids[new_source] = self._track_ids.pop(source)
+
     def opened(self, source: SourceId, album: str | None) -> None:
         self._keep(self._albums, source, album)
 

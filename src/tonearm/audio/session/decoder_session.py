@@ -29,6 +29,7 @@ from tonearm.core.failure import PlayFailure
 from tonearm.core.opened_source import FileVersion, Wait
 from tonearm.core.outputs import Output, Outputs, has_format
 from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import MeasuredLoudness, SourceFacts
 from tonearm.decoding.messages import (
@@ -93,8 +94,8 @@ class SourceObserver(Protocol):
 
     def encoded_arrived(self, encoded: Encoded) -> None: ...
 
-    def sources_suspected(self, sources: tuple[SourceId, ...]) -> None:
-        """A decoder process died while it worked on these sources. Comes before they are opened again."""
+    def source_suspected(self, uri: SourceUri) -> None:
+        """A decoder process died while it worked on this source. Comes before that is opened again."""
         ...
 
     def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
@@ -182,19 +183,20 @@ class DecoderSession:
         """Which file a source is read from; None for what is no local file."""
         return self._openings.file_version(source)
 
-    def seek(self, source: SourceId, new_source: SourceId, part: SourcePart, loudness: LoudnessHints) -> None:
-        """Has a source go on as `new_source` with another part of the same URI, and drops the number before. One that
-        is not open in the session (yet) is opened anew, which ends a rest."""
-        can_be_sought = self._state.can_be_sought(source)
-        if not (can_be_sought and self._openings.seek(source, new_source, part.start_sample)):
-            self.drop(source)
+    def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
+        """Has a source go on as `new_source` from another sample on, and drops the number before. One that is not open
+        in the session (yet) is opened anew, which ends a rest."""
+        part = replace(self._parts[source], start_sample=start_sample)
+        loudness, has_packets = self._loudness[source], source in self._with_packets
+        can_be_sought = self._state.can_be_sought(source) and self._openings.seek(source, new_source, start_sample)
+        self.drop(source)
+        if not can_be_sought:
             self.open(new_source, part, 0.0, loudness)
             return
         self._loudness[new_source] = loudness
-        if source in self._with_packets:
+        if has_packets:
             self._with_packets.add(new_source)
         self._add(new_source, part)
-        self.drop(source)
 
     def drop(self, source: SourceId) -> None:
         self._parts.pop(source, None)
@@ -345,8 +347,8 @@ class DecoderSession:
         if suspects == {0}:
             self.rest()  # there is nothing to be counted: so the session must not come back by itself
             return
-        if suspects:
-            self._observer.sources_suspected(tuple(suspects))
+        for source in suspects & self._parts.keys():
+            self._observer.source_suspected(self._parts[source].uri)
         self._link = None
         self._lose()
         self._open_session()

@@ -1,0 +1,144 @@
+"""How the current track of a player joins the next one: when that is opened, and how the two fade into each other."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tonearm.core.crossfade import FadeBegin, FadeTime, fade_at_end, fade_of_skip
+from tonearm.core.events import PlayerState
+from tonearm.core.play_queue import LoopMode, SourceId
+from tonearm.core.playback import Playback
+from tonearm.core.track import Track
+
+OPEN_NEXT_BEFORE_END_MS: Final = 10_000
+# Where nobody listens, and the next track is a file that was opened before: each second that the player does not sleep
+# costs as much decoding as the rest of the track.
+OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 1_000
+FADE_LEAD_MS: Final = 60  # of time heard, until a plan that is made now can change the sound
+
+
+class Sound(NamedTuple):
+    """What is heard: a track at a position."""
+
+    source: SourceId
+    track: Track
+    position_ms: int
+
+
+class Joins:
+    """Of one player. Decides once for each current source when the track after it is opened."""
+
+    def __init__(self, playback: Playback, has_listeners: Callable[[], bool]) -> None:
+        self._playback = playback
+        self._has_listeners = has_listeners
+        self._ordered_for: SourceId | None = None
+        self._begin = FadeBegin()
+
+    # When the next track is opened
+
+    @property
+    def open_from_ms(self) -> int | None:
+        """From which position on the next track is opened: at once where a skip may fade into it. None without end."""
+        playback = self._playback
+        end_ms, settings = playback.current.known_end_ms, playback.crossfade
+        if end_ms is None or playback.current.info.is_stream:
+            return None
+        if settings.on_skip and settings.duration_ms:
+            return 0
+        heard_before_end_ms = self._heard_before_end_ms() + settings.duration_ms
+        return end_ms - int(heard_before_end_ms * playback.filters.effects.position_rate)
+
+    @property
+    def ms_until_opening(self) -> int | None:
+        """How far the position is from there, in the file; None when there is nothing to wait for."""
+        from_ms = self.open_from_ms
+        if self._ordered_for == self._playback.current_source or from_ms is None:
+            return None
+        return max(0, from_ms - self._playback.position_ms)
+
+    def take_opening(self, is_decoded: Callable[[SourceId], bool]) -> bool:
+        """Whether the next track is to be opened now, because little of the current one is left; true once for each
+        source. Endless streams have no next one to wait for."""
+        playback = self._playback
+        source = playback.current_source
+        if source is None or source == self._ordered_for or playback.current.info.is_stream:
+            return False
+        from_ms = self.open_from_ms
+        if not (from_ms is not None and playback.position_ms >= from_ms) and not is_decoded(source):
+            return False
+        self._ordered_for = source
+        return True
+
+    def _heard_before_end_ms(self) -> int:
+        """How long before the current track's end, in time heard."""
+        playback = self._playback
+        if not self._has_listeners() and _is_known_file(playback.current):
+            coming = playback.front_of_queue or playback.current
+            if playback.loop_mode is LoopMode.TRACK or _is_known_file(coming):
+                return OPEN_KNOWN_FILE_BEFORE_END_MS
+        return OPEN_NEXT_BEFORE_END_MS
+
+    # How they fade
+
+    def next_fade(self) -> FadeTime | None:
+        """How the current track fades into the next one, for the plan that is made now."""
+        self._begin.follow(self._playback.current_source, self._playback.position_ms)
+        return self._next_fade
+
+    @property
+    def may_fade_yet(self) -> bool:
+        """Whether a crossfade that is asked for now may begin late: not where the next track was late for one."""
+        fade, playback = self._next_fade, self._playback
+        return playback.next_track is not None and (fade is None or fade.is_rest or playback.position_ms < fade.at_ms)
+
+    def fade_from_now(self) -> None:
+        """A crossfade was asked for whose time may have passed: its rest begins now."""
+        if self._playback.current_source == self._begin.source:
+            self._begin.from_ms = self._playback.position_ms
+
+    def source_opened(self, source: SourceId) -> None:
+        """To be called before the playback learns it. A next source that is late for its fade gets the rest of it."""
+        if source == self._playback.next_source:
+            fade = self._next_fade
+            if fade is not None and fade.is_rest:
+                self._begin.from_ms = max(self._begin.from_ms, self._soon_ms)
+
+    def seek_failed(self, source: SourceId) -> None:
+        """The source plays from its start. To be called when the playback has learned it."""
+        if source == self._begin.source:
+            self._begin.from_ms = self._soon_ms
+
+    @property
+    def sound(self) -> Sound | None:
+        """What plays now."""
+        playback = self._playback
+        source = playback.current_source
+        if source is None or playback.state is not PlayerState.PLAYING:
+            return None
+        return Sound(source, playback.current, playback.position_ms)
+
+    def fade_of_skip(self, skipped: Sound) -> FadeTime | None:
+        """How a sound that was skipped fades out under the current track, whose source is open."""
+        playback = self._playback
+        if playback.current_source is None:
+            return None
+        rate = playback.filters.effects.position_rate
+        return fade_of_skip(playback.crossfade, skipped.track, skipped.position_ms, playback.current, rate)
+
+    @property
+    def _next_fade(self) -> FadeTime | None:
+        playback = self._playback
+        next_track = playback.next_track
+        if next_track is None or not playback.crossfade.duration_ms:
+            return None
+        rate = playback.filters.effects.position_rate
+        return fade_at_end(playback.crossfade, playback.current, next_track, rate, self._begin.from_ms)
+
+    @property
+    def _soon_ms(self) -> int:
+        """The position that a fade which is asked for now can begin at."""
+        playback = self._playback
+        return playback.position_ms + int(FADE_LEAD_MS * playback.filters.effects.position_rate)
+
+
+def _is_known_file(track: Track) -> bool:
+    return track.is_known and track.uri.kind == "file"
