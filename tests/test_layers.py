@@ -34,7 +34,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "description": ("description", "protocol", "core"),
     "sandbox": ("sandbox",),
     "decoding": (*MESSAGES, "core", "sandbox.report"),
-    "decoding.pool": ("decoding.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.outputs"),
+    "decoding.pool": ("decoding.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.figures", "core.outputs"),
     "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
     # The rooms of a decoder process, from the one that imports most to those that import only core and what is said
     # between the processes. The process itself stands above them.

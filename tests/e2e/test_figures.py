@@ -1,9 +1,12 @@
 """What a node says of how well it does: to clients, to Prometheus, and to those who watch over processes."""
 
+import json
 import os
+import re
 import signal
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.audio_files import music, wav
@@ -69,6 +72,44 @@ async def test_processes_show_with_their_work_and_a_killed_decoder_is_counted(tm
 
             await eventually(is_counted, "the exit is counted")
             assert (await values(node))["tonearm_decoder_exits_total",] == 1
+
+
+GRAFANA = Path(__file__).parents[2] / "docs" / "grafana"
+
+
+@pytest.mark.parametrize("file", ["tonearm.json", "alerts.yml"])
+async def test_what_dashboard_and_alerts_name_is_there(node: RunningNode, file: str) -> None:
+    answer = await node.request("GET", "/metrics")
+    families = list(text_string_to_metric_families(answer.body.decode()))
+    there = {sample.name for family in families for sample in family.samples}
+    # One without a value yet is there by its name: counters are named without their ending.
+    there |= {f"{family.name}_total" for family in families if family.type == "counter"}
+    text = (GRAFANA / file).read_text(encoding="utf-8")
+    named = set(re.findall(r"\btonearm_[a-z_]+", text))
+    assert len(named) >= 8
+    assert named <= there, named - there
+    if file == "tonearm.json":
+        names = {re.sub("_(bucket|sum|count|created)$", "", name) for name in there}
+        shown = {re.sub("_bucket$", "", name) for name in named}
+        assert names <= shown | {"tonearm_frame_lateness_seconds"}, names - shown
+        assert json.loads(text)["panels"]
+
+
+async def test_how_late_frames_are_and_how_they_were_made_is_counted(node: RunningNode) -> None:
+    (node.folder / "song.wav").write_bytes(wav(music(20.0)))
+    before = await values(node)
+    await create(node, "p", "song.wav")
+    async with listening(node, "p") as ear:
+        await ear.frames_heard(60)
+        after = await values(node)
+        stats = (await node.request("GET", "/v0/stats")).json()
+    name = "tonearm_frame_lateness_seconds"
+    assert after[f"{name}_count",] - before[f"{name}_count",] >= 60
+    assert after[f"{name}_bucket", "+Inf"] == after[f"{name}_count",]
+    assert after["tonearm_decoder_frames_total", "pcm"] - before["tonearm_decoder_frames_total", "pcm"] >= 60
+    assert after["tonearm_fetches_total", "opened"] > before.get(("tonearm_fetches_total", "opened"), 0)
+    assert stats["decoderWork"]["frames"]["pcm"] >= 60
+    assert stats["sandbox"]["decoders"]
 
 
 async def test_a_node_is_healthy_and_ready_and_only_open_paths_need_no_password(tmp_path: Path) -> None:

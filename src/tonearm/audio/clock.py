@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
-from tonearm.core.figures import LATE_MS
+from tonearm.core.figures import LATE_MS, Lateness
 from tonearm.core.frame import FRAME_MS, FRAME_S
 
 PHASES: Final = 4
@@ -67,6 +67,8 @@ class Clock:
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
         self.late_frames = 0
+        self.times_left_out = 0  # how often, each player by itself
+        self.lateness = Lateness()
         self.frames_late = dict.fromkeys(LATE_MS, 0)
         self._left_out_at_s = -math.inf
         self._logged_late_frames = 0
@@ -153,6 +155,7 @@ class Clock:
 
     def _count_late(self, phase: "_Phase") -> None:
         late_ms = (self._now_s() - phase.deadline_s) * 1000
+        self.lateness.add(max(0.0, late_ms / 1000), len(phase.members))
         if late_ms > LATE_MS[0]:
             for limit_ms in LATE_MS:
                 self.frames_late[limit_ms] += len(phase.members) * (late_ms > limit_ms)
@@ -173,6 +176,7 @@ class Clock:
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
         self.late_frames += ticks * len(phase.members)
+        self.times_left_out += len(phase.members)
         self._left_out_at_s = self._now_s()
         for member in tuple(phase.members):
             member.ticks_skipped(ticks)

@@ -1,5 +1,6 @@
 """How well a node does, as values: what `/v0/stats` and `/metrics` show."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,11 @@ from tonearm.core.player_status import PlayerQuality
 # Frames whose tick began so much after it was due are counted, each at every limit that it passed.
 LATE_MS: Final = (5, 20, 100)
 
+# Upper limits of the histogram of how late ticks were, in seconds; the last one is that from which frames are left out.
+LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
+
 UnderrunCause: TypeAlias = Literal["source", "decoder"]
+Way: TypeAlias = Literal["pcm", "opus", "opus_passed", "mp3"]
 ProcessKind: TypeAlias = Literal["node", "decoder", "other"]
 
 
@@ -55,6 +60,47 @@ class Totals:
         self.closed_failed += quality.closed_failed
 
 
+class Lateness:
+    """How late frames were sent, as a histogram: how many in each of `LATENESS_S`, and above them all."""
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(LATENESS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, late_s: float, frames: int) -> None:
+        self.counts[bisect_left(LATENESS_S, late_s)] += frames
+        self.sum_s += late_s * frames
+
+
+@dataclass(slots=True)
+class DecoderWork:
+    """What all decoder processes have done since the node was started: how long they worked, how much sound they made,
+    and the frames of it in each form. What becomes MP3 is counted in its own frames, of 24 ms."""
+
+    worked_s: float = 0.0
+    made_s: float = 0.0
+    sessions_failed: int = 0
+    frames: Counter[Way] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolverFigures:
+    """`working` pages are resolved now, `waiting` ones wait for a place."""
+
+    working: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateFigures:
+    """The state's file. `unsaved_answers` had to be given before the change was in it."""
+
+    is_degraded: bool
+    writes: int
+    write_s: float
+    unsaved_answers: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
     """One process of the node. `sessions`: players that it decodes for."""
@@ -83,9 +129,15 @@ class NodeFigures:
     late_plans: int
     closed_too_slow: int
     closed_failed: int
-    underruns: Mapping[UnderrunCause, int]
+    underruns: Mapping[str, int]
     track_failures: Mapping[str, int]
+    fetches: Mapping[str, int]
     decoder_exits: int
+    decoder_work: DecoderWork
+    lateness: Lateness
+    sandboxes: Mapping[str, str]
+    resolver: ResolverFigures | None
+    state: StateFigures | None
     processes: tuple[ProcessFigures, ...]
 
 
@@ -95,12 +147,19 @@ def node_figures(
     *,
     version: str,
     uptime_s: float,
+    times_left_out: int,
     frames_left_out: int,
     frames_late: Mapping[int, int],
+    lateness: Lateness,
+    fetches: Mapping[str, int],
     decoder_exits: int,
+    decoder_work: DecoderWork,
+    sandboxes: Mapping[str, str],
+    resolver: ResolverFigures | None,
+    state: StateFigures | None,
     processes: tuple[ProcessFigures, ...],
 ) -> NodeFigures:
-    """Sums the players up."""
+    """Sums the players up. `times_left_out`: how often a player had frames left out, because the clock was late."""
     states: Counter[PlayerState] = Counter(dict.fromkeys(PlayerState, 0))
     listeners: Counter[OutputFormat] = Counter()
     for player in players:
@@ -120,8 +179,18 @@ def node_figures(
         late_plans=totals.late_plans + sum(player.quality.late_plans for player in players),
         closed_too_slow=totals.closed_too_slow + sum(player.quality.closed_too_slow for player in players),
         closed_failed=totals.closed_failed + sum(player.quality.closed_failed for player in players),
-        underruns={"source": totals.underruns["source"], "decoder": totals.underruns["decoder"]},
+        underruns={
+            "source": totals.underruns["source"],
+            "decoder": totals.underruns["decoder"],
+            "clock": times_left_out,
+        },
         track_failures=dict(totals.track_failures),
+        fetches=fetches,
         decoder_exits=decoder_exits,
+        decoder_work=decoder_work,
+        lateness=lateness,
+        sandboxes=sandboxes,
+        resolver=resolver,
+        state=state,
         processes=processes,
     )

@@ -282,9 +282,16 @@ class Node:
             services.totals,
             version=VERSION,
             uptime_s=time.monotonic() - self._started_s,
+            times_left_out=services.clock.times_left_out,
             frames_left_out=services.clock.late_frames,
             frames_late=services.clock.frames_late,
+            lateness=services.clock.lateness,
+            fetches={} if self._suspects is None else dict(self._suspects.fetches),
             decoder_exits=self._pool.exits,
+            decoder_work=self._pool.work,
+            sandboxes={"decoders": self._sandbox.level, "resolvers": self._opener.resolver_sandbox},
+            resolver=self._opener.resolver_figures,
+            state=None if self._saving is None else self._saving.figures,
             processes=await asyncio.to_thread(process_figures, os.getpid(), self._pool.sessions_by_process),
         )
 

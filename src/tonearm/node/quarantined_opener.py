@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -41,6 +42,7 @@ class QuarantinedOpener:
         self._shared = SharingOpener(opener)
         self._ends_its_process = ends_its_process
         self._quarantine = Quarantine()
+        self.fetches: Counter[str] = Counter()  # sources that were opened for players, or why they could not be
         self._trials: dict[str, asyncio.Task[None]] = {}
 
     def add(self, uri: SourceUri) -> None:
@@ -48,8 +50,14 @@ class QuarantinedOpener:
         self._quarantine.suspect(uri.normalised, time.monotonic())
 
     async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
-        await self._require_free(uri, report_wait)
-        return await self._shared.open(uri, report_wait)
+        try:
+            await self._require_free(uri, report_wait)
+            opened = await self._shared.open(uri, report_wait)
+        except PlayError as error:
+            self.fetches[error.failure.code] += 1
+            raise
+        self.fetches["opened"] += 1
+        return opened
 
     def is_suspect(self, uri: SourceUri) -> bool:
         """Whether a decoder process died while it worked on `uri`, in the last hour."""

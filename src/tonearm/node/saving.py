@@ -25,6 +25,7 @@ from tonearm.core.events import (
     PlayerUpdate,
     TrackStuck,
 )
+from tonearm.core.figures import StateFigures
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.state_file import Change, StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state
@@ -68,6 +69,8 @@ class Saving:
         self._writing_since_s: float | None = None
         self._failure = ""
         self._next_place = 0
+        self._writes = self._unsaved_answers = 0
+        self._write_s = 0.0
 
     async def open(self) -> None:
         """Opens the file. Raises `StateFileError`."""
@@ -124,6 +127,7 @@ class Saving:
         """Waits until all that has happened so far is in the file, but not for long. Returns whether it is."""
         if self._written >= self._changes:
             return True
+        self._unsaved_answers += 1
         if self.trouble:
             return False
         done = asyncio.get_running_loop().create_future()
@@ -131,6 +135,7 @@ class Saving:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_PATIENCE_S):
                 await done
+                self._unsaved_answers -= 1
                 return True
         return False
 
@@ -147,6 +152,10 @@ class Saving:
     def degraded(self) -> str:
         """What is wrong with the state, now or since the start; empty when nothing is."""
         return self.trouble or self._file.set_aside
+
+    @property
+    def figures(self) -> StateFigures:
+        return StateFigures(bool(self.degraded), self._writes, self._write_s, self._unsaved_answers)
 
     # How it is done
 
@@ -214,7 +223,9 @@ class Saving:
         self._writing_since_s = time.monotonic()
         try:
             await self._threads.run(call)
+            self._writes += 1
         finally:
+            self._write_s += time.monotonic() - self._writing_since_s
             self._writing_since_s = None
 
     def _report(self, error: Exception) -> None:

@@ -5,17 +5,21 @@ states, formats, causes, codes of failures, kinds of processes. No player and no
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tonearm.core.figures import NodeFigures
+from tonearm.core.figures import LATENESS_S, Lateness, NodeFigures, ResolverFigures, StateFigures, Way
 from tonearm.core.json_value import JsonObject
+from tonearm.core.outputs import OutputFormat
 
 _Label = TypeVar("_Label", bound=str)
 
+_FORMATS: Final[tuple[OutputFormat, ...]] = ("pcm", "opus", "mp3")
+_WAYS: Final[tuple[Way, ...]] = ("pcm", "opus", "opus_passed", "mp3")
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"  # Prometheus' text exposition format
 
 
@@ -27,16 +31,26 @@ def stats_out(figures: NodeFigures) -> JsonObject:
         "players": {state.value: count for state, count in figures.players.items()},
         "playersAsleep": figures.players_asleep,
         "playersCreated": figures.players_created,
-        "listeners": {name: figures.listeners.get(name, 0) for name in ("pcm", "opus", "mp3")},
+        "listeners": {str(name): count for name, count in _listeners(figures).items()},
         "framesSent": figures.frames_sent,
         "framesLostByListeners": figures.frames_lost,
         "framesLeftOut": figures.frames_left_out,
         "framesLate": {f"over{limit_ms}ms": count for limit_ms, count in figures.frames_late.items()},
         "latePlans": figures.late_plans,
         "listenersClosed": {"tooSlow": figures.closed_too_slow, "failed": figures.closed_failed},
-        "timesRunDry": {"source": figures.underruns["source"], "decoder": figures.underruns["decoder"]},
+        "timesRunDry": {**figures.underruns},
         "trackFailures": {**figures.track_failures},
+        "fetches": {**figures.fetches},
         "decoderExits": figures.decoder_exits,
+        "decoderWork": {
+            "workedSeconds": round(figures.decoder_work.worked_s, 3),
+            "madeSeconds": round(figures.decoder_work.made_s, 3),
+            "sessionsFailed": figures.decoder_work.sessions_failed,
+            "frames": {way: figures.decoder_work.frames[way] for way in _WAYS},
+        },
+        "sandbox": {kind: level for kind, level in figures.sandboxes.items() if level},
+        **_resolver_out(figures.resolver),
+        **_state_out(figures.state),
         "processes": [
             {
                 "kind": process.kind,
@@ -47,6 +61,27 @@ def stats_out(figures: NodeFigures) -> JsonObject:
             }
             for process in figures.processes
         ],
+    }
+
+
+def _listeners(figures: NodeFigures) -> Mapping[OutputFormat, int]:
+    return {name: figures.listeners.get(name, 0) for name in _FORMATS}
+
+
+def _resolver_out(resolver: ResolverFigures | None) -> JsonObject:
+    return {} if resolver is None else {"resolver": {"working": resolver.working, "waiting": resolver.waiting}}
+
+
+def _state_out(state: StateFigures | None) -> JsonObject:
+    if state is None:
+        return {}
+    return {
+        "state": {
+            "degraded": state.is_degraded,
+            "writes": state.writes,
+            "writeSeconds": round(state.write_s, 3),
+            "unsavedAnswers": state.unsaved_answers,
+        }
     }
 
 
@@ -69,7 +104,7 @@ class _Figures(Collector):
         yield GaugeMetricFamily(
             "tonearm_players_asleep", "Players that go on by the clock, without a decoder.", figures.players_asleep
         )
-        yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", figures.listeners)
+        yield _gauge("tonearm_listeners", "Listeners by the form of their audio.", "format", _listeners(figures))
         counters = (
             ("tonearm_players_created", "Players that were created.", figures.players_created),
             ("tonearm_frames_sent", "Frames of 20 ms, whether anybody listened or not.", figures.frames_sent),
@@ -86,6 +121,10 @@ class _Figures(Collector):
         yield _counter("tonearm_frames_late", "Frames that were later than so many seconds.", "over", late)
         yield _counter("tonearm_underruns", "Nothing to send in mid-track, by cause.", "cause", figures.underruns)
         yield _counter("tonearm_track_failures", "Tracks that failed, by code.", "code", figures.track_failures)
+        yield _counter("tonearm_fetches", "Sources opened for players, or why not.", "outcome", figures.fetches)
+        yield _lateness(figures.lateness)
+        yield from self._decoder_work()
+        yield from self._services()
         cpu = CounterMetricFamily(
             "tonearm_process_cpu_seconds", "CPU time of the processes there are.", labels=("kind", "pid")
         )
@@ -97,6 +136,47 @@ class _Figures(Collector):
             if process.kind == "decoder":
                 sessions.add_metric((str(process.pid),), process.sessions)
         yield from (cpu, memory, sessions)
+
+    def _decoder_work(self) -> Iterable[Metric]:
+        work = self._figures.decoder_work
+        counters = (
+            ("tonearm_decoder_work_seconds", "How long decoder processes worked.", work.worked_s),
+            ("tonearm_decoder_sound_seconds", "How much sound they made, of all players together.", work.made_s),
+            ("tonearm_decoder_sessions_failed", "Players whose decoding failed.", work.sessions_failed),
+        )
+        for name, text, value in counters:
+            yield CounterMetricFamily(name, text, value)
+        frames = {way: work.frames[way] for way in _WAYS}
+        yield _counter("tonearm_decoder_frames", "Frames by how they were made.", "way", frames)
+
+    def _services(self) -> Iterable[Metric]:
+        figures = self._figures
+        sandbox = GaugeMetricFamily(
+            "tonearm_sandbox_info", "How processes are confined.", labels=("processes", "level")
+        )
+        for kind, level in figures.sandboxes.items():
+            if level:
+                sandbox.add_metric((kind, level), 1)
+        yield sandbox
+        # Always there, so that what watches over many nodes needs no case for each.
+        resolver = figures.resolver or ResolverFigures(0, 0)
+        state = figures.state or StateFigures(is_degraded=False, writes=0, write_s=0.0, unsaved_answers=0)
+        yield GaugeMetricFamily("tonearm_resolver_working", "Pages being resolved.", resolver.working)
+        yield GaugeMetricFamily("tonearm_resolver_waiting", "Pages that wait for a place.", resolver.waiting)
+        yield GaugeMetricFamily("tonearm_state_degraded", "1 while the state is not kept.", state.is_degraded)
+        yield CounterMetricFamily("tonearm_state_writes", "Writes of the state's file.", state.writes)
+        yield CounterMetricFamily("tonearm_state_write_seconds", "How long they took.", state.write_s)
+        yield CounterMetricFamily(
+            "tonearm_state_unsaved_answers", "Answers that could not wait for it.", state.unsaved_answers
+        )
+
+
+def _lateness(lateness: Lateness) -> Metric:
+    counts = accumulate(lateness.counts)
+    limits = (*map(str, LATENESS_S), "+Inf")
+    family = HistogramMetricFamily("tonearm_frame_lateness_seconds", "How late frames were sent.")
+    family.add_metric((), list(zip(limits, counts, strict=True)), lateness.sum_s)
+    return family
 
 
 def _gauge(name: str, text: str, label: str, values: Mapping[_Label, float]) -> Metric:

@@ -290,8 +290,52 @@ class Player(PlayerStateFields):
 
 
 class UnderrunsByCause(WireModel):
+    """`clock`: frames were left out because the node was late, counted for each player."""
+
     source: Count
     decoder: Count
+    clock: Count
+
+
+class FramesMade(WireModel):
+    """Frames by how decoder processes made them; passed ones are the packets of the source itself."""
+
+    pcm: Count
+    opus: Count
+    opus_passed: Count = Field(alias="opus_passed")
+    mp3: Count = Field(description="In frames of MP3, of 24 ms.")
+
+
+class DecoderWork(WireModel):
+    """What all decoder processes did."""
+
+    worked_seconds: float = Field(ge=0)
+    made_seconds: float = Field(ge=0, description="Of sound, of all players together.")
+    sessions_failed: Count
+    frames: FramesMade
+
+
+class SandboxLevels(WireModel):
+    """How processes are confined, as `seccomp + landlock 7`."""
+
+    decoders: str = Field("", min_length=1)
+    resolvers: str = Field("", min_length=1, description="Only with a resolver.")
+
+
+class ResolverWork(WireModel):
+    """Pages that are resolved now, and that wait for a place."""
+
+    working: Count
+    waiting: Count
+
+
+class StateWork(WireModel):
+    """The file of the state. `unsavedAnswers`: changes that were answered before they were in it."""
+
+    degraded: bool
+    writes: Count
+    write_seconds: float = Field(ge=0)
+    unsaved_answers: Count
 
 
 class Process(WireModel):
@@ -321,7 +365,12 @@ class Stats(WireModel):
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
     track_failures: dict[str, Count] = Field(description="By the code of the failure.")
+    fetches: dict[str, Count] = Field(description="Sources for players: `opened`, or the code of the failure.")
     decoder_exits: Count
+    decoder_work: DecoderWork
+    sandbox: SandboxLevels
+    resolver: ResolverWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
+    state: StateWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
     processes: list[Process]
 
 

@@ -51,6 +51,11 @@ class SandboxSupervision:
                 f'({report.problem or "it is off"}); docs/security.md says what it needs, "auto" does without'
             )
 
+    @property
+    def level(self) -> str:
+        """That of the last process which said it, as `SandboxReport.level`; empty before the first."""
+        return "" if self._last is None else self._last.level
+
     def take_note(self, report: SandboxReport) -> None:
         """What a process that is ready says."""
         is_news = report != self._last

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from tonearm.core.errors import BadRequest, RequestError, ResolverDisabled, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import (
     RESOLVER_HINT,
     OpenedSource,
@@ -114,6 +115,16 @@ class SourceOpener:
         """Knows what can be searched from `other`, which was started with the same settings."""
         if self._resolver is not None and other._resolver is not None:
             self._resolver.searches = other._resolver.searches
+
+    @property
+    def resolver_figures(self) -> ResolverFigures | None:
+        """What the resolver does; None without one."""
+        return None if self._resolver is None else self._resolver.figures
+
+    @property
+    def resolver_sandbox(self) -> str:
+        """How the resolver's processes are confined; empty without one."""
+        return "" if self._resolver is None else self._resolver.sandbox.level
 
     def announce_sandbox(self) -> None:
         """Logs how the resolver's processes are confined, when there are any."""

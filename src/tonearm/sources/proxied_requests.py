@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
+from tonearm.core.figures import ResolverFigures
 from tonearm.core.opened_source import OpenedSource, ReportWait, ignore_wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.policy import SourcePolicy, auto_allows
@@ -49,6 +50,13 @@ class _OpenerForBoth(SourceOpener):
         )
         self._strict = strict
         self._has_told = False
+
+    @property
+    def resolver_figures(self) -> ResolverFigures | None:
+        one, other = super().resolver_figures, self._strict.resolver_figures
+        if one is None or other is None:
+            return one
+        return ResolverFigures(one.working + other.working, one.waiting + other.waiting)
 
     async def start(self) -> None:
         await super().start()

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final
 
 from tonearm.core.admission import Urgency, settle
+from tonearm.core.figures import DecoderWork
 from tonearm.decoding.messages import FromNode
 from tonearm.decoding.pool.overload import Overload
 from tonearm.decoding.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
@@ -102,6 +103,7 @@ class DecoderPool:
         self._is_stopping = False
         self._is_announced = not keeps_spare
         self.exits = 0  # of processes that ended by themselves
+        self.work = DecoderWork()
 
     async def start(self, *, spare_at_once: bool = False) -> None:
         """Starts the first process and waits until it is ready; the spare follows in the background, a while later or,
@@ -271,6 +273,7 @@ class DecoderPool:
             self._settle,
             self._timeouts,
             self._sandbox.mode,
+            self.work,
         )
         await process.start()
         return process

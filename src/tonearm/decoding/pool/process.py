@@ -11,18 +11,22 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tonearm.core.admission import Capacity, Claim, Load
+from tonearm.core.figures import DecoderWork
 from tonearm.decoding.message_coding import BrokenMessage, Message
 from tonearm.decoding.messages import (
     EXIT_MEMORY_LIMIT,
     EXIT_NO_SANDBOX,
     SUSPECT_BYTES,
+    Audio,
     CloseSession,
+    Encoded,
     FromDecoder,
     FromNode,
     NoRoom,
     Ping,
     Pong,
     Ready,
+    SessionFailed,
 )
 from tonearm.decoding.pool.link import RECEIVE_BYTES, DecoderLink
 from tonearm.decoding.pool.session_rules import SessionRules
@@ -106,8 +110,10 @@ class DecoderProcess:
         on_load: "Callable[[DecoderProcess], None]",
         timeouts: Timeouts | None = None,
         sandbox_mode: SandboxMode = SandboxMode.AUTO,
+        work: DecoderWork | None = None,
     ) -> None:
         self.number = number
+        self._work = work or DecoderWork()
         self._starter = starter
         self._on_ready = on_ready
         self._on_exit = on_exit
@@ -201,6 +207,7 @@ class DecoderProcess:
                 raise
             if isinstance(message, NoRoom):
                 self.capacity.refused()
+            self._count(message)
             try:
                 owner.receive(message)  # type: ignore[arg-type]
             except Exception:
@@ -218,6 +225,17 @@ class DecoderProcess:
         elif session not in self._closed:
             raise BrokenMessage(f"a {type(message).__name__} for session {session}, which is not in the process")
 
+    def _count(self, message: Message) -> None:
+        frames = self._work.frames
+        if isinstance(message, Audio):
+            frames["pcm"] += message.frames if len(message.pcm) else 0
+            for output, packets in message.packets:
+                frames["opus_passed" if message.is_passed and output.passes_through else "opus"] += len(packets)
+        elif isinstance(message, Encoded):
+            frames["mp3"] += len(message.mp3_frames) if message.output.format == "mp3" else 0
+        elif isinstance(message, SessionFailed):
+            self._work.sessions_failed += 1
+
     def _take_pong(self, pong: Pong) -> None:
         if not self._answered < pong.number <= self._asked:
             raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
@@ -226,6 +244,8 @@ class DecoderProcess:
         # What holds a slot is no answer: the last one was before that.
         now_s = self._loop.time()
         self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
+        self._work.worked_s += pong.worked_s
+        self._work.made_s += pong.made_s
         if pong.seconds:
             late_s = max(pong.late_s, self._node_late_s)
             self.capacity.reported(

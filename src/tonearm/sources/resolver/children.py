@@ -172,12 +172,18 @@ class ChildPool:
         self._idle_s = idle_s
         self._keeps_one = keeps_one
         self._places = asyncio.Semaphore(at_most)
+        self.waiting = 0  # who wants a process and has none yet
         self._idle: list[tuple[ChildProcess, asyncio.TimerHandle | None]] = []
         self._working: set[ChildProcess] = set()
         # Whoever asked for these has given up meanwhile: the next one who needs a process waits for one of them.
         self._starting: set[asyncio.Task[ChildProcess]] = set()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closed = False
+
+    @property
+    def working(self) -> int:
+        """How many processes work."""
+        return len(self._working)
 
     @property
     def sandboxes(self) -> list[SandboxReport]:
@@ -191,7 +197,12 @@ class ChildPool:
         A late one is killed. Raises `TimeoutError` or `ChildBroken`. When the caller is cancelled, the work is ended as
         well.
         """
-        async with self._places:
+        self.waiting += 1
+        try:
+            await self._places.acquire()
+        finally:
+            self.waiting -= 1
+        try:
             if self._is_closed:
                 raise ChildBroken("the node is shutting down")
             child = self._idle_child()
@@ -213,6 +224,8 @@ class ChildPool:
                 raise
             self._put_back(child)
             return answer
+        finally:
+            self._places.release()
 
     async def close(self) -> None:
         """Ends all processes and returns when they are gone."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from tonearm.core.errors import LimitReached
+from tonearm.core.figures import ResolverFigures
 from tonearm.core.json_value import JsonObject
 from tonearm.core.opened_source import (
     OPENING,
@@ -216,6 +217,10 @@ class PageResolver:
             dial=self._proxy.connection,
             take_note=self.sandbox.take_note,
         )
+
+    @property
+    def figures(self) -> ResolverFigures:
+        return ResolverFigures(self._resolving.working, self._resolving.waiting)
 
     async def start(self) -> None:
         """Checks that yt-dlp works and knows all sites. Raises `ResolverSetupError`, and `SandboxRequiredError` when
