@@ -2,7 +2,7 @@
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
-## make test-listeners   mpv and Chromium listen to a node; installs them where it can
+## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
 
 PYTHON ?=
@@ -32,9 +32,12 @@ test: export OPENBLAS_NUM_THREADS := 1
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Real programs at the streams of a node; they are large, so they are no part of `make test`. What is missing is skipped.
+# Real programs at the streams and the pages of a node; they are large, so they are no part of `make test`. What is missing
+# is skipped. Of the programs those in PROGRAMS are installed.
+PROGRAMS ?= mpv chromium
 test-listeners: $(VENV)/.dev
-	@sh tools/install_listeners.sh
+	@sh tools/install_listeners.sh $(PROGRAMS)
+	@$(PIP) -r requirements/browser.txt || echo "playwright could not be installed; the tests of the dashboard are skipped."
 	LISTENERS=1 $(BIN)/python -m pytest tests/listeners $(ARGS)
 
 check: $(VENV)/.dev

@@ -1,12 +1,16 @@
 #!/bin/sh
-# Installs the programs that tests/listeners listens with, where that can be done without asking anybody: on Debian and
+# Installs those of mpv and chromium that are named, which tests/listeners listens with, where that can be done without asking anybody: on Debian and
 # its relatives, as root or with sudo that needs no password. Else it says what is missing; those tests are skipped.
 set -u
 
 missing=""
-command -v mpv >/dev/null || missing="$missing mpv"
-command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
-    missing="$missing chromium"
+for program in "$@"; do
+    command -v "$program" >/dev/null && continue
+    if [ "$program" = chromium ]; then # under other names elsewhere
+        command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null && continue
+    fi
+    missing="$missing $program"
+done
 [ -n "$missing" ] || exit 0
 
 sudo=""

@@ -16,7 +16,8 @@ export function Queue({ api, feed, state, act }) {
   useEffect(() => {
     if (!focused.current) return;
     const { id, name } = focused.current;
-    list.current?.querySelector(`[data-track="${id}"] [data-verb="${name}"]:not(:disabled)`)?.focus();
+    const enabled = [...(list.current?.querySelectorAll(`[data-track="${id}"] [data-verb]:not(:disabled)`) ?? [])];
+    (enabled.find(({ dataset }) => dataset.verb === name) ?? enabled.at(-1))?.focus();
     focused.current = null;
   }, [feed.queue]);
   const add = async (uris) => {

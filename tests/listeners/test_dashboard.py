@@ -1,0 +1,326 @@
+"""The dashboard in Chromium: what is done there happens at the node, and what happens at the node is seen there."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import flac, tone, wav
+from tests.support.browser import Browser, browsing
+from tests.support.e2e_players import create, done, enqueue, order, patch, state, until_state, waiting_uris
+from tests.support.eventually import eventually
+from tests.support.pictures import flac_with, png
+from tests.support.running_node import RunningNode, running_node
+
+PHONE = {"viewport": {"width": 360, "height": 780}}
+
+
+def media(folder: Path) -> None:
+    (folder / "one.flac").write_bytes(flac_with(tone(1000, 120.0), png()))
+    (folder / "two.flac").write_bytes(flac(tone(400, 120.0)))
+    (folder / "three.wav").write_bytes(wav(tone(600, 120.0)))
+    (folder / "horn.wav").write_bytes(wav(tone(2000, 20.0)))
+
+
+@asynccontextmanager
+async def at_player(folder: Path, **context: object) -> AsyncIterator[tuple[RunningNode, Browser]]:
+    """A page that shows the player `lobby`, which plays the first of three files."""
+    media(folder)
+    async with running_node(folder) as node:
+        await create(node, "lobby", "one.flac")
+        await enqueue(node, "lobby", "two.flac")
+        await enqueue(node, "lobby", "three.wav")
+        await until_state(node, "lobby", lambda now: now["state"] == "playing")
+        async with browsing(f"{node.url}/dashboard/#/0/lobby", **context) as browser:
+            await browser.button("Pause").wait_for()
+            yield node, browser
+
+
+async def test_a_newcomer_has_a_player_after_one_click(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
+        await browser.button("Try the welcome clip").click()
+        await browser.shows("Welcome")
+        await until_state(node, "demo", lambda now: now["state"] == "playing")
+        await browser.button("Pause").click()
+        await until_state(node, "demo", lambda now: now["paused"])
+
+
+async def test_players_are_created_found_and_sorted(tmp_path: Path) -> None:
+    media(tmp_path)
+    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
+        await browser.button("New player").click()
+        await browser.field("Name").fill("attic")
+        await browser.field("Address").fill("one.flac\ntwo.flac\nthree.wav")
+        await browser.button("Create").click()
+        await browser.button("Pause").wait_for()
+        assert await waiting_uris(node, "attic") == ["two.flac", "three.wav"]
+        await browser.page.go_back()
+
+        await create(node, "cellar", "two.flac")  # elsewhere: the page hears of it
+        table = browser.page.get_by_role("table", name="Players")
+        await table.get_by_role("link", name="cellar").wait_for()
+        assert await table.get_by_role("rowheader").all_inner_texts() == ["attic", "cellar"]
+        await table.get_by_role("button", name="Player").click()
+        assert await table.get_by_role("rowheader").all_inner_texts() == ["cellar", "attic"]
+        await browser.page.get_by_role("searchbox", name="Search").fill("cel")
+        await table.get_by_role("link", name="attic").wait_for(state="detached")
+        await done(node, "DELETE", "/v0/players/cellar")
+        await table.get_by_role("link", name="cellar").wait_for(state="detached")
+
+        await browser.button("New player").click()
+        await browser.field("Name").fill("attic")
+        await browser.button("Create").click()
+        await browser.shows("exists; delete it first")
+        await browser.button("Cancel").click()
+        await create(node, "broken", "nothing.mp3")
+        await browser.shows("There is no such file")
+        await browser.shows("file_missing")
+
+
+async def test_what_is_done_in_the_page_happens_at_the_node(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page = browser.page
+        await browser.button("Pause").click()
+        await until_state(node, "lobby", lambda now: now["paused"])
+        await browser.button("Play").click()
+        await until_state(node, "lobby", lambda now: not now["paused"])
+        await browser.slide("Position", 60_000)
+        await until_state(node, "lobby", lambda now: 60_000 <= now["position"] < 100_000)
+        await browser.slide("Volume", 0.5)
+        await until_state(node, "lobby", lambda now: now["volume"] == 0.5)
+        await page.get_by_role("combobox", name="Loop", exact=True).select_option("queue")
+        await until_state(node, "lobby", lambda now: now["loop"] == "queue")
+        await page.get_by_role("combobox", name="Loop", exact=True).select_option("none")
+
+        queue = page.get_by_role("list", name="Queue", exact=True)
+        await browser.field("Add to queue").fill("horn.wav")
+        await browser.button("Add").click()
+        await browser.shows("1 track added.")
+        await eventually(lambda: _order_is(node, "two.flac", "three.wav", "horn.wav"), "it was added")
+        await browser.button("Move up horn").click()
+        await eventually(lambda: _order_is(node, "two.flac", "horn.wav", "three.wav"), "it was moved")
+        await browser.button("Remove horn").click()
+        await eventually(lambda: _order_is(node, "two.flac", "three.wav"), "it was removed")
+        await queue.get_by_role("listitem").nth(1).drag_to(queue.get_by_role("listitem").nth(0))
+        await eventually(lambda: _order_is(node, "three.wav", "two.flac"), "it was dragged")
+        await browser.button("Jump to two").click()
+        await until_state(node, "lobby", lambda now: now["track"]["info"]["title"] == "two")
+        await eventually(lambda: _order_is(node), "what was before it is gone")
+        await browser.button("Previous").click()
+        await until_state(node, "lobby", lambda now: now["track"]["info"]["title"] == "one")
+        await browser.button("Skip").click()
+        await until_state(node, "lobby", lambda now: now["track"]["info"]["title"] == "two")
+        for uri in ("one.flac", "three.wav"):
+            await browser.field("Add to queue").fill(uri)
+            await browser.field("Add to queue").press("Enter")
+            await browser.shows("1 track added.")
+        await eventually(lambda: _order_is(node, "one.flac", "three.wav"), "both wait")
+        await browser.button("Shuffle").click()
+        await browser.button("Clear queue").click()
+        await eventually(lambda: _order_is(node), "it is empty")
+        await browser.button("Stop").click()
+        await until_state(node, "lobby", lambda now: now["state"] == "idle")
+        await browser.button("Play").click()
+        await until_state(node, "lobby", lambda now: now["state"] == "playing")
+
+        page.on("dialog", lambda dialog: dialog.accept())
+        await browser.button("Delete").click()
+        await browser.shows("Nothing plays yet")
+        assert (await node.request("GET", "/v0/players/lobby")).status == 404
+
+
+async def test_the_sound_is_changed_in_the_page(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page = browser.page
+        await page.get_by_label("63 Hz", exact=True).fill("6")
+        await page.get_by_label("63 Hz", exact=True).blur()
+        await until_state(node, "lobby", lambda now: now["eq"][2]["gain_db"] == 6)
+        curve = await page.locator(".curve").bounding_box()
+        await page.mouse.move(curve["x"] + curve["width"] * 0.2, curve["y"] + curve["height"] * 0.75)
+        await page.mouse.down()
+        await page.mouse.move(curve["x"] + curve["width"] * 0.8, curve["y"] + curve["height"] * 0.25, steps=20)
+        await page.mouse.up()
+        drawn = await until_state(
+            node, "lobby", lambda now: now["eq"][12]["gain_db"] > 6 and now["eq"][3]["gain_db"] < -6
+        )
+        gains = [band["gain_db"] for band in drawn["eq"]][3:13]
+        assert gains == sorted(gains)
+        await page.get_by_role("combobox", name="Preset").select_option(label="Nightcore")
+        await until_state(node, "lobby", lambda now: now["timescale"] and now["eq"][12]["gain_db"] == 0)
+        await page.get_by_role("switch", name="Echo").click()
+        await page.get_by_label("Delay ms, as a number").fill("750")
+        await page.get_by_label("Delay ms, as a number").blur()
+        await until_state(node, "lobby", lambda now: now["echo"] and now["echo"]["delayMs"] == 750)
+        await page.get_by_label("Delay ms, as a number").fill("5000")
+        await page.get_by_label("Delay ms, as a number").blur()
+        await browser.shows("is out of range; it is 1 to 2000")  # the node's own words
+        await browser.button("All off").click()
+        await until_state(node, "lobby", lambda now: now["echo"] is None and now["timescale"] is None)
+        await browser.slide("Duration", 3000)
+        await until_state(node, "lobby", lambda now: now["crossfade"]["durationMs"] == 3000)
+
+        await browser.field("Sound").fill("horn.wav")
+        await browser.button("Keep").click()
+        await page.reload()  # the browser has kept it
+        await browser.button("horn.wav").click()
+        await until_state(node, "lobby", lambda now: len(now["overlays"]) == 1)
+        await browser.button("End horn.wav").click()
+        await until_state(node, "lobby", lambda now: not now["overlays"])
+
+        await browser.field("Metadata, as JSON").fill('{"channel": "lobby"')
+        await browser.button("Save").click()
+        await browser.shows("This is no JSON")
+        await browser.field("Metadata, as JSON").fill('{"channel": "lobby"}')
+        await browser.button("Save").click()
+        await until_state(node, "lobby", lambda now: now["metadata"] == {"channel": "lobby"})
+
+
+async def test_what_happens_at_the_node_is_seen_in_the_page(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        page = browser.page
+        await browser.until("document.querySelector('.art img')?.naturalWidth === 8")
+        await order(node, "lobby", "pause")
+        await browser.button("Play").wait_for()
+        await done(node, "PATCH", "/v0/players/lobby/position", {"position": 90_000})
+        await browser.until("document.querySelector('[aria-label=Position]').valueAsNumber >= 90000")
+        await patch(node, "lobby", "filters", {"volume": 0.25, "echo": {}})
+        await browser.until("document.querySelector('[aria-label=Volume]').valueAsNumber === 0.25")
+        await page.locator("[role=switch][aria-checked=true]", has_text="Echo").wait_for()
+        await patch(node, "lobby", "loop", {"mode": "track"})
+        await browser.until("document.querySelector('[aria-label=Loop]').value === 'track'")
+        await order(node, "lobby", "skip", "play")
+        await page.locator(".playing-title", has_text="two").wait_for()
+        await enqueue(node, "lobby", "horn.wav")
+        await page.get_by_role("list", name="Queue").get_by_text("horn").wait_for()
+        await page.get_by_role("list", name="History").get_by_text("one").wait_for()
+        await page.get_by_role("list", name="Events").locator("b", has_text="LoopModeChange").wait_for()
+        await node.request("PUT", "/v0/players/lobby/track", {"uri": "nothing.mp3"})
+        await browser.shows("There is no such file")
+        await done(node, "DELETE", "/v0/players/lobby")
+        await browser.shows("There is no player of this name now")
+
+
+async def test_the_page_hears_the_player(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        await browser.shows("Opus by WebSocket")
+        await until_state(node, "lobby", lambda now: now["listenersByFormat"]["opus"] == 1)
+        await browser.button("Skip").click()
+        await browser.hears(400)
+        await browser.button("Pause").click()
+        await browser.hears_nothing()
+        await browser.button("Play").click()
+        await browser.hears(400)
+        assert await browser.page.get_by_role("table", name="Lateness").is_visible()
+        await browser.button("Listen here").click()
+        await until_state(node, "lobby", lambda now: now["listeners"] == 0)
+
+
+async def test_without_webcodecs_the_page_hears_pcm(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        await browser.page.evaluate("delete globalThis.AudioDecoder")
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        await until_state(node, "lobby", lambda now: now["listenersByFormat"]["pcm"] == 1)
+
+
+async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
+    media(tmp_path)
+    async with running_node(tmp_path) as first:
+        await create(first, "lobby", "one.flac")
+        port = first.port
+        async with browsing(f"{first.url}/dashboard") as browser:
+            await browser.page.get_by_role("link", name="lobby").click()
+            await browser.button("Pause").wait_for()
+            await browser.button("Listen here").click()
+            await browser.hears(1000)
+            other = await browser.page.context.new_page()
+            await other.goto(f"{first.url}/dashboard")
+            await other.get_by_role("link", name="lobby").wait_for()
+            first.stop()
+            await browser.shows("connection lost")
+            await other.get_by_text("connection lost").wait_for()
+            await browser.button("Skip").click()
+            await browser.shows("The node does not answer.")
+            async with running_node(tmp_path, arguments=("--port", str(port))) as second:
+                await browser.shows("There is no player")
+                await other.get_by_text("Nothing plays yet").wait_for()
+                await create(second, "lobby", "two.flac")
+                await browser.hears(400)
+                await other.get_by_role("link", name="lobby").wait_for()
+                await browser.button("Pause").click()
+                await until_state(second, "lobby", lambda now: now["paused"])
+
+
+async def test_everything_can_be_done_with_the_keyboard(tmp_path: Path) -> None:
+    async with at_player(tmp_path) as (node, browser):
+        await browser.button("Pause").focus()
+        await browser.page.keyboard.press("Enter")
+        await until_state(node, "lobby", lambda now: now["paused"])
+        before = (await state(node, "lobby"))["position"]
+        await browser.slider("Position").focus()
+        await browser.page.keyboard.press("ArrowRight")
+        await until_state(node, "lobby", lambda now: before + 4000 < now["position"] < before + 6000)
+        await browser.button("Move down two").focus()
+        await browser.page.keyboard.press("Alt+ArrowDown")
+        await eventually(lambda: _order_is(node, "three.wav", "two.flac"), "it was moved")
+        # The focus goes where the track went.
+        focus = "document.activeElement.closest('[aria-label=Queue] > li:last-child')?.innerText.includes('two')"
+        await browser.until(focus)
+        await browser.page.keyboard.press("Alt+ArrowUp")
+        await eventually(lambda: _order_is(node, "two.flac", "three.wav"), "it was moved back")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing(tmp_path: Path, scheme: str) -> None:
+    async with at_player(tmp_path, color_scheme=scheme) as (node, browser):
+        await patch(node, "lobby", "filters", {"echo": {}})
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        await browser.button("Settings of Echo").click()
+        await browser.button("Skip").click()
+        await browser.page.get_by_role("list", name="History").wait_for()
+        assert await browser.violations() == []
+        await browser.page.goto(f"{node.url}/dashboard/#/0")
+        await create(node, "broken", "nothing.mp3")
+        await browser.shows("file_missing")
+        assert await browser.violations() == []
+        await browser.button("New player").click()
+        assert await browser.violations() == []
+
+
+async def test_a_phone_scrolls_in_one_direction_only(tmp_path: Path) -> None:
+    async with at_player(tmp_path, **PHONE) as (node, browser):
+        await browser.button("Listen here").click()
+        await browser.hears(1000)
+        width = "document.documentElement.scrollWidth"
+        assert await browser.page.evaluate(width) == 360
+        await browser.page.goto(f"{node.url}/dashboard/#/0")
+        await browser.page.get_by_role("table", name="Players").wait_for()
+        assert await browser.page.evaluate(width) == 360
+
+
+async def test_five_hundred_players(tmp_path: Path) -> None:
+    media(tmp_path)
+    async with running_node(tmp_path) as node, browsing(f"{node.url}/dashboard") as browser:
+        for number in range(500):
+            await create(node, f"player-{number:03}", "one.flac", loop="track")
+        rows = browser.page.get_by_role("table", name="Players").locator("tbody tr")
+        await eventually(lambda: _are(rows, 500), "a line for each")
+        await browser.page.evaluate("longTasks.length = 0")
+        await browser.page.get_by_role("searchbox", name="Search").fill("player-49")
+        await eventually(lambda: _are(rows, 10), "ten are found")
+        await browser.page.get_by_role("searchbox", name="Search").fill("")
+        await eventually(lambda: _are(rows, 500), "all are there again")
+        await done(node, "POST", "/v0/players/player-250/pause")
+        await rows.nth(250).get_by_text("paused").wait_for()
+
+
+async def _order_is(node: RunningNode, *uris: str) -> bool:
+    return await waiting_uris(node, "lobby") == list(uris)
+
+
+async def _are(rows: object, count: int) -> bool:
+    return bool(await rows.count() == count)  # type: ignore[attr-defined]
