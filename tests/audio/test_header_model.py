@@ -127,7 +127,7 @@ def ends(frame: HeardFrame, source: int | None) -> bool:
     return len(last) < FRAME_SAMPLES and np.array_equal(frame.pcm[GLIDE_SAMPLES:], whole[GLIDE_SAMPLES:])
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @example([Step("wait", 0, 120, is_quick=False)] * 6)
 @given(STEPS)
 def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:

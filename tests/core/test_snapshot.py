@@ -53,7 +53,7 @@ class RestartedPlaybackMachine(PlaybackMachine):
             self._do(self.playback.start_clock())
 
 
-RestartedPlaybackMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+RestartedPlaybackMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestRestartedPlayback = RestartedPlaybackMachine.TestCase
 
 

@@ -516,5 +516,5 @@ class PlanStateMachine(RuleBasedStateMachine):
         return fitting[-1]
 
 
-PlanStateMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60)
+PlanStateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=60)
 TestPlanStateModel = PlanStateMachine.TestCase

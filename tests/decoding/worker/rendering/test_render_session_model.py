@@ -273,5 +273,5 @@ class SessionMachine(RuleBasedStateMachine):
         return self.sources[number].pcm(sample, store.end - sample)
 
 
-SessionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
+SessionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
 TestSessionAgainstModel = SessionMachine.TestCase
