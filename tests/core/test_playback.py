@@ -21,7 +21,8 @@ from tonearm.core.events import (
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode, Open, SourceId
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.track_info import SourceFacts
 
 NONE, TRACK, QUEUE = LoopMode

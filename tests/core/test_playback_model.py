@@ -28,7 +28,8 @@ from tonearm.core.events import (
     TrackStart,
 )
 from tonearm.core.play_queue import LoopMode, SourceId
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 

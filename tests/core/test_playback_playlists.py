@@ -9,7 +9,8 @@ from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.errors import LimitReached
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 

@@ -16,7 +16,8 @@ from tests.support.tracks import make_track
 from tonearm.core.errors import BadRequest, LimitReached, TrackNotFound
 from tonearm.core.events import PlayerState, QueueUpdate
 from tonearm.core.play_queue import LoopMode
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 
 Edit = Callable[[Playback], Outcome]
 

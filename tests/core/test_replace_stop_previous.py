@@ -18,7 +18,8 @@ from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
 from tonearm.core.errors import NoPrevious
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import MAX_PLAYED, LoopMode
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 
 NONE, TRACK, QUEUE = LoopMode
 LOADING, PLAYING, IDLE, FAILED = PlayerState

@@ -17,7 +17,8 @@ from tonearm.core.events import (
 )
 from tonearm.core.play_queue import Drop, LoopMode, SourceId
 from tonearm.core.play_queue import Seek as SeekSource
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_state import Outcome
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
 

@@ -30,7 +30,9 @@ from tonearm.core.joins import Joins, Sound
 from tonearm.core.opened_source import FileVersion
 from tonearm.core.outputs import PCM_ONLY
 from tonearm.core.play_queue import Action, Drop, EndReason, Open, Seek, SourceId
-from tonearm.core.playback import Outcome, Playback
+from tonearm.core.playback import Playback
+from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
 from tonearm.core.player_status import PlayerQuality
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
@@ -96,7 +98,7 @@ class Engine:
 
     # What is asked of the player
 
-    def do(self, change: Callable[[Playback], Outcome]) -> None:
+    def do(self, change: Callable[[Requests], Outcome]) -> None:
         """Changes the rules and does what they ask for. Raises what `change` raises, with nothing done."""
         self.catch_up()
         sound = self._joins.sound if self._sending.sounds else None
@@ -367,7 +369,8 @@ class Engine:
         try:
             file = await self._services.known_files.find(uri)
             if file is not None and file.version == version and not self._is_closed:
-                self.do(lambda rules: rules.counted(source, file.facts.length_ms))
+                self.catch_up()
+                self._perform(self._playback.counted(source, file.facts.length_ms))
         except PlayError:
             pass  # found once more, and reported, when the track is opened to be played
         except Exception:
@@ -459,9 +462,8 @@ class Engine:
         if self._is_closed:
             return
         playback = self._playback
-        patience = (
-            patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(self._services.start_timeout_s)
-        )
+        timeout_s = self._services.start_timeout_s
+        patience = patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(timeout_s)
         wait = self._session.waiting_for
         is_suspended = playback.paused or not (wait.counts or wait.is_told)
         self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended, is_patient=not wait.counts)
@@ -473,9 +475,7 @@ class Engine:
             if source is not None:
                 self._fail(source, own_error())
         except Exception:
-            log.exception(
-                "player %s: the track could not be given up; the player stands still", self._playback.player_id
-            )
+            log.exception("player %s: the track could not be given up; it stands still", self._playback.player_id)
             self._clock.leave(self)
 
     def _fail(self, source: SourceId, failure: PlayFailure) -> None:

@@ -17,7 +17,7 @@ from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.play_queue import LoopMode
-from tonearm.core.playback import MAX_WAITING_BYTES
+from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.decoding.pool.pool import DecoderPool
 
 

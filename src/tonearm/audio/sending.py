@@ -19,7 +19,7 @@ from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.joins import Joins
 from tonearm.core.outputs import Forms, Payloads, has_format
 from tonearm.core.play_queue import SourceId
-from tonearm.core.playback import Playback
+from tonearm.core.playback_state import PlaybackState
 from tonearm.core.player_status import PlayerQuality
 from tonearm.decoding.messages import Encoded
 
@@ -55,7 +55,7 @@ class Sending:
 
     def __init__(
         self,
-        playback: Playback,
+        playback: PlaybackState,
         session: DecoderSession,
         overlays: PlayerOverlays,
         joins: Joins,

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from tonearm.core.crossfade import FadeBegin, FadeTime, fade_at_end, fade_of_skip
 from tonearm.core.events import PlayerState
 from tonearm.core.play_queue import LoopMode, SourceId
-from tonearm.core.playback import Playback
+from tonearm.core.playback_state import PlaybackState
 from tonearm.core.track import Track
 
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
@@ -27,7 +27,7 @@ class Sound(NamedTuple):
 class Joins:
     """Of one player. Decides once for each current source when the track after it is opened."""
 
-    def __init__(self, playback: Playback, has_listeners: Callable[[], bool]) -> None:
+    def __init__(self, playback: PlaybackState, has_listeners: Callable[[], bool]) -> None:
         self._playback = playback
         self._has_listeners = has_listeners
         self._ordered_for: SourceId | None = None

@@ -44,7 +44,7 @@ from tonearm.core.json_value import Json
 from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut, LoopMode
-from tonearm.core.playback import MAX_WAITING_BYTES
+from tonearm.core.playback_state import MAX_WAITING_BYTES
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume

@@ -11,7 +11,7 @@ from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import require_metadata_bytes
 from tonearm.core.play_queue import LeftOut
-from tonearm.core.playback import MAX_POSITION_MS
+from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo

@@ -17,7 +17,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
-from tonearm.core.playback import MAX_POSITION_MS
+from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.snapshot import STATE_VERSION, PlayerSnapshot
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
 from tonearm.core.track import Track

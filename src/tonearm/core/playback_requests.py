@@ -1,0 +1,230 @@
+"""What clients may ask of a player: each request changes the rules' state and returns an `Outcome`, or raises with
+nothing done."""
+
+from collections.abc import Sequence
+
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.errors import NoPrevious, NotSeekable
+from tonearm.core.events import (
+    CrossfadeChange,
+    DeleteReason,
+    FiltersChange,
+    LoopModeChange,
+    MetadataChange,
+    PlayerDelete,
+    PlayerPause,
+    PlayerResume,
+    PlayerState,
+)
+from tonearm.core.filters import FilterChange
+from tonearm.core.json_value import Json
+from tonearm.core.metadata import apply_metadata, is_same_json
+from tonearm.core.play_queue import (
+    EndReason,
+    LoopMode,
+    QueuedTrack,
+    Selection,
+)
+from tonearm.core.playback_state import ACTIVE_STATES, MAX_POSITION_MS, Outcome, PlaybackState
+from tonearm.core.queue_edits import in_order, index_of, with_inserted, with_moved, without
+from tonearm.core.track import Track
+
+
+class Requests(PlaybackState):
+    """The requests of one player, from `begin` to `delete`; nothing is to be called after `delete`."""
+
+    def begin(self) -> Outcome:
+        """Opens the first track, when there is one to play. To be called once, before anything else."""
+        if self._state is PlayerState.LOADING:
+            self._queue.open_current(start_ms=self.position_ms).has_started = self._has_sounded
+        return self._outcome()
+
+    def play(self) -> Outcome:
+        """Clears pause. An idle player plays its track again, a failed one goes on, a delayed load begins at once."""
+        if self._paused:
+            self._paused = False
+            self._events.append(PlayerResume(self.position_ms))
+        load = self._queue.current_load
+        if self._state is PlayerState.FAILED:
+            self._leave_failed(self._queue.tracks)
+        elif (load is None or load.may_be_delayed) and not self.current.is_none:
+            self._restart()
+        self._report_due_failures()
+        return self._outcome()
+
+    def pause(self) -> Outcome:
+        if not self._paused:
+            self._paused = True
+            self._events.append(PlayerPause(self.position_ms))
+        return self._outcome()
+
+    def seek(self, position_ms: int) -> Outcome:
+        """Goes on at a position in the file of the current track; outside of the track it is the nearest one inside.
+
+        Behind the end it ends the track, as far as the end is known; in an idle or failed player, which plays its
+        track from there, that changes nothing. Raises NotSeekable.
+        """
+        if self.current.is_none:
+            raise NotSeekable("The player has no track yet; give it one with POST …/queue or PUT …/track.")
+        if self.current.is_unseekable:
+            raise NotSeekable(
+                "The current track is live, or its source cannot be read from the middle; skip it, or wait."
+            )
+        target_ms = min(max(position_ms, self.current.start_ms), MAX_POSITION_MS)
+        if self._state not in ACTIVE_STATES:
+            if not self._is_behind_end(target_ms):
+                self._note_seek(target_ms)
+                self._failures_in_a_row = 0
+                self._queue.open_current(start_ms=target_ms)
+                self._enter(PlayerState.LOADING)
+            return self._outcome()
+        if self._clock_started and self._is_behind_end(target_ms):
+            self._finish()
+            return self._outcome()
+        if target_ms < self.position_ms:
+            self._queue.forget_due()  # it may be long until the end is near again
+        self._note_seek(target_ms)
+        self._queue.seek_current(target_ms)
+        self._enter(PlayerState.LOADING)
+        return self._outcome()
+
+    def skip(self, to: str | None = None) -> Outcome:
+        """Ends the current track and moves on, to the waiting track with the id `to` when there is one.
+
+        What lies before it leaves the queue; with loop mode queue it goes to the back, behind the current track.
+        An idle player has nothing to end. Raises TrackNotFound, with nothing done.
+        """
+        index = 0 if to is None else index_of(self._queue.tracks, to)
+        is_idle, never_plays = self._state is PlayerState.IDLE, self._state is PlayerState.FAILED
+        if is_idle and not self._queue.tracks:
+            return self._outcome()
+        if to is None and not is_idle:
+            selection = self._queue.selection_after(EndReason.SKIPPED, drops_current=never_plays)
+        else:
+            passed, chosen, rest = (
+                self._queue.tracks[:index],
+                self._queue.tracks[index],
+                self._queue.tracks[index + 1 :],
+            )
+            back: tuple[QueuedTrack, ...] = ()
+            if self._queue.loop_mode is LoopMode.QUEUE:
+                back = passed if is_idle or never_plays else (self._queue.current, *passed)
+            selection = Selection(chosen, (*rest, *back))
+        self._leave_current(EndReason.SKIPPED)
+        self._select(selection)
+        self._report_due_failures()
+        return self._outcome()
+
+    def enqueue(self, *tracks: Track, index: int | None = None) -> Outcome:
+        """Adds tracks to the queue: to its end, or before what waits at `index`. 0 is the next one.
+
+        An idle or failed player goes on with the queue's front. Raises LimitReached when the queue would become too
+        long and BadRequest for a negative index, with nothing done.
+        """
+        self._require_room(tracks)
+        queue = with_inserted(self._queue.tracks, tracks, index)
+        if self._state is PlayerState.IDLE:
+            self._select(Selection(queue[0], queue[1:]))
+        elif self._state is PlayerState.FAILED:
+            self._leave_failed(queue)
+        else:
+            self._change_queue(queue)
+        return self._outcome()
+
+    def replace(self, track: Track, *more: Track) -> Outcome:
+        """Ends the current track, which no loop brings back, and plays `track` in its place; `more` come next.
+
+        Raises LimitReached, with nothing done, when the queue would become too long.
+        """
+        self._require_room(more)
+        self._leave_current(EndReason.REPLACED)
+        self._failures_in_a_row = 0
+        self._select(Selection(QueuedTrack(track), (*map(QueuedTrack, more), *self._queue.tracks)))
+        return self._outcome()
+
+    def stop(self) -> Outcome:
+        """Ends the current track, which no loop brings back. The player is idle; its queue stays."""
+        if self._state is not PlayerState.IDLE:
+            self._leave_current(EndReason.STOPPED)
+            self._failures_in_a_row = 0
+            self._stop(PlayerState.IDLE)
+        return self._outcome()
+
+    def previous(self) -> Outcome:
+        """Plays the newest track of the history that sounded, and puts the current one at the front of the queue.
+
+        An idle player has no current one: it plays what it played last. Raises NoPrevious, with nothing done.
+        """
+        is_idle = self._state is PlayerState.IDLE
+        current = None if is_idle else self._queue.current
+        previous = self._history.take_previous(current)
+        if previous is None:
+            raise NoPrevious("Nothing that sounded came before the current track.")
+        queue = tuple(waiting for waiting in self._queue.tracks if waiting is not previous)
+        self._leave_current(EndReason.REPLACED, is_remembered=False)
+        self._failures_in_a_row = 0
+        self._select(Selection(previous, queue if current is None else (current, *queue)))
+        self._report_due_failures()
+        return self._outcome()
+
+    def clear_queue(self) -> Outcome:
+        self._change_queue(())
+        return self._outcome()
+
+    def remove(self, track_id: str) -> Outcome:
+        """Takes a waiting track out of the queue. Raises TrackNotFound."""
+        self._change_queue(without(self._queue.tracks, track_id))
+        return self._outcome()
+
+    def move(self, track_id: str, index: int) -> Outcome:
+        """Moves a waiting track to the place `index` of the queue. Raises TrackNotFound, and BadRequest for a negative
+        index."""
+        self._change_queue(with_moved(self._queue.tracks, track_id, index))
+        return self._outcome()
+
+    def shuffle(self, order: Sequence[int]) -> Outcome:
+        """Puts the queue into another order: each of its indexes once."""
+        self._change_queue(in_order(self._queue.tracks, order))
+        return self._outcome()
+
+    def set_loop(self, mode: LoopMode) -> Outcome:
+        if mode is not self._queue.loop_mode:
+            self._queue.loop_mode = mode
+            self._events.append(LoopModeChange(mode))
+            self._queue.revise_next()
+        return self._outcome()
+
+    def change_filters(self, change: FilterChange) -> Outcome:
+        """Raises BadRequest, with nothing applied, when a value is out of its range."""
+        filters = change.applied_to(self._filters)
+        if filters != self._filters:
+            is_other_pace = filters.effects.position_rate != self._filters.effects.position_rate
+            self._filters = filters
+            self._events.append(FiltersChange(filters))
+            if is_other_pace and self._state is PlayerState.PLAYING:
+                self._events.append(self.update())  # a client that extrapolates the position needs the new rate
+        return self._outcome()
+
+    def change_crossfade(self, edit: CrossfadeEdit) -> Outcome:
+        """Raises BadRequest, with nothing applied, when the duration is out of its range."""
+        settings = edit.applied_to(self._crossfade)
+        if settings != self._crossfade:
+            self._crossfade = settings
+            self._events.append(CrossfadeChange(settings))
+        return self._outcome()
+
+    def change_metadata(self, merge: bool, value: Json) -> Outcome:
+        metadata = apply_metadata(self._metadata, merge, value)
+        if not is_same_json(metadata, self._metadata):
+            self._metadata = metadata
+            self._events.append(MetadataChange(metadata))
+        return self._outcome()
+
+    def delete(self, reason: DeleteReason | None = None) -> Outcome:
+        if self._state in ACTIVE_STATES:
+            self._end_track(EndReason.STOPPED)
+        self._queue.drop_all()
+        self._state = PlayerState.IDLE
+        self._last_update = (self._state, self._paused)  # no PlayerUpdate is due beside PlayerDelete
+        self._events.append(PlayerDelete(reason))
+        return self._outcome()

@@ -1,0 +1,391 @@
+"""What a player is: the state that its rules change, the questions about it, and how one track follows another.
+
+`core.playback_requests` has what clients ask for, `core.playback` what becomes of the sources.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonearm.core.crossfade import CrossfadeSettings
+from tonearm.core.events import (
+    Event,
+    PlayerState,
+    PlayerUpdate,
+    QueueUpdate,
+    Seek,
+    TrackEnd,
+    TrackException,
+)
+from tonearm.core.failure import FailureCode, PlayFailure
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json
+from tonearm.core.play_queue import (
+    Action,
+    EndReason,
+    History,
+    LoopMode,
+    PlayedTrack,
+    PlayQueue,
+    QueuedTrack,
+    Selection,
+    SourceId,
+)
+from tonearm.core.queue_edits import QueueLimits
+from tonearm.core.repeated_errors import RepeatedErrors
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.track import Track
+
+MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
+_FAILURES_BEFORE_STOP: Final = 5
+# Whatever is asked for, samples can be counted up to it in 64 bits.
+MAX_POSITION_MS: Final = 2**53
+ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call leads to; both parts in the order in which they are to be done.
+
+    Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
+    QueueUpdate, then TrackStart, at last one PlayerUpdate when state or pause are others than before the call.
+    """
+
+    events: tuple[Event, ...] = ()
+    actions: tuple[Action, ...] = ()
+
+
+class PlaybackState:
+    """One player, from `begin` to `delete`; nothing is to be called after `delete`. Without a first track it is idle.
+    With a `snapshot` it goes on where that was taken: `begin` opens its track there, and `start_clock` is to be called,
+    too, when `snapshot.clock_started`.
+
+    `position_ms` is the position in the current track's file. The shell sets it as frames are sent; it is the track's
+    start again whenever a track is selected, and the target as soon as there is a seek. `wall_ms` gives the time of
+    day, for the history to show; nothing is decided by it. `now_s` is a monotonic time.
+    """
+
+    def __init__(
+        self,
+        player_id: str,
+        first_track: Track | None,
+        metadata: Json,
+        *,
+        max_waiting_tracks: int = 10_000,
+        max_waiting_bytes: int = MAX_WAITING_BYTES,
+        paused: bool = False,
+        filters: Filters | None = None,
+        loop_mode: LoopMode = LoopMode.NONE,
+        wall_ms: Callable[[], int] = lambda: 0,
+        now_s: Callable[[], float] = lambda: 0.0,
+        snapshot: PlayerSnapshot | None = None,
+    ) -> None:
+        self.player_id: Final = player_id
+        selected = first_track or Track.none()
+        self.position_ms = selected.start_ms
+        self._limits = QueueLimits(max_waiting_tracks, max_waiting_bytes)
+        self._wall_ms = wall_ms
+        self._now_s = now_s
+        self._state = PlayerState.IDLE if first_track is None else PlayerState.LOADING
+        self._paused = paused
+        self._last_update = (self._state, paused)  # in the last PlayerUpdate
+        self._clock_started = False
+        self._filters = filters or Filters()
+        self._crossfade = CrossfadeSettings()
+        self._metadata = metadata
+        self._queue = PlayQueue(QueuedTrack(selected), loop_mode=loop_mode)
+        self._history = History()
+        self._failures_in_a_row = 0  # of tracks that never gave audio
+        self._own_errors = RepeatedErrors()
+        self._error: PlayFailure | None = None
+        # Of the current track: whether it has sounded since it was selected, how much of it, and since which position.
+        self._has_sounded = False
+        self._played_ms = 0
+        self._played_from_ms = selected.start_ms
+        self._events: list[Event] = []
+        if snapshot is not None:
+            self._take_over(snapshot)
+
+    def _take_over(self, snapshot: PlayerSnapshot) -> None:
+        own: dict[QueuedTrack, QueuedTrack] = {}
+
+        def own_track(track: QueuedTrack) -> QueuedTrack:
+            return own.setdefault(track, replace(track))
+
+        self._state = PlayerState.LOADING if snapshot.state in ACTIVE_STATES else snapshot.state
+        self._paused = snapshot.paused
+        self._last_update = (self._state, self._paused)
+        self._filters, self._crossfade = snapshot.filters, snapshot.crossfade
+        self._metadata, self._queue.loop_mode = snapshot.metadata, snapshot.loop_mode
+        if snapshot.current is not None:
+            self._queue.current = own_track(snapshot.current)
+        self._queue.tracks = tuple(map(own_track, snapshot.queue))
+        played = [replace(played, queued_track=own_track(played.queued_track)) for played in snapshot.history]
+        self._history = History(played)
+        self._failures_in_a_row, self._error = snapshot.failures_in_a_row, snapshot.error
+        is_behind = self._state is PlayerState.LOADING and self.current.is_unseekable
+        self._begin_at(self.current.start_ms if is_behind else snapshot.position_ms)
+        self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
+
+    def snapshot(self) -> PlayerSnapshot:
+        """The player as it is now, to be restored."""
+        return PlayerSnapshot(
+            player_id=self.player_id,
+            state=self._state,
+            paused=self._paused,
+            clock_started=self._clock_started,
+            position_ms=self.position_ms,
+            played_ms=self._played_ms + max(0, self.position_ms - self._played_from_ms),
+            has_sounded=self._has_sounded,
+            current=None if self.current.is_none else self._queue.current,
+            queue=self._queue.tracks,
+            history=self._history.played,
+            loop_mode=self._queue.loop_mode,
+            filters=self._filters,
+            crossfade=self._crossfade,
+            metadata=self._metadata,
+            failures_in_a_row=self._failures_in_a_row,
+            error=self._error,
+        )
+
+    # What the player is
+
+    @property
+    def state(self) -> PlayerState:
+        return self._state
+
+    @property
+    def paused(self) -> bool:
+        return self._paused
+
+    @property
+    def clock_started(self) -> bool:
+        return self._clock_started
+
+    @property
+    def current(self) -> Track:
+        """The selected track; an idle or failed player keeps its last one, `Track.none()` before the first."""
+        return self._queue.current.track
+
+    @property
+    def queue(self) -> tuple[Track, ...]:
+        """The tracks that wait behind the current one."""
+        return tuple(queued_track.track for queued_track in self._queue.tracks)
+
+    @property
+    def front_of_queue(self) -> Track | None:
+        """The first track that waits behind the current one."""
+        return self._queue.tracks[0].track if self._queue.tracks else None
+
+    @property
+    def queue_length(self) -> int:
+        return len(self._queue.tracks)
+
+    @property
+    def queue_version(self) -> int:
+        """Counts the changes of the queue's order."""
+        return self._queue.version
+
+    @property
+    def history(self) -> tuple[PlayedTrack, ...]:
+        """What ended, newest first."""
+        return self._history.played
+
+    @property
+    def error(self) -> PlayFailure | None:
+        """The last failure, until something plays."""
+        return self._error
+
+    @property
+    def loop_mode(self) -> LoopMode:
+        return self._queue.loop_mode
+
+    @property
+    def filters(self) -> Filters:
+        return self._filters
+
+    @property
+    def crossfade(self) -> CrossfadeSettings:
+        return self._crossfade
+
+    @property
+    def metadata(self) -> Json:
+        return self._metadata
+
+    @property
+    def current_source(self) -> SourceId | None:
+        """The source of the current track; None when idle or failed."""
+        return None if self._queue.current_load is None else self._queue.current_load.source
+
+    @property
+    def next_source(self) -> SourceId | None:
+        """The source that joins the current one without a gap; None while there is none."""
+        return None if self._queue.next_load is None else self._queue.next_load.source
+
+    @property
+    def next_track(self) -> Track | None:
+        """The track of `next_source`."""
+        return None if self._queue.next_load is None else self._queue.next_load.queued_track.track
+
+    @property
+    def wants_frames(self) -> bool:
+        """True when a frame is to be sent at each tick, as far as there are any."""
+        return self._clock_started and not self._paused and self._state in ACTIVE_STATES
+
+    @property
+    def stalled(self) -> SourceId | None:
+        """The current source while it gives nothing although its turn has come, whether the player is paused or not."""
+        load = self._queue.current_load
+        if self._state is not PlayerState.LOADING or load is None or load.failure is not None:
+            return None
+        return load.source if self._clock_started else None
+
+    @property
+    def is_in_mid_track(self) -> bool:
+        """Whether the current source has given audio."""
+        load = self._queue.current_load
+        return load is not None and load.has_started
+
+    def unread_track(self, depth: int, first: int = 0) -> Track | None:
+        """The first of `depth` waiting tracks, from the index `first` on, whose tags are to be read ahead."""
+        unread = self._queue.unread(depth, first)
+        return None if unread is None else unread.track
+
+    def has_unread(self, depth: int, first: int = 0) -> bool:
+        """Whether more may still be found out of these waiting tracks before they play, by reading or opening them."""
+        return any(waiting.is_unread for waiting in self._queue.tracks[first : first + depth])
+
+    def room_for(self, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may still wait."""
+        return self._limits.room_for(self._queue.tracks, tracks)
+
+    def update(self) -> PlayerUpdate:
+        """Where the player stands, to be emitted every few seconds while it plays."""
+        return PlayerUpdate(self._state, self._paused, self.position_ms, self._filters.effects.position_rate)
+
+    # How it goes on
+
+    def _report_due_failures(self) -> None:
+        """Emits the kept failure of the current track, and of the next one that takes its place and failed as well."""
+        while self._clock_started and not self._paused and self._queue.current_load is not None:
+            if self._queue.current_load.failure is None:
+                return
+            self._end_by_failure(self._queue.current_load.failure)
+
+    def _end_by_failure(self, failure: PlayFailure) -> None:
+        ended = self._queue.current
+        self._queue.forget_current_load()
+        self._error = failure
+        user_data = ended.track.user_data(self._metadata)
+        self._events.append(TrackException(ended.track, user_data, self.position_ms, failure))
+        self._end_track(EndReason.LOAD_FAILED)
+        is_beyond_tracks = failure.code is FailureCode.INTERNAL and self._own_errors.is_second(self._now_s())
+        if ended.gave_audio:
+            ended.failures += 1
+            if is_beyond_tracks:
+                self._stop(PlayerState.FAILED)
+            else:
+                self._select(self._queue.selection_after(EndReason.LOAD_FAILED))
+            return
+        self._failures_in_a_row += 1
+        if self._queue.tracks and self._failures_in_a_row < _FAILURES_BEFORE_STOP and not is_beyond_tracks:
+            self._select(self._queue.selection_after(EndReason.LOAD_FAILED, drops_current=True))
+        else:
+            self._stop(PlayerState.FAILED)
+
+    def _leave_failed(self, queue: tuple[QueuedTrack, ...]) -> None:
+        """Goes on with the front of `queue`, or tries the current track again when that is empty."""
+        self._failures_in_a_row = 0
+        if queue:
+            self._select(Selection(queue[0], queue[1:]))
+        else:
+            self._restart()
+
+    def _select(self, selection: Selection[QueuedTrack], *, joins: bool = False) -> None:
+        """Makes the selected track the current one; `joins`: when it is opened its first frame is in the same tick."""
+        self._set_queue(selection.queue)
+        if selection.track is None:
+            self._stop(PlayerState.IDLE)
+            return
+        load = self._queue.make_current(selection.track)
+        self._begin_at(load.start_ms)
+        if not (joins and load.is_opened and self._state is PlayerState.PLAYING):
+            self._enter(PlayerState.LOADING)
+
+    def _restart(self) -> None:
+        self._begin_at(self._queue.open_current().start_ms)
+        self._enter(PlayerState.LOADING)
+
+    def _stop(self, state: PlayerState) -> None:
+        self._queue.drop_all()
+        self._enter(state)
+
+    def _leave_current(self, reason: EndReason, *, is_remembered: bool = True) -> None:
+        """Ends the current track, before another one is selected or none. An idle player has none to end."""
+        if self._state is not PlayerState.IDLE:
+            self._end_track(reason, is_remembered=is_remembered)
+
+    def _finish(self) -> None:
+        """The current track is at its end because a seek led there."""
+        self._end_track(EndReason.FINISHED)
+        self._begin_at(self.current.known_end_ms or self.position_ms)
+        self._select(self._queue.selection_after(EndReason.FINISHED))
+        self._report_due_failures()
+
+    def _finish_if_behind_end(self) -> None:
+        """A seek that was kept while its track was loading may turn out to lead behind the end."""
+        load = self._queue.current_load
+        if not self._clock_started or load is None or load.failure is not None or not load.is_sought:
+            return
+        if self._is_behind_end(load.start_ms):
+            self._finish()
+
+    def _is_behind_end(self, position_ms: int) -> bool:
+        end_ms = self.current.known_end_ms
+        return end_ms is not None and position_ms >= end_ms
+
+    def _end_track(self, reason: EndReason, *, is_remembered: bool = True) -> None:
+        self._count_played()
+        user_data = self.current.user_data(self._metadata)
+        self._events.append(TrackEnd(self.current, user_data, self.position_ms, reason, self._played_ms))
+        if is_remembered:
+            self._history.add(PlayedTrack(self._queue.current, self._wall_ms(), reason, self._has_sounded))
+        self._begin_at(self.position_ms)
+
+    def _begin_at(self, position_ms: int) -> None:
+        """Nothing of the current track was played yet."""
+        self.position_ms = self._played_from_ms = position_ms
+        self._played_ms = 0
+        self._has_sounded = False
+
+    def _note_seek(self, target_ms: int) -> None:
+        self._events.append(Seek(self.current.id, self.position_ms, target_ms))
+        self._count_played()
+        self.position_ms = self._played_from_ms = target_ms
+
+    def _count_played(self) -> None:
+        self._played_ms += max(0, self.position_ms - self._played_from_ms)
+        self._played_from_ms = self.position_ms
+
+    def _require_room(self, tracks: Sequence[Track]) -> None:
+        self._limits.require_room(self.player_id, self._queue.tracks, tracks)
+
+    def _change_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
+        self._set_queue(queue)
+        self._queue.revise_next()
+
+    def _set_queue(self, queue: tuple[QueuedTrack, ...]) -> None:
+        if queue != self._queue.tracks:
+            self._queue.set_tracks(queue)
+            self._events.append(QueueUpdate(len(queue), self.queue_version))
+
+    def _enter(self, state: PlayerState) -> None:
+        self._state = state
+
+    def _outcome(self) -> Outcome:
+        if (self._state, self._paused) != self._last_update:
+            self._last_update = (self._state, self._paused)
+            self._events.append(self.update())
+        outcome = Outcome(tuple(self._events), self._queue.take_actions())
+        self._events.clear()
+        return outcome
