@@ -102,6 +102,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "exit_codes": (),
     "serve": (
         "config",
+        "log_lines",
         "server",
         "node.node",
         "node.state_file",
@@ -111,6 +112,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "exit_codes",
         *SUPERVISION,
     ),
+    "log_lines": ("core.printable",),
     "transfer": ("core.printable", "exit_codes"),
     "cli": ("config", "serve", "listen", "dashboard.command", "transfer", "version", "exit_codes"),
     "__main__": ("cli",),

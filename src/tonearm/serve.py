@@ -26,6 +26,7 @@ from tonearm.config.schema import Config, PublicConfig, ServerConfig
 from tonearm.core.outputs import Output
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.snapshot import Resume
+from tonearm.log_lines import JsonLines, TextLines
 from tonearm.node.node import Node, NodeSettings
 from tonearm.node.state_file import StateFileError
 from tonearm.sandbox.report import SandboxMode
@@ -43,12 +44,12 @@ from tonearm.version import VERSION
 
 log = logging.getLogger(__name__)
 
-_FORMAT: Final = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
 
-
-def set_up_logging(level: str) -> None:
-    """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr."""
-    logging.basicConfig(level=level.upper(), format=_FORMAT, datefmt="%Y-%m-%d %H:%M:%S", force=True)
+def set_up_logging(level: str, form: str = "text") -> None:
+    """Everything from `level` ("debug", "info", "warning", "error") on goes to stderr, as "text" or "json"."""
+    logging.basicConfig(level=level.upper(), force=True)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(JsonLines() if form == "json" else TextLines())
     # The node logs each of these in its own words; theirs would come for every request and every selector.
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
@@ -136,7 +137,7 @@ _THREAD_SWITCH_S: Final = 0.001
 
 def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
     """Runs the node until SIGTERM or SIGINT and returns the exit code; a second signal kills at once."""
-    set_up_logging(loaded.config.logging.level)
+    set_up_logging(loaded.config.logging.level, loaded.config.logging.format)
     for warning in loaded.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_THREAD_SWITCH_S)
@@ -264,6 +265,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         connections=connection_limits(config, descriptors),
         audio=_audio_settings(config),
         open_paths=config.server.open_paths,
+        requests_per_second=config.server.requests_per_second,
         clip_uri=_clip_uri(),
     )
     app = build_app(node, edge_settings)

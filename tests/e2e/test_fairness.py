@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import json
+import socket
+import struct
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 from tests.support.audio_files import music, pcm_of, wav
-from tests.support.e2e_players import PATIENT, create, state
+from tests.support.e2e_players import PATIENT, create, refusal, state
 from tests.support.e2e_sockets import listening
 from tests.support.http_client import Connection, connected, websocket
 from tests.support.running_node import running_node
@@ -34,6 +37,21 @@ async def ask_without_end(port: int) -> None:
                 await asyncio.sleep(0)
 
 
+async def listen_and_reset(port: int) -> None:
+    """A listener that goes away without a word, with what it did not read."""
+    for _ in range(5):
+        async with websocket(port, "/v0/players/p/ws", receive_buffer_bytes=4096) as connection:
+            await asyncio.sleep(0)
+            reset(connection)
+
+
+def reset(connection: Connection) -> None:
+    """Ends the connection with RST (SO_LINGER with no time)."""
+    raw = connection.writer.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.writer.transport.abort()
+
+
 async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_nothing(tmp_path: Path) -> None:
     sound = music(4.0)
     (tmp_path / "song.wav").write_bytes(wav(sound))
@@ -49,7 +67,20 @@ async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_nothing
             connection = await stack.enter_async_context(websocket(node.port, "/v0/players/p/ws"))
             flooding.append(flood(connection, PING if number % 2 else TEXT))
         asking = [ask_without_end(node.port) for _ in range(FLOODERS)]
-        await asyncio.gather(*flooding, *asking, ear.frames_heard(200))
+        resetting = [listen_and_reset(node.port) for _ in range(FLOODERS)]
+        await asyncio.gather(*flooding, *asking, *resetting, ear.frames_heard(200))
         assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
         assert (await state(node, "p"))["quality"]["timesRunDry"] == 0
     assert not [line for line in node.log if "ERROR" in line]
+
+
+async def test_an_address_that_asks_too_much_is_refused_and_the_log_says_which_request(tmp_path: Path) -> None:
+    config = '[server]\nrequests_per_second = 0.1\n[logging]\nformat = "json"\n'
+    async with running_node(tmp_path, config) as node:
+        assert (await node.request("GET", "/info")).status == 200
+        answer = await node.request("GET", "/info?secret=1")
+        assert refusal(answer) == (429, "limit_reached")
+    lines = [json.loads(line) for line in node.log]
+    (told,) = (line for line in lines if "429" in line["message"])
+    assert answer.json()["requestId"] in told["message"]
+    assert "secret" not in "".join(node.log)

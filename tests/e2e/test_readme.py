@@ -158,7 +158,7 @@ async def test_the_error_is_the_one_shown(node: RunningNode) -> None:
     (shown,) = map(json.loads, blocks("json"))
     answer = await node.request("GET", shown["path"])
     assert answer.status == shown["status"]
-    assert {**answer.json(), "timestamp": 0} == {**shown, "timestamp": 0}
+    assert {**answer.json(), "timestamp": 0, "requestId": ""} == {**shown, "timestamp": 0, "requestId": ""}
 
 
 def test_the_configuration_is_the_one_of_the_code() -> None:

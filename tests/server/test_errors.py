@@ -16,13 +16,14 @@ FOREIGN: Headers = (("Origin", "http://evil.example"),)
 NEW_PLAYER = {"id": "new", "uri": "clip.mp3"}
 
 
-async def test_an_error_body_holds_six_fields(port: int) -> None:
+async def test_an_error_body_holds_seven_fields(port: int) -> None:
     before_ms = time.time() * 1000
     answer = await request(port, "GET", "/v0/nothing%20here?password=1")
     body = answer.json()
     assert answer.status == 404
     assert before_ms - 1 <= body.pop("timestamp") <= time.time() * 1000
     assert body.pop("message").endswith(".")
+    assert len(body.pop("requestId")) == 12
     assert body == {"status": 404, "error": "Not Found", "code": "not_found", "path": "/v0/nothing%20here"}
 
 

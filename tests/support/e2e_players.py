@@ -81,7 +81,7 @@ async def waiting_uris(node: RunningNode, player: str) -> list[str]:
 def refusal(answer: Answer) -> tuple[int, str]:
     """Status and code of an answer that is an error; its other fields must be as promised."""
     error = answer.json()
-    assert set(error) == {"timestamp", "status", "error", "code", "message", "path"}
+    assert set(error) == {"timestamp", "status", "error", "code", "message", "path", "requestId"}
     assert error["status"] == answer.status
     assert error["message"].endswith(".")
     assert "?" not in error["path"]

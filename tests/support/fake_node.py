@@ -91,6 +91,9 @@ class FakeNode:
         self.backlog: list[str] = []  # sent to each new follower at once
         self._refusal: Exception | None = None
 
+    async def saved(self) -> bool:
+        return True
+
     def as_node(self) -> Node:
         """For the edge, which asks a node for no more than what stands here."""
         return cast(Node, self)

@@ -182,6 +182,13 @@ class ServerConfig(_Section):
     keepalive_timeout_s: _Seconds = Field(
         default=75.0, description="How long a connection is kept for the next request, in seconds."
     )
+    requests_per_second: float = Field(
+        default=0.0,
+        ge=0,
+        le=1_000_000,
+        description="How many requests may come from one IPv4 address, or one IPv6 network (/64), in a second; more "
+        "are answered with 429. 0: any number, also for behind a proxy, where all come from the proxy's address.",
+    )
     max_load: float = Field(
         default=0.0,
         ge=0,
@@ -439,6 +446,9 @@ class LoggingConfig(_Section):
 
     level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description='The lowest level that is logged: "debug", "info", "warning" or "error".'
+    )
+    format: Literal["text", "json"] = Field(
+        default="text", description='"text" for people, "json" for programs: an object in each line.'
     )
 
 

@@ -423,6 +423,16 @@ def resolved_out(url: str) -> JsonObject:
     return {"url": url}
 
 
-def error_out(time_ms: int, status: int, phrase: str, code: str, message: str, path: str) -> JsonObject:
+def error_out(
+    time_ms: int, status: int, phrase: str, code: str, message: str, path: str, request_id: str
+) -> JsonObject:
     """`replies.Error`. `phrase` is the status in words, `time_ms` the time of day since 1970."""
-    return {"timestamp": time_ms, "status": status, "error": phrase, "code": code, "message": message, "path": path}
+    return {
+        "timestamp": time_ms,
+        "status": status,
+        "error": phrase,
+        "code": code,
+        "message": message,
+        "path": path,
+        "requestId": request_id,
+    }

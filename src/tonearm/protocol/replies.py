@@ -444,3 +444,4 @@ class Error(WireModel):
     code: ErrorCode
     message: str = Field(min_length=1, description="What was wrong and what to do, for people.")
     path: str = Field(description="As it was sent, without the query.")
+    request_id: str = Field(min_length=1, description="By which the request is found in the node's log.")

@@ -34,7 +34,7 @@ class EdgeSettings:
     """`password` empty: everyone is let in. A socket that answers no ping for two intervals is cut.
 
     `hosts` and `allowed_origins` are for `OriginRules`. `open_paths` are answered without the password. `clip_uri` is
-    what the dashboard offers to play first.
+    what the dashboard offers to play first. `requests_per_second` may come from one address; 0: any number.
     """
 
     password: str = ""
@@ -46,6 +46,7 @@ class EdgeSettings:
     audio: AudioSettings = field(default_factory=AudioSettings)
     open_paths: Collection[str] = ()
     clip_uri: str = ""
+    requests_per_second: float = 0.0
 
     @property
     def is_for_own_machine(self) -> bool:
@@ -115,7 +116,9 @@ def build_app(node: Node, settings: EdgeSettings) -> App:
         hosts=settings.hosts,
         allowed_origins=settings.allowed_origins,
     )
-    edge = NodeEdge(node, password_check, origin_rules, RouteTable(routes), settings.open_paths)
+    edge = NodeEdge(
+        node, password_check, origin_rules, RouteTable(routes), settings.open_paths, settings.requests_per_second
+    )
     return App(edge, settings.connections, streams, routes)
 
 

@@ -1,5 +1,6 @@
 """The body of every error answer, and the one table from refusals to statuses."""
 
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -105,29 +106,34 @@ def status_of(error: RequestError) -> HTTPStatus:
     return HTTPStatus.BAD_REQUEST
 
 
-def refusal_reply(error: RequestError, path: str) -> web.Response:
+def new_request_id() -> str:
+    """A random name of a request, by which an error's answer is found in the log."""
+    return secrets.token_hex(6)
+
+
+def refusal_reply(error: RequestError, path: str, request_id: str) -> web.Response:
     """The answer to a request that was refused."""
-    reply = error_reply(status_of(error), error.code, error.message, path)
+    reply = error_reply(status_of(error), error.code, error.message, path, request_id)
     if isinstance(error, MethodNotAllowed):
         reply.headers["Allow"] = error.allow
     return reply
 
 
-def internal_error_reply(path: str) -> web.Response:
+def internal_error_reply(path: str, request_id: str) -> web.Response:
     """The answer to a request that failed by the node's own fault. Details are in the log only."""
     message = "The node failed to do this. Try again; when it stays, look into the node's log."
-    return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path)
+    return error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message, path, request_id)
 
 
-def stopping_reply(path: str) -> web.Response:
+def stopping_reply(path: str, request_id: str) -> web.Response:
     """The answer to a request that came too late, or that did not end in time."""
     message = "The node is shutting down. Try again when it runs again."
-    reply = error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "internal", message, path)
+    reply = error_reply(HTTPStatus.SERVICE_UNAVAILABLE, "internal", message, path, request_id)
     reply.force_close()
     return reply
 
 
-def error_reply(status: HTTPStatus, code: str, message: str, path: str) -> web.Response:
+def error_reply(status: HTTPStatus, code: str, message: str, path: str, request_id: str) -> web.Response:
     """An error's answer. `path` is the request's, without the query."""
-    body = error_out(time.time_ns() // 1_000_000, status.value, status.phrase, code, message, path)
+    body = error_out(time.time_ns() // 1_000_000, status.value, status.phrase, code, message, path, request_id)
     return json_reply(body, status)

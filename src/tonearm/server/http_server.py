@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -19,7 +20,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_parser import RawRequestMessage
 
-from tonearm.server.errors import error_reply, internal_error_reply
+from tonearm.server.errors import error_reply, internal_error_reply, new_request_id
 
 T = TypeVar("T")
 
@@ -78,6 +79,11 @@ class EdgeRequest(web.BaseRequest):
     """`reply_headers` are added to the answer, whatever kind of answer it is."""
 
     reply_headers: Mapping[str, str] = {}
+
+    @cached_property
+    def id(self) -> str:
+        """By which an error's answer is found in the log."""
+        return new_request_id()
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers.update(self.reply_headers)
@@ -169,13 +175,14 @@ class EdgeProtocol(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answers what never became a request (`status` 400), or what went wrong outside of every handler."""
+        request_id = new_request_id()
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _LOG.error("A request failed outside of its handler.", exc_info=exc)
-            response = internal_error_reply(request.path)
+            _LOG.error("A request failed outside of its handler (request %s).", request_id, exc_info=exc)
+            response = internal_error_reply(request.path, request_id)
         else:
             _LOG.debug("A client sent what is not HTTP: %s", message)
             text = "This is not a valid HTTP request, or its head is too large. Send HTTP/1.1."
-            response = error_reply(HTTPStatus(status), "bad_request", text, request.path)
+            response = error_reply(HTTPStatus(status), "bad_request", text, request.path, request_id)
         response.force_close()
         return response
 

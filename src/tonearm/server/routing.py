@@ -7,6 +7,7 @@ is done to it.
 
 import asyncio
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 
-from tonearm.core.errors import BadRequest, PlayerNotFound, RequestError
+from tonearm.core.errors import BadRequest, LimitReached, PlayerNotFound, RequestError
 from tonearm.core.printable import text_for_logs
+from tonearm.core.request_rate import RequestRates
 from tonearm.node.node import Node
 from tonearm.server.access import OriginRules, PasswordCheck, came_through_proxy
 from tonearm.server.errors import (
@@ -29,7 +31,7 @@ from tonearm.server.errors import (
     status_of,
     stopping_reply,
 )
-from tonearm.server.http_server import EdgeRequest, RefusalLog, add_reply_header, let_in
+from tonearm.server.http_server import EdgeRequest, RefusalLog, add_reply_header, let_in, origin_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,39 +210,39 @@ class Edge(ABC):
         target = parse_target(request.raw_path)
         try:
             if self._is_stopping:
-                return stopping_reply(target.path)
+                return stopping_reply(target.path, request.id)
             return await self.answer(request, target)
         except RequestError as error:
             self._log_refusal(request, target, error)
-            return refusal_reply(error, target.path)
+            return refusal_reply(error, target.path, request.id)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._is_stopping or task is None or task.cancelling():
                 raise
-            return stopping_reply(target.path)  # what it waited for was cancelled, not the request
+            return stopping_reply(target.path, request.id)  # what it waited for was cancelled, not the request
         except Exception:  # noqa: BLE001 - the last resort: logged with its traceback, answered without details
             if self._is_stopping:
                 _LOG.debug("%s %s was not done: the node stops.", request.method, target.path, exc_info=True)
-                return stopping_reply(target.path)
+                return stopping_reply(target.path, request.id)
             if request.transport is None or request.transport.is_closing():
                 _LOG.debug("%s %s: the client went away.", request.method, target.path, exc_info=True)
             else:
-                _LOG.exception("%s %s failed.", request.method, target.path)
-            return internal_error_reply(target.path)
+                _LOG.exception("%s %s failed (request %s).", request.method, target.path, request.id)
+            return internal_error_reply(target.path, request.id)
 
     def _log_refusal(self, request: EdgeRequest, target: Target, error: RequestError) -> None:
         status = status_of(error)
         if status in _LOGGED_STATUSES:
             text = (
-                f"refused with {status.value} {error.code}: {request.method} {target.path} from {client_of(request)}: "
-                f"{error.message}"
+                f"refused with {status.value} {error.code}: {request.method} {target.path} from {client_of(request)} "
+                f"(request {request.id}): {error.message}"
             )
             self._refusals.warn(text_for_logs(text)[:_LOGGED_CHARACTERS])
 
 
 class NodeEdge(Edge):
-    """All of the node's routes. Checks password, origin, path and method, player, in this order; then comes the route's
-    own handler.
+    """All of the node's routes. Checks how many requests came from the address, password, origin, path and method,
+    player, in this order; then comes the route's own handler.
 
     `open_paths` need no password.
     """
@@ -252,6 +254,7 @@ class NodeEdge(Edge):
         origin_rules: OriginRules,
         routes: RouteTable,
         open_paths: Collection[str] = (),
+        requests_per_second: float = 0.0,
     ) -> None:
         super().__init__()
         self._node = node
@@ -259,8 +262,11 @@ class NodeEdge(Edge):
         self._origin_rules = origin_rules
         self._routes = routes
         self._open_paths = open_paths
+        self._rates = RequestRates(requests_per_second)
 
     async def answer(self, request: EdgeRequest, target: Target) -> web.StreamResponse:
+        if not self._rates.allows(origin_of(request.remote or ""), time.monotonic()):
+            raise LimitReached("More requests come from your address than server.requests_per_second allows. Wait.")
         if target.path not in self._open_paths:
             self._password_check.require(request.headers)
         allowed_origin = self._origin_rules.require(request.headers)
