@@ -96,6 +96,10 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol", "description", "interop", "core", "version"),
     ),
     "client": ("client", "protocol", "core"),
+    "voice": ("voice", "client", "core"),
+    "discord": ("voice", "client", "core.json_value"),
+    "disnake": ("voice", "client", "core.json_value"),
+    "nextcord": ("voice", "client", "core.json_value"),
     "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),
     "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
@@ -122,6 +126,9 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "client", "listen", "dashboard"),
+    "discord": ("discord",),
+    "disnake": ("disnake",),
+    "nextcord": ("nextcord",),
     "m3u8": ("sources.hls",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
@@ -136,7 +143,12 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 # Libraries that are distributed under another name than they are imported by.
-DISTRIBUTION: Final[Mapping[str, str]] = {"re2": "google_re2"}
+DISTRIBUTION: Final[Mapping[str, str]] = {
+    "re2": "google_re2",
+    "discord": "discord.py[voice]",
+    "disnake": "disnake[voice]",
+    "nextcord": "nextcord[voice]",
+}
 
 # Rules are decided from what is given: no input and output, no clock, no chance, nothing that waits.
 NOT_IN_CORE: Final = frozenset(

@@ -10,12 +10,14 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.config_table import config_table
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.fake_voice import fake_voice
 from tests.support.missing_programs import needs
 from tests.support.readme import README, REPOSITORY, anchors, blocks, relative_links
 from tests.support.running_node import RunningNode, running_node
@@ -30,7 +32,7 @@ DOCUMENTS = sorted(
 TOUR = blocks("sh")
 # One for each curl of the tour.
 TOUR_STATUSES = [201, 200, 204, 204, 201, 200, 204, 204, 201, 204, 204, 204, 204]
-LISTENER, EVENTS, DISCORD_SOURCE = blocks("python")
+LISTENER, EVENTS, DISCORD_BOT = blocks("python")
 
 # Also prints each answer's status, on stderr.
 CURL = 'curl() { command curl -sS -w "%{stderr}%{http_code}\\n" "$@"; }\n'
@@ -138,20 +140,13 @@ async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
     assert "skipped" in [event["reason"] for event in told if event["op"] == "TrackEnd"]
 
 
-async def test_the_discord_source_gives_whole_frames_of_sound(tmp_path: Path) -> None:
-    # All that the source needs of discord.py is the class that it derives from.
-    (tmp_path / "discord.py").write_text("class AudioSource:\n    pass\n", encoding="utf-8")
-    use = f"""
-source = TonearmSource("tour", node={ADDRESS!r})
-frames = [source.read() for _ in range(100)]
-source.cleanup()
-print(sorted(set(map(len, frames))), any(map(any, frames)))
-"""
-    async with node_of_the_tour(tmp_path) as node:
-        assert (await node.request("POST", "/v0/players", {"id": "tour", "uri": CLIP})).status == 201
-        program = (DISCORD_SOURCE + use).replace(ADDRESS, node.url)
-        async with started("-c", program, folder=tmp_path) as process:
-            assert await output_of(process) == f"[{FRAME_BYTES}] True\n"
+async def test_a_bot_plays_in_a_channel(tmp_path: Path) -> None:
+    async with node_of_the_tour(tmp_path) as process, fake_voice() as voice:
+        program: dict[str, Any] = {}
+        exec(DISCORD_BOT.replace(ADDRESS, process.url), program)  # noqa: S102 - what a reader pastes
+        async with program["node"], asyncio.timeout(PATIENCE_S):
+            await program["play"](voice.channel, CLIP)
+            assert any(await voice.heard(20))
 
 
 async def test_the_error_is_the_one_shown(node: RunningNode) -> None:

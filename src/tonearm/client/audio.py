@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import time
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Literal, NamedTuple, Self, TypeAlias
@@ -42,8 +43,9 @@ class AudioStream:
         async for frame in audio:
             ... frame.payload ...
 
-    A connection that is lost is taken up again; `reconnects`, `received` and `lost` count. Packets that only prime a
-    decoder are left out, unless `primes`. Raises `ApiError` and `ConnectError` where it begins, later `Unauthorized`.
+    A connection that is lost is taken up again; `reconnects`, `received` and `lost` count. When the node came back
+    without the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins,
+    later `Unauthorized`.
     """
 
     def __init__(
@@ -54,13 +56,13 @@ class AudioStream:
         *,
         bitrate: int | None = None,
         max_latency_ms: int = 200,
-        primes: bool = False,
+        waits_s: float = 0.0,
     ) -> None:
         self._connection = connection
         self._path = f"/v0/players/{quote(player_id, safe='')}/ws?format={audio_format}&header=1"
         self._path += f"&maxLatencyMs={max_latency_ms}" + (f"&bitrate={bitrate}" if bitrate else "")
         self.format = audio_format
-        self._gives_primers = primes
+        self._waits_s = waits_s
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._number: int | None = None
         self.received = 0
@@ -82,11 +84,13 @@ class AudioStream:
 
     async def __aiter__(self) -> AsyncIterator[Frame]:
         pause_s = FIRST_PAUSE_S
+        gone_at_s: float | None = None
         while True:
             try:
                 if self._socket is None:
                     await self._connect()
                     self.reconnects += 1
+                    gone_at_s = None
                 assert self._socket is not None
                 async for message in self._socket:
                     if message.type is aiohttp.WSMsgType.BINARY:
@@ -97,7 +101,10 @@ class AudioStream:
                 if self._socket.close_code == close_codes.DELETED:
                     return
             except PlayerNotFound:
-                return
+                now_s = time.monotonic()
+                gone_at_s = gone_at_s or now_s
+                if now_s - gone_at_s >= self._waits_s:
+                    return
             except (ConnectError, NodeFailed, LimitReached):
                 pass  # it is tried again for as long as it takes
             self._socket = None
@@ -114,7 +121,7 @@ class AudioStream:
         if version != 1 or len(payload) != size:
             return None
         if flags & _PRIMES:
-            return Frame(payload, number, position_us / 1000, False, False, False, 0) if self._gives_primers else None
+            return None  # for a decoder that begins here; one that hears silence meanwhile needs it not
         lost = 0 if self._number is None else (number - self._number - 1) % _NUMBERS
         self._number = number
         self.received += 1

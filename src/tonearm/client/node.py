@@ -2,7 +2,7 @@
 
 import os
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from tonearm.client.connection import Connection
@@ -12,6 +12,8 @@ from tonearm.client.player import Player
 from tonearm.client.tracks import FOUND, PLAYERS, PLAYLIST, STATS, TRACK, TRACKS, Playable, Track, playable_body, read
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.protocol.replies import LoadedPlaylist, NodeInfo, Stats
+
+PlayerT = TypeVar("PlayerT", bound=Player)
 
 
 class Node:
@@ -69,23 +71,28 @@ class Node:
     ) -> Player:
         """A new player that plays `track`, or waits for one. Raises `PlayerExists`; with `exist_ok` the one that there
         is comes instead, as it is."""
-        body: JsonObject = {"id": str(player_id), **({"idle": True} if track is None else playable_body(track))}
         given: dict[str, Any] = {"metadata": metadata, "volume": volume, "loop": loop, "paused": paused or None}
-        body.update({name: value for name, value in given.items() if value is not None})
+        settings: JsonObject = {name: value for name, value in given.items() if value is not None}
         if preset is not None:
-            body["filters"] = preset_body(preset)
+            settings["filters"] = preset_body(preset)
         try:
-            await self._connection.request("POST", "/v0/players", body)
+            return await self.create_player_of(Player, str(player_id), track, settings)
         except PlayerExists:
             if not exist_ok:
                 raise
-            return await self.player(player_id).refresh()
-        await self._forget(str(player_id))  # of an earlier player of this name
-        return await self.player(player_id).created()
+        return await self.player(player_id).refresh()
 
-    async def _forget(self, player_id: str) -> None:
-        if player_id in self._players:
-            await self._players.pop(player_id).unfollow()
+    async def create_player_of(
+        self, kind: type[PlayerT], player_id: str, track: Playable | None, settings: JsonObject
+    ) -> PlayerT:
+        """As `create_player`, of a class of your own, with the `settings` that POST /v0/players takes."""
+        what: JsonObject = {"idle": True} if track is None else playable_body(track)
+        await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
+        if player_id in self._players:  # an earlier player of this name
+            await self._players[player_id].unfollow()
+        player = kind(self._connection, player_id)
+        self._players[player_id] = player
+        return await player.created()
 
     def player(self, player_id: str | int) -> Player:
         """A handle; whether there is such a player shows with the first thing that is asked of it."""

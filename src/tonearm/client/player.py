@@ -180,10 +180,17 @@ class Player:
         await self.unfollow()
 
     def audio(
-        self, audio_format: AudioFormat = "pcm", *, bitrate: int | None = None, max_latency_ms: int = 200
+        self,
+        audio_format: AudioFormat = "pcm",
+        *,
+        bitrate: int | None = None,
+        max_latency_ms: int = 200,
+        waits_s: float = 0.0,
     ) -> AudioStream:
         """The sound, frame by frame: see `AudioStream`."""
-        return AudioStream(self._connection, self.id, audio_format, bitrate=bitrate, max_latency_ms=max_latency_ms)
+        return AudioStream(
+            self._connection, self.id, audio_format, bitrate=bitrate, max_latency_ms=max_latency_ms, waits_s=waits_s
+        )
 
     def stream_url(self, kind: Literal["mp3", "ogg", "wav"] = "mp3") -> str:
         """The address of an endless stream, for players and browsers."""

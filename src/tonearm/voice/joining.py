@@ -1,0 +1,137 @@
+"""A player in a voice channel: joined, played and left in one call each.
+
+What is asked of a channel and its voice client is what discord.py, py-cord, disnake and nextcord have alike.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, Self
+
+from tonearm.client import Node, Playable, Player
+from tonearm.client.connection import Connection
+from tonearm.core.json_value import Json, JsonObject
+from tonearm.voice.source import FrameSource
+
+_LOOK_S = 5.0
+
+
+class VoiceClient(Protocol):
+    """A connection to a voice channel, as the libraries have it."""
+
+    channel: Any
+
+    def play(self, source: Any, *, after: Callable[[Exception | None], Any] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def is_connected(self) -> bool: ...
+
+    async def move_to(self, channel: Any) -> None: ...
+
+    async def disconnect(self, *, force: bool = False) -> None: ...
+
+
+class Connectable(Protocol):
+    """A voice channel."""
+
+    def connect(self) -> Awaitable[Any]: ...
+
+
+class Bot(Protocol):
+    def dispatch(self, event: str, /, *arguments: Any) -> None: ...
+
+
+class VoicePlayer(Player):
+    """A player that sounds in a voice channel. `voice` is the library's voice client, `source` what it plays."""
+
+    voice: VoiceClient
+    source: FrameSource
+    _leaving: asyncio.Task[None] | None = None
+
+    def __init__(self, connection: Connection, player_id: str) -> None:
+        super().__init__(connection, player_id)
+        self._has_left = False
+
+    def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
+        """Begins to sound; `leave_after_s` is for a channel without people."""
+        self.voice, self.source = voice, source
+        voice.play(source)
+        if leave_after_s is not None:
+            self._leaving = asyncio.create_task(self._leave_when_alone(leave_after_s), name=f"leaving of {self.id}")
+        return self
+
+    async def pause(self) -> None:
+        """Nothing is lost: the node's player stands still, and the voice client sends nothing."""
+        await super().pause()
+        self.voice.pause()
+
+    async def resume(self) -> None:
+        await super().resume()
+        self.voice.resume()
+
+    async def move_to(self, channel: Any) -> None:
+        await self.voice.move_to(channel)
+
+    async def leave(self, *, delete: bool = True) -> None:
+        """Leaves the channel, and deletes the player unless it is to play on for others."""
+        if self._has_left:
+            return
+        self._has_left = True
+        if self._leaving is not None and self._leaving is not asyncio.current_task():
+            self._leaving.cancel()
+        self.source.close()
+        self.voice.stop()
+        await self.voice.disconnect(force=True)
+        if delete:
+            await self.delete()
+
+    async def _leave_when_alone(self, after_s: float) -> None:
+        alone_s = 0.0
+        step_s = min(after_s, _LOOK_S)
+        while self.voice.is_connected() and alone_s < after_s:
+            await asyncio.sleep(step_s)
+            members = getattr(self.voice.channel, "members", None)
+            has_people = members is None or any(not member.bot for member in members)
+            alone_s = 0.0 if has_people else alone_s + step_s
+        await self.leave()
+
+
+async def join_with(
+    source: Callable[[Player], FrameSource],
+    channel: Connectable,
+    node: Node,
+    track: Playable | None,
+    *,
+    player_id: str | None,
+    leave_after_s: float | None,
+    metadata: Json,
+) -> VoicePlayer:
+    """`join` of a library's module, which says what its source is."""
+    name = player_id or str(getattr(channel, "id", "voice"))
+    voice = await channel.connect()
+    try:
+        settings: JsonObject = {} if metadata is None else {"metadata": metadata}
+        player = await node.create_player_of(VoicePlayer, name, track, settings)
+        made = source(player)
+        if track is not None:
+            await made.ready()
+    except BaseException:
+        await voice.disconnect(force=True)
+        raise
+    return player.play_in(voice, made, leave_after_s)
+
+
+def dispatch(bot: Bot, player: Player) -> Callable[[], None]:
+    """A player's events as events of the bot: `TrackStart` calls `on_tonearm_track_start(event)`. What is returned ends
+    that."""
+
+    def pass_on(event: object) -> None:
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+        bot.dispatch(f"tonearm_{name}", event)
+
+    return player.on(object, pass_on)

@@ -1,0 +1,142 @@
+"""The programs in examples/ do what they say."""
+
+import asyncio
+import importlib.util
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from sys import executable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import IMPATIENT
+from tests.support.environment import environment
+from tests.support.eventually import eventually
+from tests.support.fake_voice import fake_voice
+from tests.support.readme import REPOSITORY
+from tests.support.running_node import RunningNode, running_node
+from tonearm.client import Node
+
+EXAMPLES = REPOSITORY / "examples"
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+async def started(name: str, process: RunningNode, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        executable,
+        "-u",
+        EXAMPLES / f"{name}.py",
+        *arguments,
+        cwd=process.folder,
+        env=environment({"TONEARM_URL": process.url}),
+        stdout=PIPE,
+    )
+
+
+async def line_of(program: asyncio.subprocess.Process, word: str) -> str:
+    assert program.stdout is not None
+    async with asyncio.timeout(60):
+        while word not in (line := (await program.stdout.readline()).decode()):
+            assert line, f"it ended without a word of {word}"
+    return line
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")), ids=lambda path: path.name)
+def test_examples_are_short_and_named(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 120
+    assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8") or path.name == "README.md"
+
+
+class Told:
+    """An interaction as discord.py gives it to a command; `said` is what the user reads."""
+
+    def __init__(self, channel: Any) -> None:
+        self.said: list[str] = []
+        self.guild_id = 1
+        self.user = SimpleNamespace(id=5, voice=SimpleNamespace(channel=channel))
+        self.response = SimpleNamespace(defer=self._defer)
+        self.followup = SimpleNamespace(send=self._send)
+
+    async def _defer(self) -> None:
+        pass
+
+    async def _send(self, text: str) -> None:
+        self.said.append(text)
+
+
+async def test_the_music_bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.wav").write_bytes(wav(music(20.0)))
+    async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
+        monkeypatch.setenv("TONEARM_URL", process.url)
+        bot = module("music_bot").bot
+        await bot.node.__aenter__()
+        user = Told(voice.channel)
+
+        async def say(command: str, **arguments: object) -> str:
+            await bot.tree.get_command(command).callback(user, **arguments)
+            return user.said[-1]
+
+        assert await say("play", what="one.wav") == "Queued: one (0:20)"
+        async with asyncio.timeout(60):
+            await voice.heard(50)
+        assert await say("play", what="two.wav") == "Queued: two (0:20)"
+        assert await say("play", what="three.wav") == "Queued: three (0:20)"
+        assert await say("queue") == "1. two (0:20)\n2. three (0:20)"
+        assert "file" in await say("play", what="nothing.wav")
+        assert (await say("now")).startswith("one: 0:0")
+        assert await say("seek", second=10) == "At 0:10."
+        assert await say("volume", percent=50) == "Volume 50 %."
+        assert await say("preset", name="nightcore") == "Sound: nightcore."
+        player = bot.players[1]
+        await eventually(lambda: player.position >= 10_000, "it has sought")
+        assert await say("skip") == "Skipped."
+        await eventually(lambda: player.current.info.title == "two", "the next one plays")
+        assert await say("leave") == "Bye."
+        assert voice.channel.voice_client is None
+        await bot.node.close()
+
+
+async def test_something_is_said_over_the_music(tmp_path: Path) -> None:
+    (tmp_path / "song.wav").write_bytes(wav(music(20.0)))
+    (tmp_path / "bell.wav").write_bytes(wav(music(0.3)))
+    async with running_node(tmp_path, IMPATIENT) as process, Node(process.url) as node:
+        player = await node.create_player("lobby", "song.wav")
+        async with player.audio():
+            program = await started("announce", process, "lobby", "bell.wav", "missing.wav")
+            assert "bell.wav" in await line_of(program, "over")
+            assert "no such file" in (await line_of(program, "not played")).lower()
+            assert await asyncio.wait_for(program.wait(), 60) == 0
+
+
+async def test_a_player_outlives_its_node(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.wav").write_bytes(wav(music(30.0)))
+    async with running_node(tmp_path, IMPATIENT) as process:
+        program = await started("outlives_restarts", process, "radio", "one.wav", "two.wav")
+        try:
+            assert await line_of(program, "plays") == "plays one\n"
+            async with Node(process.url) as node:
+                player = await node.player("radio").refresh()
+                await player.seek(12_000)
+                await eventually(lambda: player.position >= 14_500, "the program, which looks each second, has looked")
+            port = process.port
+            await asyncio.to_thread(process.stop)
+            async with running_node(tmp_path, IMPATIENT, arguments=("--port", str(port))) as again:
+                assert 12 <= int((await line_of(program, "goes on")).split()[3]) < 25
+                assert await line_of(program, "plays") == "plays one\n"
+                answer = await again.request("GET", "/v0/players/radio/queue")
+                assert [entry["uri"] for entry in answer.json()] == ["two.wav"]
+        finally:
+            program.kill()
+            await program.wait()

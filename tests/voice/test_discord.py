@@ -1,0 +1,161 @@
+"""discord.py's own voice client plays what a node plays, and Discord hears it."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import discord
+import numpy as np
+import pytest
+
+from tests.support.audio_files import tone, wav
+from tests.support.e2e_players import IMPATIENT, PATIENT
+from tests.support.eventually import eventually
+from tests.support.fake_voice import fake_voice
+from tests.support.opus_listening import decoded
+from tests.support.running_node import running_node
+from tonearm.client import Node, PlayerExists, PlayerGone, Reconnected, TrackStart
+from tonearm.discord import Source, dispatch, join
+from tonearm.voice.source import SILENT_PACKET
+
+
+def frequency_hz(packets: Sequence[bytes]) -> float:
+    """Of the loudest sine in them."""
+    sound = decoded(packets)[4800:, 0]
+    spectrum = np.abs(np.fft.rfft(sound * np.hanning(len(sound))))
+    return float(np.argmax(spectrum) * 48_000 / len(sound))
+
+
+async def test_discord_hears_every_packet_of_the_tone(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        player = await join(voice.channel, node, "tone.wav", metadata={"guild": 1})
+        assert (player.id, player.metadata) == ("2", {"guild": 1})
+        async with asyncio.timeout(60):
+            packets = await voice.heard(200)
+        assert frequency_hz(packets) == pytest.approx(1000.0, abs=2)
+        assert {later - earlier for earlier, later in zip(voice.timestamps, voice.timestamps[1:], strict=False)} == {
+            960
+        }
+        stats = player.source.stats
+        assert (stats.lost, stats.dropped) == (0, 0)
+
+        await player.pause()
+        await player.resume()
+        async with asyncio.timeout(60):
+            await voice.heard(10)
+        await player.leave()
+        assert await node.players() == []
+        await eventually(
+            lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("audio-player")],
+            "the audio thread has ended",
+        )
+        await player.leave()  # once more does nothing
+
+
+async def test_pcm_is_encoded_by_the_library(tmp_path: Path) -> None:
+    try:
+        discord.opus.Encoder()
+    except discord.opus.OpusNotLoaded:
+        pytest.skip("libopus is not installed")
+    (tmp_path / "tone.wav").write_bytes(wav(tone(500.0, 20.0)))
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        player = await node.create_player("a", "tone.wav")
+        client = await voice.channel.connect()
+        client.play(await Source(player, audio_format="pcm").ready())
+        async with asyncio.timeout(60):
+            assert frequency_hz(await voice.heard(100)) == pytest.approx(500.0, abs=2)
+
+
+async def test_a_node_that_starts_again_is_heard_again(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 60.0)))
+    async with fake_voice() as voice:
+        async with running_node(tmp_path, IMPATIENT) as process:
+            node = await Node(process.url).__aenter__()
+            player = await join(voice.channel, node, "tone.wav")
+            ended: list[object] = []
+
+            async def create_again(event: PlayerGone) -> None:
+                ended.append(event)
+                await node.create_player(player.id, "tone.wav")
+
+            player.on(PlayerGone, create_again)
+            async with asyncio.timeout(60):
+                await voice.heard(50)
+            port = process.port
+        async with asyncio.timeout(60):
+            await voice.heard(20, silence=True)  # meanwhile silence goes on
+        async with running_node(tmp_path, IMPATIENT, arguments=("--port", str(port))), asyncio.timeout(60):
+            assert frequency_hz(await voice.heard(100)) == pytest.approx(1000.0, abs=2)
+            assert len(ended) == 1
+            await player.leave()
+            await node.close()
+
+
+async def test_the_end_of_a_player_is_the_end_of_the_sound(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        player = await node.create_player("a", "tone.wav")
+        client = await voice.channel.connect()
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        source = Source(player)
+        client.play(await source.ready(), after=lambda error: loop.call_soon_threadsafe(over.set))
+        await player.delete()
+        async with asyncio.timeout(60):
+            await over.wait()
+        assert source.read() == b""
+        source.cleanup()
+        assert source.is_opus()
+        await client.disconnect(force=True)
+        Source.__new__(Source).cleanup()  # one that was never made
+
+
+async def test_short_of_data_it_gives_silence_at_once(tmp_path: Path) -> None:
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node:
+        player = await node.create_player("a")
+        packets, pcm = Source(player), Source(player, audio_format="pcm")
+        assert packets.read() == SILENT_PACKET
+        assert pcm.read() == bytes(3840)
+        refused = Source(node.player("nobody"))
+        await refused.ready()
+        assert refused.read() == b""
+        for source in (packets, pcm, refused):
+            source.close()
+
+
+async def test_a_channel_without_people_is_left(tmp_path: Path) -> None:
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        voice.channel.members.pop()
+        await join(voice.channel, node, leave_after_s=0.05)
+        await eventually(lambda: voice.channel.voice_client is None, "it has left")
+        assert await node.players() == []
+
+
+async def test_a_join_that_fails_leaves_the_channel(tmp_path: Path) -> None:
+    async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        await node.create_player("2")
+        with pytest.raises(PlayerExists):
+            await join(voice.channel, node)
+        assert voice.channel.voice_client is None
+
+
+async def test_events_reach_the_bot_by_their_names(tmp_path: Path) -> None:
+    class Bot:
+        def __init__(self) -> None:
+            self.told: list[tuple[str, object]] = []
+
+        def dispatch(self, event: str, /, *arguments: object) -> None:
+            self.told.append((event, arguments[0]))
+
+    (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 0.2)))
+    async with running_node(tmp_path, IMPATIENT) as process, Node(process.url) as node:
+        bot = Bot()
+        player = await node.create_player("a", "tone.wav")
+        off = dispatch(bot, player)
+        await eventually(lambda: "tonearm_queue_end" in [name for name, _ in bot.told], "the queue has ended")
+        started = dict(bot.told)["tonearm_track_start"]
+        assert isinstance(started, TrackStart)
+        off()
+    assert Reconnected.__name__ not in dict(bot.told)
