@@ -38,6 +38,7 @@ from tonearm.decoding.messages import (
     FromDecoder,
     FromNode,
     Grant,
+    Heard,
     Mark,
     MarkKind,
     Measured,
@@ -73,6 +74,8 @@ DATA, TITLE, READ = Data(1, 2, 3, b""), TitleAt(1, 2, 3, "title"), ReadRequest(1
 EVERY_KIND: tuple[Message, ...] = (
     OpenSession(1, 2, FAR, LOUD),
     OpenSession(1, 2, 3, Filters()),
+    OpenSession(1, 2, 3, Filters(), is_heard=False),
+    Heard(1),
     CloseSession(LAST),
     OpenSource(1, 2, "a “name”\n", 2**40, True, False, "audio/mpeg", 48_000, True),
     OpenSource(1, 2, "", None, False, True, None, 0, False),

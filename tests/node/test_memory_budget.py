@@ -17,7 +17,8 @@ async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
     shelf: Shelf, caplog: pytest.LogCaptureFixture
 ) -> None:
     uri = shelf.put("song.mp3", mp3(music(30.0)))
-    async with running_node(NodeSettings(decoder_processes=1, decoder_memory_limit_mb=LIMIT_MB)) as node:
+    settings = NodeSettings(decoder_processes=1, decoder_memory_limit_mb=LIMIT_MB, start_timeout_s=1.5)
+    async with running_node(settings) as node:
         with caplog.at_level(logging.ERROR):
             players = [await listening(node, f"p{number}", uri) for number in range(PLAYERS)]
             await players[0].listener.wait_frames(150)
@@ -27,6 +28,9 @@ async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
         assert [player.failures for player in players] == [[]] * PLAYERS
         assert len(playing) >= 15
         assert waiting
+        for player in waiting:
+            if player.state["state"] == "loading":
+                assert "more to do than it can" in player.events.named("TrackStuck")[0]["cause"]
         for player in playing:
             if player not in waiting:
                 await node.delete_player(player.id)

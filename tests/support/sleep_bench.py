@@ -32,6 +32,7 @@ from tonearm.decoding.messages import (
     Flush,
     FromNode,
     Grant,
+    Heard,
     Opened,
     OpenSession,
     OpenSource,
@@ -130,7 +131,7 @@ class SimulatedSession(PoolSession):
                 self._decoder.drop(order.source)
             elif isinstance(order, SeekSource):
                 self._seek(order)
-            else:
+            elif not isinstance(order, Heard):
                 assert isinstance(order, OpenSession | Plan | Grant | Flush | Recall)
                 self._decoder.receive(order)
         for due_s, order in tuple(self._opening):

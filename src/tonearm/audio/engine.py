@@ -164,7 +164,8 @@ class Engine:
         if not self._is_closed:
             self.catch_up()
             is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
-            self._session.listen(PCM_ONLY if is_made_ready else self._broadcast.outputs)
+            outputs = PCM_ONLY if is_made_ready else self._broadcast.outputs
+            self._session.listen(outputs, is_for_nobody=is_made_ready)
             self._follow()
             self._head_start.follow()
 

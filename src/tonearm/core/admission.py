@@ -5,6 +5,7 @@ So a process is asked for no more than it can do. `Capacity` says for how many s
 reports about itself; `settle` says which ones those are.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -175,14 +176,21 @@ def settle(
 ) -> tuple[list[_T], list[_T]]:
     """Who leaves a process, the least urgent first, and who comes for it. Who plays or starts for a listener takes the
     place of what nobody hears. With `spares_players` nobody leaves who plays."""
-    leaving_order = sorted(carried, key=claim, reverse=True)
-    coming_order = sorted(waiting, key=claim)
-    if spares_players:
-        leaving_order = [one for one in leaving_order if claim(one).urgency is not Urgency.PLAYS]
-    leaving, coming = leaving_order[: max(0, -room)], coming_order[: max(0, room)]
-    if room >= 0:
-        unheard = [one for one in leaving_order if claim(one).urgency is Urgency.UNHEARD]
-        heard = [one for one in coming_order[len(coming) :] if claim(one).urgency is not Urgency.UNHEARD]
-        exchanged = min(len(unheard), len(heard))
-        leaving, coming = unheard[:exchanged], coming + heard[:exchanged]
-    return leaving, coming
+    if room < 0:
+        leaving = [one for one in carried if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
+        return heapq.nlargest(-room, leaving, key=claim), []
+    heard: list[tuple[Claim, _T]] = []
+    unheard: list[tuple[Claim, _T]] = []
+    for one in waiting:  # thousands, of which few are heard
+        claimed = claim(one)
+        (unheard if claimed.urgency is Urgency.UNHEARD else heard).append((claimed, one))
+    heard.sort(key=_claim_of)
+    coming = heard[:room] + heapq.nsmallest(room - len(heard), unheard, key=_claim_of)
+    heard = heard[room:]
+    going = [one for one in carried if claim(one).urgency is Urgency.UNHEARD] if heard else []
+    leaving = heapq.nlargest(len(heard), going, key=claim)
+    return leaving, [one for _, one in (*coming, *heard[: len(leaving)])]
+
+
+def _claim_of(claimed: tuple[Claim, _T]) -> Claim:
+    return claimed[0]

@@ -88,6 +88,7 @@ class OpenSession(_Message, frozen=True):
     `mp3_from`: MP3 is made of the frames from this one on, whether they were sent already or not: the process that had
     rendered them died before it had encoded them. None where there was none; then it begins with what is sent next.
     `lag_samples`: the frames before came from another session, with this lag (see `Audio`) in the Opus packets.
+    `is_heard`: somebody listens; otherwise frames are made for whoever may come, when there is nothing else to do.
     """
 
     session: Number
@@ -96,6 +97,13 @@ class OpenSession(_Message, frozen=True):
     filters: Filters
     mp3_from: Count | None = None
     lag_samples: Lag | None = None
+    is_heard: bool = True
+
+
+class Heard(_Message, frozen=True):
+    """Node: somebody listens by now to a session that was opened for nobody."""
+
+    session: Number
 
 
 class CloseSession(_Message, frozen=True):
@@ -293,6 +301,7 @@ class Ping(_Message, frozen=True):
 
 FromNode: TypeAlias = (
     OpenSession
+    | Heard
     | CloseSession
     | OpenSource
     | SeekSource

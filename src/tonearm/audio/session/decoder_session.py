@@ -40,6 +40,7 @@ from tonearm.decoding.messages import (
     Failed,
     FirstAudio,
     FromDecoder,
+    Heard,
     Measured,
     NoRoom,
     Opened,
@@ -138,6 +139,7 @@ class DecoderSession:
         self.is_paused = False  # the player says so: what nobody is to hear now has time
         self._claim_number = pool.next_claim()
         self._has_sounded = False  # since it asked for a place
+        self._is_for_nobody = True  # its frames are made for whoever comes first
         self._open_session()
 
     @property
@@ -219,8 +221,12 @@ class DecoderSession:
         """Nothing is heard from now on, until it goes on: what was cut just before needs no end."""
         self._carry_out(self._state.fall_silent())
 
-    def listen(self, outputs: Outputs) -> None:
-        """The forms in which the frames are wanted."""
+    def listen(self, outputs: Outputs, *, is_for_nobody: bool = False) -> None:
+        """The forms in which the frames are wanted, or, while `is_for_nobody`, may be by whoever comes first."""
+        if outputs and self._is_for_nobody and not is_for_nobody:
+            self._is_for_nobody = False
+            if self._link is not None:
+                self._link.send(Heard(self._link.id))
         if not has_format(outputs, "mp3"):
             self._mp3_to = None
         self._carry_out(self._state.listen(outputs))
@@ -305,7 +311,7 @@ class DecoderSession:
 
     @property
     def claim(self) -> Claim:
-        if self.is_paused or not self._state.is_heard:
+        if self.is_paused or self._is_for_nobody or not self._state.is_heard:
             urgency = Urgency.UNHEARD
         else:
             urgency = Urgency.PLAYS if self._has_sounded else Urgency.STARTS
@@ -423,7 +429,8 @@ class DecoderSession:
         """Without a process now, `process_lost` is called when there is one."""
         self._link = self._pool.open(self)
         if self._link is not None:
-            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to, recalls=recalls))
+            is_heard = not self._is_for_nobody
+            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to, recalls=recalls, is_heard=is_heard))
 
     def _close_link(self) -> None:
         if self._link is not None:

@@ -356,11 +356,13 @@ class PlanState:
 
     # The session
 
-    def session_opened(self, session: int, mp3_to: int | None = None, *, recalls: bool = False) -> tuple[Order, ...]:
+    def session_opened(
+        self, session: int, mp3_to: int | None = None, *, recalls: bool = False, is_heard: bool = True
+    ) -> tuple[Order, ...]:
         """The sources are opened in it, the current one from where the buffered frames end.
 
         `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any. `recalls`: a
-        stream wants to begin with what was sent before.
+        stream wants to begin with what was sent before. `is_heard`: somebody listens.
         """
         current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.mix.filters
         buffer = self.buffer
@@ -397,7 +399,7 @@ class PlanState:
         self._begun_in_buffer = finished - {None}
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
         orders: list[Order] = [
-            OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples)
+            OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples, is_heard)
         ]
         for source, progress in self._sources.items():
             if source in overlays_at and source not in finished:

@@ -38,6 +38,7 @@ from tonearm.decoding.messages import (
     FoundPicture,
     FromNode,
     Grant,
+    Heard,
     NoRoom,
     Opened,
     OpenSession,
@@ -305,7 +306,7 @@ class Worker:
         match item:
             case _PcmDecoded():
                 return item.session
-            case Grant() | Plan() | Flush() | Recall():
+            case Grant() | Plan() | Flush() | Recall() | Heard():
                 return self._instruct(item)
             case Failed() | Decoded():
                 self._take_last_report(item)
@@ -459,7 +460,7 @@ class Worker:
             if report.source not in self._dropped[report.session]:
                 self._send(report)
 
-    def _instruct(self, order: Grant | Plan | Flush | Recall) -> int:
+    def _instruct(self, order: Grant | Plan | Flush | Recall | Heard) -> int:
         session = self._sessions.get(order.session)
         if session is None:
             return 0
@@ -472,6 +473,8 @@ class Worker:
                 session.flush()
             case Recall():
                 session.recall(order)
+            case Heard():
+                session.heard()
         for job in session.take_mp3_jobs():
             self._mp3.do(job)
         return order.session

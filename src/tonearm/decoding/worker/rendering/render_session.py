@@ -68,6 +68,7 @@ class RenderSession:
     def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
         self._id = order.session
         self._first_frame = order.first_frame
+        self._is_for_nobody = not order.is_heard
         self._epoch = order.epoch
         self._sent = order.first_frame
         self._granted = order.first_frame + SHORT_GRANT_FRAMES
@@ -104,7 +105,7 @@ class RenderSession:
     @property
     def is_heard(self) -> bool:
         """Whether its frames are rendered for anybody."""
-        return bool(self._packets.outputs)
+        return bool(self._packets.outputs) and not self._is_for_nobody
 
     @property
     def has_begun(self) -> bool:
@@ -212,6 +213,10 @@ class RenderSession:
         if order.outputs is not None:
             self._render_for(order.outputs)
         self._warm_filters_up()
+
+    def heard(self) -> None:
+        """Somebody listens by now."""
+        self._is_for_nobody = False
 
     def grant(self, order: Grant) -> None:
         """Notes which frames were sent and which may be rendered, and releases what no plan can need any more."""
