@@ -1,0 +1,160 @@
+"""What is written of players when, who waits for it, and what happens when the disk does not take it."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.playback_log import PlaybackLog, playing_player
+from tests.support.tracks import make_track
+from tonearm.core.events import Event, ListenersChange
+from tonearm.core.playback import Playback
+from tonearm.core.snapshot import PlayerSnapshot, Resume
+from tonearm.node.saving import LONGEST_ABSENCE_S, Saving
+from tonearm.node.state_file import StateFile
+
+
+class Kept:
+    """A player whose events are told to `saving`."""
+
+    def __init__(self, log: PlaybackLog) -> None:
+        self.log = log
+
+    @property
+    def playback(self) -> Playback:
+        return self.log.playback
+
+    def snapshot(self) -> PlayerSnapshot:
+        return self.playback.snapshot()
+
+
+class Bench:
+    """Saving in a file of `folder`, with a time of day that is set by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "state.sqlite"
+        self.now_ms = 1_700_000_000_000
+        self.players: dict[str, Kept] = {}
+        self.saving = self._made()
+
+    def _made(self) -> Saving:
+        return Saving(self.path, self.players, lambda: self.now_ms)
+
+    async def start(self, resume: Resume = Resume.PLAYING) -> list[PlayerSnapshot]:
+        await self.saving.open()
+        found = await self.saving.read(resume)
+        await self.saving.keep()
+        return found
+
+    async def restart(self) -> list[PlayerSnapshot]:
+        await self.saving.stop()
+        self.players.clear()
+        self.saving = self._made()
+        return await self.start()
+
+    def tell(self, *events: Event) -> None:
+        self.saving.told("p", events)
+
+    async def written(self, do: Callable[[], None]) -> bool:
+        """Whether `do` leads to a write."""
+        before = self.saving.figures.writes
+        do()
+        await self.saving.saved()
+        return self.saving.figures.writes > before
+
+
+async def playing(folder: Path) -> Bench:
+    """A player that plays and is in the file."""
+    bench = Bench(folder)
+    await bench.start()
+    bench.players["p"] = Kept(playing_player("ab"))
+    bench.saving.changed("p")
+    await eventually(bench.saving.saved, "the player is written")
+    return bench
+
+
+async def test_a_position_is_written_only_when_it_does_not_follow_from_the_last_one(tmp_path: Path) -> None:
+    bench = await playing(tmp_path)
+    playback = bench.players["p"].playback
+    bench.now_ms += 5_000
+    playback.position_ms += 5_020
+    assert not await bench.written(lambda: bench.tell(playback.update()))
+    bench.now_ms += 5_000
+    playback.position_ms += 4_000  # frames were left out
+    assert await bench.written(lambda: bench.tell(playback.update()))
+    assert not await bench.written(lambda: bench.tell(ListenersChange(3)))
+    await bench.saving.stop()
+
+
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+async def test_a_jump_of_the_time_of_day_is_noticed_with_the_next_sign_of_the_position(
+    tmp_path: Path, jump_ms: int
+) -> None:
+    bench = await playing(tmp_path)
+    playback = bench.players["p"].playback
+    bench.now_ms += jump_ms + 5_000
+    playback.position_ms += 5_000
+    assert await bench.written(lambda: bench.tell(playback.update()))
+    bench.now_ms += 1_000
+    (found,) = await bench.restart()
+    assert found.position_ms - playback.position_ms in (0, 1_000)
+    await bench.saving.stop()
+
+
+async def test_after_a_long_absence_players_are_where_the_node_was_last_known_to_live(tmp_path: Path) -> None:
+    bench = await playing(tmp_path)
+    await bench.saving.stop()
+    position_ms = bench.players["p"].playback.position_ms
+    bench.players.clear()
+    for absence_ms in (2_000, int(LONGEST_ABSENCE_S * 1000) + 1):
+        bench.now_ms += absence_ms
+        bench.saving = bench._made()
+        await bench.saving.open()
+        (found,) = await bench.saving.read(Resume.PLAYING)
+        assert found.position_ms == position_ms + 2_000
+        await bench.saving.stop()
+
+
+async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await playing(tmp_path)
+    playback = bench.players["p"].playback
+    write = StateFile.write
+
+    def full(*arguments: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StateFile, "write", full)
+        bench.tell(*playback.enqueue(make_track("c")).events)
+        assert not await bench.saving.saved()
+        await eventually(lambda: bench.saving.trouble, "the failure is told")
+        assert "disk is full" in bench.saving.degraded
+        assert not await bench.saving.saved()
+    assert StateFile.write is write
+    await eventually(bench.saving.saved, "it is written again")
+    assert bench.saving.degraded == ""
+    assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
+    (found,) = await bench.restart()
+    assert [queued.track.id for queued in found.queue] == ["b", "c"]
+    await bench.saving.stop()
+
+
+async def test_many_players_that_change_at_once_are_written_in_few_batches(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    await bench.start()
+    for number in range(300):
+        bench.players[f"p{number}"] = Kept(playing_player("abc"))
+        bench.saving.changed(f"p{number}")
+    await eventually(bench.saving.saved, "all are written")
+    assert bench.saving.figures.writes <= 10
+    del bench.players["p7"]
+    bench.saving.changed("p7")
+    found = await bench.restart()
+    assert len(found) == 299
+    await bench.saving.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
