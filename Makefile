@@ -1,6 +1,7 @@
 ## make run    a node on 127.0.0.1:2333, with three commands to try it
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
+## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
@@ -13,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz bench soundcheck format clip clean
+.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -63,6 +64,11 @@ fuzz: $(VENV)/.dev
 	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" \
 	$(BIN)/python -m pytest -q -s --timeout 86400 tests/decoding/worker/media/test_mutated_media.py \
 	tests/decoding/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py $(ARGS)
+
+# A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.
+MINUTES ?= 10
+soak: $(VENV)/.dev
+	$(BIN)/python -m tools.soak --minutes $(MINUTES) $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev

@@ -1,0 +1,246 @@
+"""Runs the soak and writes its report; exits with 1 when something was wrong."""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+from tests.support.media_server import MediaServer
+from tests.support.processes import children_of, kind_of
+from tests.support.running_node import RunningNode, start_node
+
+from tools.soak.clients import Client, Remembered, churn, end_everything
+from tools.soak.levels import Level, level_of
+from tools.soak.listeners import Heard, listen_steadily
+from tools.soak.report import Finding, report_html
+from tools.soak.sources import Sources, steady_file
+
+FORMS: Final = ("pcm", "opus", "mp3", "ogg")
+CONFIG: Final = '[state]\npath = "state.sqlite"\n[logging]\nlevel = "warning"\n[sources]\nstart_timeout_s = 5\n'
+FRAMES_LOST_AT_MOST: Final = 0.001
+SAMPLE_S: Final = 2.0
+DECODER_KILLED_EVERY_S: Final = 20.0
+CALM_S: Final = 30.0
+RESTARTS: Final = ((0.2, signal.SIGTERM), (0.4, signal.SIGKILL), (0.55, signal.SIGKILL))  # at which share of the time
+
+
+class Soak:
+    """One run. `node` is the one that runs now; each start is another process on another port."""
+
+    def __init__(self, folder: Path, seconds: float, steady: int, churners: int, seed: int) -> None:
+        self._folder = folder
+        self._seconds = seconds
+        self._steady = steady
+        self._churners = churners
+        self._seed = seed
+        self._dice = random.Random(seed)
+        self._begin_s = time.monotonic()
+        self._levels: list[Level] = []
+        self._moments: list[tuple[float, str]] = []
+        self._left_out = self._sent = self._decoder_exits = 0
+        self._log: list[str] = []
+        self._node = self._start()
+
+    async def run(self) -> tuple[list[Finding], str]:
+        """What was found, and the report."""
+        heard: list[Heard] = []
+        no_limits = aiohttp.TCPConnector(limit=0)
+        async with MediaServer() as server, aiohttp.ClientSession(connector=no_limits) as http:
+            client = Client(http, lambda: self._node.url)
+            sources = Sources(self._folder, server, self._seed)
+            uri = steady_file(self._folder)
+            sampling = asyncio.create_task(self._sample())
+            listening = [
+                asyncio.create_task(self._listen(client, number, uri, heard)) for number in range(self._steady)
+            ]
+            await asyncio.sleep(min(10.0, self._seconds / 10))
+            before = await asyncio.to_thread(level_of, self._node.pid, self._begin_s)
+            remembered = Remembered(client, uri)
+            plaguing = [
+                asyncio.create_task(churn(client, sources, number, self._seed + number))
+                for number in range(self._churners)
+            ]
+            plaguing.append(asyncio.create_task(self._kill_decoders()))
+            await self._live(remembered)
+            await _cancel(plaguing)
+            self._tell("the players that come and go have ended")
+            await end_everything(client)
+            await asyncio.sleep(CALM_S)
+            after = await asyncio.to_thread(level_of, self._node.pid, self._begin_s)
+            await self._count(client)
+            await _cancel([sampling, *listening])
+        await asyncio.to_thread(self._stop, signal.SIGTERM)
+        findings = [
+            *self._of_listeners(heard),
+            Finding(
+                "state",
+                f"{remembered.changes} changes acknowledged, {remembered.unsaved} of them told as not saved "
+                f"yet; lost: {remembered.lost[:3] or 'none'}",
+                bool(remembered.lost),
+            ),
+            *_of_levels(before, after),
+            Finding("answers", f"by status: {dict(sorted(client.statuses.items()))}"),
+            *(Finding("answers", text, True) for text in client.failures[:10]),
+            *self._of_log(),
+        ]
+        players = f"{self._steady} steady players, {self._churners} that come and go"
+        title = f"Soak of {self._seconds / 60:.3g} minutes: {players}"
+        return findings, report_html(f"{title} (seed {self._seed})", findings, self._levels, self._moments)
+
+    async def _live(self, remembered: Remembered) -> None:
+        """Until the time is over: restarts in between, after which all that was acknowledged must be there."""
+        for share, number in (*RESTARTS, (1.0, None)):
+            growing = asyncio.create_task(remembered.grow())
+            until_s = self._begin_s + self._seconds * share - (0 if number else CALM_S)
+            await asyncio.sleep(max(0.0, until_s - time.monotonic()))
+            if number is not None:
+                await self._restart(number, growing, remembered)
+            await _cancel([growing])
+
+    async def _restart(self, number: signal.Signals, growing: asyncio.Task[None], remembered: Remembered) -> None:
+        self._tell(f"the node gets {number.name}")
+        async with aiohttp.ClientSession() as http:
+            await self._count(Client(http, lambda: self._node.url))
+        await asyncio.to_thread(self._stop, number)
+        await _cancel([growing])
+        self._node = await asyncio.to_thread(self._start)
+        await remembered.compare()
+
+    async def _listen(self, client: Client, number: int, uri: str, heard: list[Heard]) -> None:
+        player = f"steady-{number}"
+        await client.ask("POST", "/v0/players", {"id": player, "uri": uri, "loop": "track"})
+        mine = [Heard(form) for form in FORMS[: 1 + number % len(FORMS)]]
+        heard += mine
+        base = lambda: f"{self._node.url}/v0/players/{player}"  # noqa: E731
+        await asyncio.gather(*(listen_steadily(client.http, base, one) for one in mine))
+
+    async def _kill_decoders(self) -> None:
+        while True:
+            await asyncio.sleep(self._dice.uniform(0.5, 1.5) * DECODER_KILLED_EVERY_S)
+            decoders = [pid for pid in children_of(self._node.pid) if kind_of(pid) == "decoder"]
+            if decoders:
+                self._tell("a decoder is killed")
+                _kill(self._dice.choice(decoders))
+
+    async def _sample(self) -> None:
+        while True:
+            level = await asyncio.to_thread(level_of, self._node.pid, self._begin_s)
+            self._levels += [level] if level else []
+            await asyncio.sleep(SAMPLE_S)
+
+    async def _count(self, client: Client) -> None:
+        """Adds up the figures of a node that is about to end."""
+        status, stats, _ = await client.ask("GET", "/v0/stats")
+        if status == 200:
+            self._left_out += stats["framesLeftOut"]
+            self._sent += stats["framesSent"]
+            self._decoder_exits += stats["decoderExits"]
+
+    def _tell(self, what: str) -> None:
+        at_s = time.monotonic() - self._begin_s
+        self._moments.append((at_s, what))
+        print(f"{at_s:6.0f} s  {what}", file=sys.stderr, flush=True)
+
+    def _start(self) -> RunningNode:
+        return start_node(self._folder, CONFIG, variables={"TONEARM_LOGGING__LEVEL": "info"})
+
+    def _stop(self, number: signal.Signals) -> None:
+        self._node.process.send_signal(number)
+        code = self._node.process.wait()
+        if number is signal.SIGTERM and code:
+            self._log.append(f"Traceback: the node exited with {code}")
+        self._node.kill()
+        self._log += self._node.log
+
+    def _of_listeners(self, heard: Sequence[Heard]) -> list[Finding]:
+        found = []
+        for form in FORMS:
+            those = [one for one in heard if one.form == form]
+            frames, missing = sum(one.frames for one in those), sum(one.missing for one in those)
+            text = f"{len(those)} steady ones of {form}, {sum(one.connections for one in those)} connections: "
+            if form in ("pcm", "opus"):
+                clicks = sum(one.clicks for one in those)
+                text += f"{frames} frames, {missing} missing, {clicks} with a click"
+                is_wrong = not frames or missing > FRAMES_LOST_AT_MOST * frames or bool(clicks)
+            else:
+                text += f"{sum(one.bytes for one in those)} bytes"
+                is_wrong = bool(those) and not all(one.bytes for one in those)
+            found.append(Finding("listeners", text, is_wrong))
+        is_late = self._left_out > FRAMES_LOST_AT_MOST * max(1, self._sent)
+        text = f"{self._sent} frames sent to all, {self._left_out} left out because the node was late"
+        found.append(Finding("clock", text, is_late))
+        found.append(Finding("decoders", f"{self._decoder_exits} ended, most of them killed by the soak"))
+        return found
+
+    def _of_log(self) -> list[Finding]:
+        tracebacks = [number for number, line in enumerate(self._log) if "Traceback" in line]
+        shown = ["".join(self._log[number : number + 30])[:3000] for number in tracebacks[:3]]
+        errors = [line for line in self._log if re.search(r" ERROR ", line)]
+        return [
+            Finding(
+                "log", f"{len(self._log)} lines, {len(errors)} errors, {len(tracebacks)} tracebacks", bool(tracebacks)
+            ),
+            *(Finding("log", text, True) for text in shown),
+            *(Finding("log", line.strip()[:300]) for line in errors[:10]),
+        ]
+
+
+def _of_levels(before: Level | None, after: Level | None) -> list[Finding]:
+    """Whether the last node, when it had calmed down, held what the first one held before all began."""
+    if before is None or after is None:
+        return [Finding("levels", "the node was gone", True)]
+    found = []
+    for name, room in (
+        ("memory_mb", before.memory_mb * 0.25 + 20),
+        ("descriptors", 12),
+        ("threads", 6),
+        ("processes", 1),
+    ):
+        begin, end = getattr(before, name), getattr(after, name)
+        found.append(Finding("levels", f"{name}: {begin:.4g} before, {end:.4g} after", end > begin + room))
+    return found
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.soak", description=__package__)
+    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--steady", type=int, default=12, help="players with steady listeners")
+    parser.add_argument("--churn", type=int, default=8, help="players that come and go at a time")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--report", type=Path, default=Path("soak.html"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(Path(folder), options.minutes * 60, options.steady, options.churn, options.seed)
+        findings, report = asyncio.run(soak.run())
+    options.report.write_text(report, encoding="utf-8")
+    for finding in findings:
+        print(f"{'WRONG' if finding.is_wrong else 'ok   '} {finding.subject:10} {finding.text}")
+    print(f"The report is in {options.report}; the seed was {options.seed}.")
+    return int(any(finding.is_wrong for finding in findings))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
