@@ -12,8 +12,8 @@ from tonearm.audio.clients.broadcast import Broadcast
 from tonearm.audio.clients.framing import FrameFlag
 from tonearm.audio.player_overlays import PlayerOverlays
 from tonearm.audio.session.decoder_session import DecoderSession
+from tonearm.audio.session.grants import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.audio.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
-from tonearm.audio.session.plan_state import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
 from tonearm.core.events import PlayerState
 from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
 from tonearm.core.joins import Joins

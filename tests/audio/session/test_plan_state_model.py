@@ -16,15 +16,17 @@ from tests.support.simulated_decoder import Content, Piece, SimulatedDecoder, Tr
 from tonearm.audio.clients.framing import payload_of
 from tonearm.audio.session.frame_buffer import SentFrame
 from tonearm.audio.session.plan_moves import (
+    Detached,
     Mix,
     OpenSourceAt,
     Order,
     Program,
     RenewSession,
+    Resting,
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
+    Steady,
 )
 from tonearm.audio.session.plan_state import PlanState
 from tonearm.core.filters import Filters
@@ -136,7 +138,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     def two_long_tracks_that_fade(self, at_sample: int, samples: int) -> None:
         """As it mostly is: otherwise hardly any crossfade was ever heard."""
         self.cut_to_another_track(Track(40_000), Track(40_000))
-        if self.plan.state is State.DETACHED:
+        if isinstance(self.plan.state, Detached):
             self.open_session()
         self.exchange()
         if self.next is not None:
@@ -161,7 +163,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.has_listeners = bool(outputs)
         self.do(self.plan.listen(outputs))
 
-    @precondition(lambda self: self.plan.state is not State.RESTING)
+    @precondition(lambda self: not isinstance(self.plan.state, Resting))
     @rule(frames=st.integers(1, 12))
     def send(self, frames: int) -> None:
         for _ in range(frames):
@@ -185,7 +187,7 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.take_faded()
         self.may_jump = True
 
-    @precondition(lambda self: self.plan.state is State.RESTING)
+    @precondition(lambda self: isinstance(self.plan.state, Resting))
     @rule()
     def wake(self) -> None:
         self.plan.wake()
@@ -227,14 +229,14 @@ class PlanStateMachine(RuleBasedStateMachine):
         self.tick_if_awake()
         self.exchange()
 
-    @precondition(lambda self: self.plan.state is not State.RESTING)
+    @precondition(lambda self: not isinstance(self.plan.state, Resting))
     @rule()
     def the_process_dies(self) -> None:
         self.close_session()
         self.plan.lose()
         self.take_faded()
 
-    @precondition(lambda self: self.plan.state is State.DETACHED)
+    @precondition(lambda self: isinstance(self.plan.state, Detached))
     @rule()
     def a_process_is_there(self) -> None:
         self.open_session()
@@ -243,16 +245,16 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """When nothing disturbs any more, everything is played to its end, with the filters that were set last."""
-        if self.plan.state is State.RESTING:
+        if isinstance(self.plan.state, Resting):
             self.wake()
-        if self.plan.state is State.DETACHED:
+        if isinstance(self.plan.state, Detached):
             self.open_session()
         self.listen(PCM_ONLY)
         for _ in range(200):
             self.exchange()
             for _ in range(5):
                 self.tick()
-            if self.plan.state is State.STEADY and not self.buffer.frames_ahead and self.current is None:
+            if isinstance(self.plan.state, Steady) and not self.buffer.frames_ahead and self.current is None:
                 break
         assert self.current is None, "a track was not played to its end"
         self.leave(self.next)
@@ -278,12 +280,12 @@ class PlanStateMachine(RuleBasedStateMachine):
 
     @property
     def has_session(self) -> bool:
-        return self.plan.state not in (State.DETACHED, State.RESTING)
+        return not isinstance(self.plan.state, (Detached, Resting))
 
     def add(self, track: Track, start_sample: int = 0) -> int:
         source = len(self.tracks) + 1
         self.tracks[source] = track
-        if self.plan.state is State.RESTING:
+        if isinstance(self.plan.state, Resting):
             self.wake()
         self.plan.add(source, start_sample)
         self.heard[source] = start_sample
@@ -394,7 +396,7 @@ class PlanStateMachine(RuleBasedStateMachine):
     # Sending, and what must hold for all that is sent
 
     def tick_if_awake(self) -> None:
-        if self.plan.state is not State.RESTING:
+        if not isinstance(self.plan.state, Resting):
             for _ in range(8):
                 self.tick()
             self.grant()

@@ -21,7 +21,6 @@ from tonearm.audio.session.plan_moves import (
     SourceBegan,
     SourceEnded,
     SourceFaded,
-    State,
 )
 from tonearm.audio.session.plan_state import PlanState
 from tonearm.core.admission import Claim, Urgency
@@ -242,7 +241,7 @@ class DecoderSession:
 
     def wake(self, *, recalls: bool = False) -> None:
         """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with what was sent before."""
-        if self._state.state is State.RESTING:
+        if self._state.is_resting:
             self._state.wake()
             self._claim_number, self._has_sounded = self._pool.next_claim(), False
             self._open_session(recalls=recalls)

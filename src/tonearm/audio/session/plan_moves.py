@@ -1,17 +1,11 @@
-"""What `PlanState` knows of: its states as a table of what leads from where to where, the program that a player wants,
-and the orders and events that follow.
-
-  DETACHED    no session in a decoder process (yet); the buffered frames are sent meanwhile
-  STEADY      the newest plan is the played one
-  CHANGING    the newest plan has another next source or other filters; the buffered frames are good until it arrives
-  SWITCHING   the newest plan cuts to another source; the buffer is empty until it arrives
-  RESUMING    the newest plan goes on after the buffered frames, in a session that knows nothing of them
-  RESTING     everything was given up on purpose, the buffered frames too; `wake` ends it
+"""What `PlanState` knows of: its states with what is true in each, as a table of what leads from where to where, the
+program that a player wants, and the orders and events that follow.
 
 Anything that `MOVES` does not have is refused with `RefusedMove`: a fault of the caller.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,13 +15,72 @@ from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import Crossfade, Flush, Grant, OpenSession, Overlay, Plan, Recall
 
 
-class State(Enum):
-    DETACHED = "detached"
-    STEADY = "steady"
-    CHANGING = "changing"
-    SWITCHING = "switching"
-    RESUMING = "resuming"
-    RESTING = "resting"
+class SessionStart(NamedTuple):
+    """A session in a decoder process, and with which of the sources it began in their middle.
+
+    `first_frame` is the first one that it renders. Of the sources in `begun_in_buffer` it has no beginning, or nothing:
+    that is in the frames that were buffered before. The overlays in `overlays_begun` sounded in these; of those in
+    `overlays_over` the last frame is there, too.
+    """
+
+    id: int
+    first_frame: int = 0
+    begun_in_buffer: frozenset[SourceId] = frozenset()
+    overlays_begun: frozenset[SourceId] = frozenset()
+    overlays_over: frozenset[SourceId] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """No session in a decoder process (yet); the buffered frames are sent meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """Everything was given up on purpose, the buffered frames too; `wake` ends it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The newest plan is the played one."""
+
+    session: SessionStart
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """The newest plan has another next source or other filters; the buffered frames are good until it arrives.
+
+    `postponed`: how often it arrived too late and was made again, since the player changed its mind. `is_overtaken`: it
+    has the crossfade elsewhere, and that has begun before the plan arrived.
+    """
+
+    session: SessionStart
+    postponed: int = 0
+    is_overtaken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Switching:
+    """The newest plan cuts to another source; the buffer is empty until it arrives. `cut_fade`: how the sound before
+    goes out."""
+
+    session: SessionStart
+    cut_fade: Crossfade | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """The newest plan goes on after the buffered frames, in a session that knows nothing of them: with `source`, from
+    `at_frame` on, whose sample `next_sample` is heard next."""
+
+    session: SessionStart
+    source: SourceId
+    at_frame: int
+    next_sample: int
+
+
+State: TypeAlias = Detached | Resting | Steady | Changing | Switching | Resuming
 
 
 class Move(Enum):
@@ -43,47 +96,47 @@ class Move(Enum):
 
 
 # A change while switching is a cut as well: a cut that did not arrive belongs to every plan that replaces it.
-MOVES: Final[Mapping[State, Mapping[Move, State]]] = {
-    State.DETACHED: {
-        Move.CUT: State.DETACHED,
-        Move.CHANGE: State.DETACHED,
-        Move.OPEN: State.STEADY,
-        Move.RESUME: State.RESUMING,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
+MOVES: Final[Mapping[type[State], Mapping[Move, type[State]]]] = {
+    Detached: {
+        Move.CUT: Detached,
+        Move.CHANGE: Detached,
+        Move.OPEN: Steady,
+        Move.RESUME: Resuming,
+        Move.LOSE: Detached,
+        Move.REST: Resting,
     },
-    State.STEADY: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.CHANGING,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
+    Steady: {
+        Move.CUT: Switching,
+        Move.CHANGE: Changing,
+        Move.LOSE: Detached,
+        Move.REST: Resting,
     },
-    State.CHANGING: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.CHANGING,
-        Move.POSTPONE: State.CHANGING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
+    Changing: {
+        Move.CUT: Switching,
+        Move.CHANGE: Changing,
+        Move.POSTPONE: Changing,
+        Move.ARRIVE: Steady,
+        Move.LOSE: Detached,
+        Move.REST: Resting,
     },
-    State.SWITCHING: {
-        Move.CUT: State.SWITCHING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
+    Switching: {
+        Move.CUT: Switching,
+        Move.ARRIVE: Steady,
+        Move.LOSE: Detached,
+        Move.REST: Resting,
     },
-    State.RESUMING: {
-        Move.CUT: State.SWITCHING,
-        Move.CHANGE: State.RESUMING,
-        Move.ARRIVE: State.STEADY,
-        Move.LOSE: State.DETACHED,
-        Move.REST: State.RESTING,
+    Resuming: {
+        Move.CUT: Switching,
+        Move.CHANGE: Resuming,
+        Move.ARRIVE: Steady,
+        Move.LOSE: Detached,
+        Move.REST: Resting,
     },
-    State.RESTING: {
-        Move.CUT: State.RESTING,
-        Move.CHANGE: State.RESTING,
-        Move.REST: State.RESTING,
-        Move.WAKE: State.DETACHED,
+    Resting: {
+        Move.CUT: Resting,
+        Move.CHANGE: Resting,
+        Move.REST: Resting,
+        Move.WAKE: Detached,
     },
 }
 

@@ -14,31 +14,35 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from tonearm.audio.session.frame_buffer import FrameBuffer
+from tonearm.audio.session.grants import DUE_FRAMES, ENOUGH_FRAMES, Grants
 from tonearm.audio.session.plan_moves import (
     MOVES,
+    Changing,
+    Detached,
     Epoch,
     Mix,
     Move,
-    OpenSourceAt,
     Order,
     Program,
     RefusedMove,
     RenewSession,
+    Resting,
+    Resuming,
+    SessionStart,
     SourceBegan,
     SourceEnded,
     SourceFaded,
     State,
+    Steady,
+    Switching,
 )
+from tonearm.audio.session.session_start import begin_session, frames_to_encode_again
 from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
-from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES
-from tonearm.core.outputs import PCM_ONLY, PRIMING_FRAMES, Output, Outputs, has_format
+from tonearm.core.outputs import Output, Outputs
 from tonearm.core.play_queue import SourceId
 from tonearm.decoding.messages import (
-    GRANT_FRAMES,
-    PASSED_GRANT_FRAMES,
     RECALL_FRAMES,
-    SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,
     Flush,
@@ -50,15 +54,8 @@ from tonearm.decoding.messages import (
     Recall,
 )
 
-GRANT_STEP_FRAMES: Final = SHORT_GRANT_FRAMES // 2
-LONG_GRANT_STEP_FRAMES: Final = GRANT_FRAMES // 2
-ENOUGH_FRAMES: Final = 200 // FRAME_MS  # buffered, before sending begins or goes on after an underrun
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
-MAX_FRAMES_AGAIN: Final = 50  # that another process renders for an encoder, when the one before it died
-DUE_FRAMES: Final = 2  # with overlays, the next frames that must not wait for anything
 POSTPONE_FRAMES: Final = 2  # a plan that arrived too late is made again so much further on, and further each time
-
-_STEADY: Final = State.STEADY  # looking up an enum's member takes as long as a call, too long for each audio message
 
 
 class PlanState:
@@ -69,33 +66,17 @@ class PlanState:
 
     def __init__(self, until_tick_s: Callable[[], float]) -> None:
         self._until_tick_s = until_tick_s
-        self.state = State.DETACHED
+        self.state: State = Detached()
         self.buffer = FrameBuffer()
         self.late_plans_total = 0
-        self._session = 0
+        self._grants = Grants(self.buffer)
         self._sources: dict[SourceId, _Progress] = {}
         self._wanted = Program(None, None, Mix(Filters()))
         self._planned = self._played = Epoch(0, self._wanted.mix)
         self._fading: set[SourceId] = set()  # sources that go on under the current one
-        self._cut_fade: Crossfade | None = None  # how the sound before goes out, while SWITCHING
         self._cuts_silence = False  # nothing sounded before the last cut
         self._faded: list[SourceId] = []
-        self._is_overtaken = False  # the newest plan has the crossfade elsewhere, and it has begun before that arrived
-        self._resumed: SourceId = 0  # the source that a session goes on with while RESUMING,
-        self._resumed_at = 0  # the frame that it begins with there,
-        self._resumed_sample = 0  # and its sample that is heard next
-        self._begun_in_buffer: set[SourceId | None] = set()  # of these the session has no beginning, or nothing
-        self._postponed = 0  # how often, since the player changed its mind
-        self._outputs = PCM_ONLY
         self._has_flushed = False
-        self._granted_at = 0  # the frame that was next at the last grant
-        self._granted_to = 0  # by the last grant
-        self._only_passes = False  # the frames that arrived last are packets that were passed through, and nothing else
-        self._due_before = 0  # at the last grant
-        self._begins_at = 0  # the first frame of the session
-        # Overlays that sounded before the session was opened; those of them whose last frame is buffered are not in it.
-        self._begun_before: frozenset[SourceId] = frozenset()
-        self._over_before: frozenset[SourceId] = frozenset()
         self._lag_samples: int | None = None  # of the Opus packets in the buffer; None before the first ones
 
     # What the player asks
@@ -117,17 +98,23 @@ class PlanState:
     @property
     def is_steady(self) -> bool:
         """Whether the buffered frames are those of the newest plan."""
-        return self.state is _STEADY
+        return isinstance(self.state, Steady)
+
+    @property
+    def is_resting(self) -> bool:
+        return isinstance(self.state, Resting)
 
     @property
     def passes_through(self) -> bool:
         """Whether packets of a source that has some go to listeners as they are."""
-        return self._wanted.mix.filters.changes_nothing and any(output.passes_through for output in self._outputs)
+        return self._wanted.mix.filters.changes_nothing and any(
+            output.passes_through for output in self._grants.outputs
+        )
 
     @property
     def is_heard(self) -> bool:
         """Whether frames are wanted in any form."""
-        return bool(self._outputs)
+        return bool(self._grants.outputs)
 
     @property
     def has_overlays(self) -> bool:
@@ -139,7 +126,7 @@ class PlanState:
 
     def can_be_sought(self, source: SourceId) -> bool:
         """Whether a source is open in the session, as far as is known, so that it can go on elsewhere."""
-        return bool(self._session) and source in self._sources and self._sources[source].failure is None
+        return self._session is not None and source in self._sources and self._sources[source].failure is None
 
     def is_decoded(self, source: SourceId | None) -> bool:
         """Whether a source was decoded to its end."""
@@ -172,18 +159,17 @@ class PlanState:
             wanted = Program(wanted.current, None, wanted.mix._replace(crossfade=None))
         if wanted == self._wanted:
             return ()
-        self._postponed = 0
         self._has_flushed = False
-        if wanted.current != self._wanted.current or self.state is State.SWITCHING:
-            self._fade_at_cut(wanted, cut_fade)
+        if wanted.current != self._wanted.current or isinstance(self.state, Switching):
+            cut_fade = self._fade_at_cut(wanted, cut_fade)
             # The end of a sound that was cut off in time may come late, but has to come.
             self._cuts_silence = from_silence and (self._cuts_silence or not self._is_cut_ahead)
-            return self._cut(wanted)
+            return self._cut(wanted, cut_fade)
         return self._change(wanted)
 
     def fall_silent(self) -> tuple[Order, ...]:
         """Nothing is heard any more, as after a pause. A cut that was not heard yet is made from silence instead."""
-        if self._cuts_silence or not self._is_cut_ahead or self._fading or not self._session:
+        if self._cuts_silence or not self._is_cut_ahead or self._fading or self._session is None:
             return ()
         self._cuts_silence = True
         return self._cut(self._wanted)
@@ -191,20 +177,19 @@ class PlanState:
     def listen(self, outputs: Outputs) -> tuple[Order, ...]:
         """The forms in which frames are rendered. Without any, the decoder counts frames, but neither filters nor sends
         them."""
-        if outputs == self._outputs:
+        if outputs == self._grants.outputs:
             return ()
-        gains = outputs - self._outputs
-        self._outputs = outputs
-        if not gains or self._wanted.current is None or not self._session:
+        gains = outputs - self._grants.outputs
+        self._grants.outputs = outputs
+        if not gains or self._wanted.current is None or self._session is None:
             return self._granted()
         # The frames that are buffered, and those under way, may not be there in this form.
         buffer = self.buffer
-        if self.state is State.SWITCHING:
-            self._move(Move.CUT)
+        if isinstance(self.state, Switching):
             return self._plan_from(buffer.next_frame, outputs)
-        self._move(Move.CHANGE)
-        if self.state is State.RESUMING:
-            return self._plan_from(self._resumed_at, outputs)
+        self._enter_change()
+        if isinstance(self.state, Resuming):
+            return self._plan_from(self.state.at_frame, outputs)
         if not buffer.next_frame:
             buffer.void_from(0)  # nothing was sent yet, and the first listener shall hear the first sample
         return self._plan_from(buffer.next_frame, outputs)
@@ -236,30 +221,15 @@ class PlanState:
 
     def grant(self) -> Grant | None:
         """Lets the decoder render on from the frames that were sent. To be called every few frames."""
-        if not self._session:
-            return None
-        sent = granted_from = self._granted_at = self.buffer.next_frame
-        if self.state is State.RESUMING:  # frames may have passed that it has not rendered yet
-            sent = min(sent, self._resumed_at)
-        if self._wanted.mix.overlays and self.buffer.frames_ahead < DUE_FRAMES:
-            self._due_before = max(sent, self._begins_at) + DUE_FRAMES
-        if self._only_passes:
-            frames = PASSED_GRANT_FRAMES
-        else:
-            is_short = self._wanted.mix.may_crossfade or not self._outputs  # what nobody hears can wait
-            frames = SHORT_GRANT_FRAMES if is_short else GRANT_FRAMES
-        self._granted_to = granted_from + frames
-        return Grant(self._session, self._played.number, sent, self._granted_to, self._outputs, self._due_before)
+        session = self._session
+        return None if session is None else self._grants.grant(session, self.state, self._played, self._wanted.mix)
 
     def grant_in_time(self, *, is_long_step: bool) -> Grant | None:
         """As `grant`, to be called every `GRANT_STEP_FRAMES`, unless the last one is good for long enough.
 
-        `is_long_step`: it is `LONG_GRANT_STEP_FRAMES` since the last such one. Grants for MP3 are never left out: by
-        them frames are encoded, so its listeners get them in steps of 200 ms.
+        `is_long_step`: it is `LONG_GRANT_STEP_FRAMES` since the last such one.
         """
-        left = self._granted_to - self.buffer.next_frame
-        is_good = left > GRANT_FRAMES if is_long_step else left > GRANT_STEP_FRAMES
-        return None if is_good and not has_format(self._outputs, "mp3") else self.grant()
+        return None if self._grants.is_good(is_long_step=is_long_step) else self.grant()
 
     def hurry(self) -> tuple[Order, ...]:
         """To be called after each frame that is looked at while there are overlays. When hardly any are left, the
@@ -272,21 +242,22 @@ class PlanState:
         None is sent now until there are enough, so the next grant would not come by itself, and the last one may have
         been for fewer frames.
         """
-        return (self._granted() if self.buffer.next_frame > self._granted_at else ()) + self.flush()
+        return (self._granted() if self._grants.have_passed else ()) + self.flush()
 
     def flush(self) -> tuple[Order, ...]:
         """A last partial frame is waited for: it must not wait for samples of the next source any longer."""
-        wanted = self._wanted
-        if self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
+        wanted, session = self._wanted, self._session
+        if session is None or self._has_flushed or wanted.next is None or not self.is_decoded(wanted.current):
             return ()
         self._has_flushed = True
-        return (Flush(self._session),)
+        return (Flush(session.id),)
 
     def recall(self, output: Output) -> tuple[Order, ...]:
         """What was sent last is wanted in a form that nobody listened to then. No order where that cannot be had."""
-        if not self._session or self.state is State.RESUMING or not self.buffer.next_frame:
+        session = self._session
+        if session is None or isinstance(self.state, Resuming) or not self.buffer.next_frame:
             return ()
-        return (Recall(self._session, output, self.buffer.next_frame, RECALL_FRAMES),)
+        return (Recall(session.id, output, self.buffer.next_frame, RECALL_FRAMES),)
 
     # Messages of the decoder
 
@@ -295,33 +266,31 @@ class PlanState:
             return ()  # of a plan that was replaced
         if audio.packets:
             self._lag_samples = audio.lag_samples
-        if audio.frames:
-            self._only_passes = audio.is_passed and not audio.pcm and all(form.passes_through for form in self._outputs)
-        if self.state is _STEADY:
+        self._grants.arrived(audio)
+        state = self.state
+        if isinstance(state, Steady):
             self.buffer.append(audio)
             return ()
-        if self._comes_too_late(audio):
-            self._move(Move.POSTPONE)
-            self._postponed += 1
+        if isinstance(state, Changing) and self._comes_too_late(state, audio):
+            postponed = state.postponed + 1
+            self._enter(Move.POSTPONE, Changing(state.session, postponed))
             self.late_plans_total += 1
-            later_frame = self.buffer.next_frame + POSTPONE_FRAMES * self._postponed * (not self._wanted.mix.holds)
-            return self._plan_from(min(later_frame, self.buffer.end_frame))
-        is_cut = self.state is State.SWITCHING
-        goes_on = self.state is State.RESUMING
-        if self._cut_fade is not None and not any(mark.kind is MarkKind.FADING for mark in audio.marks):
+            later = 0 if self._wanted.mix.holds else POSTPONE_FRAMES * postponed
+            return self._plan_from(min(self.buffer.next_frame + later, self.buffer.end_frame))
+        session = self._session
+        fades = any(mark.kind is MarkKind.FADING for mark in audio.marks)
+        if isinstance(state, Switching) and state.cut_fade is not None and not fades:
             self._end_fades()  # the source that was cut to was late
-        self._cut_fade = None
-        self._move(Move.ARRIVE)
+        self._enter(Move.ARRIVE, state if session is None else Steady(session))
         self._played = self._planned
-        if not goes_on:
+        if not isinstance(state, Resuming):
             self.buffer.void_from(audio.first_frame)
-        if is_cut:
+        if isinstance(state, Switching):
             self.buffer.cut()
         self.buffer.append(audio)
         if self._planned.mix == self._wanted.mix:
             return ()
-        self._move(Move.CHANGE)
-        self._postponed = 0
+        self._enter_change()
         return self._plan_from(self._earliest_frame())
 
     def decoded(self, source: SourceId) -> None:
@@ -364,83 +333,45 @@ class PlanState:
         `mp3_to`: frames before it were encoded to MP3 by the session before; None when nobody wanted any. `recalls`: a
         stream wants to begin with what was sent before. `is_heard`: somebody listens.
         """
-        current, next_source, filters = self._wanted.current, self._wanted.next, self._wanted.mix.filters
-        buffer = self.buffer
+        buffer, filters = self.buffer, self._wanted.mix.filters
         if self._wanted.mix.holds and not buffer.begins_with_overlays_alone:
             buffer.void_from(buffer.next_frame)  # nobody hears the music in them before it goes on
-        buffered_source, buffered_to = buffer.end_position()
-        finished: set[SourceId | None] = set()
-        if buffered_source == next_source and buffered_source != current:
-            finished.add(current)  # the buffered frames end within the source that joins
-            current = buffered_source
-        if buffer.holds_end:
-            finished.add(current)
-        goes_on = current is not None and current not in finished
-        self._move(Move.RESUME if goes_on else Move.OPEN)
-        self._session = session
+        self._grants.begin(buffer.end_frame)
+        again = RECALL_FRAMES if recalls else frames_to_encode_again(buffer, self._grants.outputs, mp3_to)
+        start_samples = {source: progress.start_sample for source, progress in self._sources.items()}
+        start, resumed, opens = begin_session(session, buffer, self._wanted, start_samples, again)
         self._has_flushed = False
         self._planned = self._played = Epoch(self._planned.number + 1, Mix(filters))
-        self._granted_at = first_frame = buffer.end_frame
-        self._resumed_sample = buffered_to
-        to_encode = RECALL_FRAMES if recalls else self._frames_to_encode_again(mp3_to)
-        if goes_on and current == buffered_source and to_encode:
-            # The last frames are rendered once more, and not sent, so that the encoders begin with them.
-            frame_samples = FRAME_SAMPLES * filters.effects.position_rate  # of the source
-            again = min(buffer.whole_frames_before_end(to_encode), int(buffered_to / frame_samples))
-            overlays = buffer.overlays.samples_at(first_frame).keys()
-            while again and buffer.overlays.samples_at(first_frame - again).keys() != overlays:
-                again -= 1
-            first_frame -= again
-            buffered_to -= round(again * frame_samples)
-        overlays_at = buffer.overlays.samples_at(first_frame)
-        self._begun_before, self._over_before = frozenset(overlays_at), buffer.overlays.ending
-        finished |= self._over_before
-        self._begins_at = first_frame
-        self._begun_in_buffer = finished - {None}
+        first_frame = start.first_frame
         mp3_from = None if mp3_to is None else max(first_frame, mp3_to)
-        orders: list[Order] = [
-            OpenSession(session, self._planned.number, first_frame, filters, mp3_from, self._lag_samples, is_heard)
-        ]
-        for source, progress in self._sources.items():
-            if source in overlays_at and source not in finished:
-                orders.append(OpenSourceAt(source, overlays_at[source], resumes=True))
-            elif source not in finished:
-                resumes = source == current == buffered_source
-                start_sample = buffered_to if resumes else progress.start_sample
-                if start_sample > progress.start_sample:
-                    self._begun_in_buffer.add(source)
-                orders.append(OpenSourceAt(source, start_sample, resumes))
-        if current is not None and goes_on:
-            self._resumed, self._resumed_at = current, first_frame
-            orders += self._plan_from(first_frame)
-        elif self._wanted.mix.overlays:
-            self._move(Move.CHANGE)
-            orders += self._plan_from(first_frame)
-        return tuple(orders)
-
-    def _frames_to_encode_again(self, mp3_to: int | None) -> int:
-        frames = PRIMING_FRAMES if has_format(self._outputs, "opus") else 0
-        if mp3_to is not None:
-            frames = max(frames, min(self.buffer.end_frame - mp3_to, MAX_FRAMES_AGAIN))
-        return frames
+        number, lag_samples = self._planned.number, self._lag_samples
+        opened = OpenSession(session, number, first_frame, filters, mp3_from, lag_samples, is_heard)
+        plan: tuple[Order, ...] = ()
+        if resumed is not None:
+            self._enter(Move.RESUME, resumed)
+            plan = self._plan_from(first_frame)
+        else:
+            self._enter(Move.OPEN, Steady(start))
+            if self._wanted.mix.overlays:
+                self._enter_change()
+                plan = self._plan_from(first_frame)
+        return (opened, *opens, *plan)
 
     def lose(self) -> None:
         """The decoder process died, or the session was closed: `session_opened` follows."""
-        if self.state is State.SWITCHING:
+        if isinstance(self.state, Switching):
             self.buffer.cut()  # what was cut to is heard from another session
-        self._move(Move.LOSE)
+        self._enter(Move.LOSE, Detached())
         self._end_fades()
         self.buffer.end_fades()
-        self._session = 0
         for progress in self._sources.values():
             progress.is_decoded = False
 
     def rest(self) -> None:
         """Gives the session and the buffered frames up. `wake` and `session_opened` go on from the frame sent last; a
         live source is then where it is then."""
-        self._move(Move.REST)
+        self._enter(Move.REST, Resting())
         self._end_fades()
-        self._session = 0
         for source in self._sources:
             self._sources[source] = _Progress(self._sources[source].start_sample)
         self.buffer.void_from(self.buffer.next_frame)
@@ -449,49 +380,52 @@ class PlanState:
 
     def wake(self) -> None:
         """Ends a rest; `session_opened` follows."""
-        self._move(Move.WAKE)
+        self._enter(Move.WAKE, Detached())
 
     # Plans
 
-    def _fade_at_cut(self, wanted: Program, cut_fade: Crossfade | None) -> None:
-        before = self._wanted.current
-        if self.state is State.SWITCHING and wanted.current == before:
-            return  # the same cut once more
-        if cut_fade is not None and self.state is State.SWITCHING and self._cut_fade is not None:
+    def _fade_at_cut(self, wanted: Program, cut_fade: Crossfade | None) -> Crossfade | None:
+        """How the sound before goes out, in the plan that cuts it."""
+        before, state = self._wanted.current, self.state
+        late_fade = state.cut_fade if isinstance(state, Switching) else None
+        if isinstance(state, Switching) and wanted.current == before:
+            return late_fade  # the same cut once more
+        if cut_fade is not None and late_fade is not None:
             self._faded += () if before is None else (before,)  # it never sounded: the one before it goes on fading
         else:
             self._end_fades()
             if cut_fade is not None and before is not None:
-                (self._fading.add if self._session else self._faded.append)(before)
-        self._cut_fade = cut_fade if self._fading else None
+                (self._faded.append if self._session is None else self._fading.add)(before)
+        return cut_fade if self._fading else None
 
     def _end_fades(self) -> None:
         self._faded += self._fading
         self._fading.clear()
-        self._cut_fade = None
 
-    def _cut(self, wanted: Program) -> tuple[Order, ...]:
+    def _cut(self, wanted: Program, cut_fade: Crossfade | None = None) -> tuple[Order, ...]:
+        session = self._session
+        self._enter(Move.CUT, self.state if session is None else Switching(session, cut_fade))
+        self._wanted = wanted
+        passed_frames = self.buffer.next_frame
+        self.buffer.void()
         # A session goes on behind frames that are void now: with overlays or without them, or in a source that is still
         # to begin.
-        has_overlays_before = bool(self._begun_before or self._over_before)
-        must_renew = self._session and (
-            (self.buffer.next_frame < self._begins_at and has_overlays_before)
-            or not self._begun_in_buffer.isdisjoint((wanted.current, wanted.next))
-        )
-        self._move(Move.CUT)
-        self._wanted = wanted
-        self.buffer.void()
-        if must_renew:
+        if session is not None and (
+            (passed_frames < session.first_frame and (session.overlays_begun or session.overlays_over))
+            or not session.begun_in_buffer.isdisjoint((wanted.current, wanted.next))
+        ):
             return (RenewSession(),)
         return self._plan_from(self.buffer.next_frame)
 
     def _change(self, wanted: Program) -> tuple[Order, ...]:
-        buffer = self.buffer
+        buffer, session = self.buffer, self._session
         end_frame = buffer.end_frame
-        is_under_way = self.state is State.CHANGING
-        self._move(Move.CHANGE)
+        is_under_way = isinstance(self.state, Changing)
+        self._enter_change()
+        if isinstance(self.state, Changing):
+            self.state = replace(self.state, postponed=0)
         before, self._wanted = self._wanted, wanted
-        if wanted.mix.holds != before.mix.holds and self._session and buffer.next_frame < self._begins_at:
+        if wanted.mix.holds != before.mix.holds and session is not None and buffer.next_frame < session.first_frame:
             buffer.void_from(buffer.next_frame)  # the session cannot render these frames in another way
             return (RenewSession(),)
         if wanted.next != before.next:
@@ -500,32 +434,33 @@ class PlanState:
             # Each plan makes the one before it worthless: with many changes a second none would ever arrive in time.
             # So this one is made when the one under way has arrived.
             return ()
-        if self._session and buffer.end_frame < end_frame and buffer.end_frame <= self._begins_at:
+        if session is not None and buffer.end_frame < end_frame and buffer.end_frame <= session.first_frame:
             # The buffered frames end within a source that this session began behind: it has to be opened from there.
             return (RenewSession(),)
-        return self._plan_from(self._resumed_at if self.state is State.RESUMING else self._earliest_frame())
+        return self._plan_from(self.state.at_frame if isinstance(self.state, Resuming) else self._earliest_frame())
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
         """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
-        if not self._session:
+        state, session, wanted = self.state, self._session, self._wanted
+        if session is None:
             return ()
-        self._only_passes = False
-        wanted = self._wanted
-        self._is_overtaken = False
+        self._grants.planned()
+        if isinstance(state, Changing):
+            self.state = replace(state, is_overtaken=False)
         after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
         mix, crossfade = wanted.mix, wanted.mix.crossfade
-        if self.state is State.SWITCHING:
-            switch_to, cut_fade = after, self._cut_fade
-        elif self.state is State.RESUMING:
-            switch_to = self._resumed
+        if isinstance(state, Switching):
+            switch_to, cut_fade = after, state.cut_fade
+        elif isinstance(state, Resuming):
+            switch_to = state.source
             if switch_to != after:  # the source that joins has begun in the buffer already
                 after, next_source, crossfade = switch_to, None, None
-            elif crossfade is not None and crossfade.at_sample < self._resumed_sample:
+            elif crossfade is not None and crossfade.at_sample < state.next_sample:
                 crossfade = None  # until its frames arrive: it must not begin in those that are rendered once more
         self._planned = Epoch(self._planned.number + 1, mix._replace(crossfade=crossfade))
         epochs = self._planned.number, self._played.number
         order = Plan(
-            self._session,
+            session.id,
             *epochs,
             at_frame,
             switch_to,
@@ -536,12 +471,12 @@ class PlanState:
             cut_fade=cut_fade,
             outputs=outputs,
             overlays=tuple(
-                replace(overlay, has_begun=True) if overlay.source in self._begun_before else overlay
+                replace(overlay, has_begun=True) if overlay.source in session.overlays_begun else overlay
                 for overlay in mix.overlays
-                if overlay.source not in self._over_before
+                if overlay.source not in session.overlays_over
             ),
             holds=mix.holds,
-            from_silence=self._cuts_silence and self.state is State.SWITCHING,
+            from_silence=self._cuts_silence and isinstance(state, Switching),
         )
         return order, *self._granted()
 
@@ -552,7 +487,7 @@ class PlanState:
     @property
     def _is_cut_ahead(self) -> bool:
         """Whether nothing was sent yet of what was cut to last."""
-        return self.state is State.SWITCHING or self.buffer.is_cut_ahead
+        return isinstance(self.state, Switching) or self.buffer.is_cut_ahead
 
     @property
     def _glides(self) -> bool:
@@ -568,11 +503,11 @@ class PlanState:
             return min(buffer.next_frame + 1, buffer.end_frame)
         return buffer.next_frame
 
-    def _comes_too_late(self, audio: Audio) -> bool:
+    def _comes_too_late(self, state: Changing, audio: Audio) -> bool:
         """Whether the frame in which the sound begins to glide, or to fade, was sent as it was before."""
-        if self.state is not State.CHANGING or not audio.frames:
+        if not audio.frames:
             return False
-        if self._is_overtaken:
+        if state.is_overtaken:
             return True
         next_frame = self.buffer.next_frame
         if audio.first_frame >= next_frame or not self.buffer.frames_ahead:
@@ -598,14 +533,24 @@ class PlanState:
         fades = mark.kind is MarkKind.FADING
         if fades:
             self._fading.add(mark.source)
-            self._is_overtaken |= self._planned.mix.crossfade != self._played.mix.crossfade
+            if isinstance(self.state, Changing) and self._planned.mix.crossfade != self._played.mix.crossfade:
+                self.state = replace(self.state, is_overtaken=True)
         failure = progress.failure if progress is not None and is_interrupted else None
         return SourceEnded(mark.source, failure, fades)
 
-    def _move(self, move: Move) -> None:
-        state = MOVES[self.state].get(move)
-        if state is None:
-            raise RefusedMove(f"{move.value} while {self.state.value}")
+    @property
+    def _session(self) -> SessionStart | None:
+        state = self.state
+        return None if isinstance(state, (Detached, Resting)) else state.session
+
+    def _enter_change(self) -> None:
+        """The move `CHANGE`: from a steady state a change is under way; the others stay."""
+        state = self.state
+        self._enter(Move.CHANGE, Changing(state.session) if isinstance(state, Steady) else state)
+
+    def _enter(self, move: Move, state: State) -> None:
+        if MOVES[type(self.state)].get(move) is not type(state):
+            raise RefusedMove(f"{move.value} while {type(self.state).__name__}")
         self.state = state
 
 
