@@ -41,19 +41,18 @@ class Filters:
     gains_db: tuple[float, ...] = (0.0,) * BAND_COUNT
     effects: Effects = NO_EFFECTS
 
-    def __post_init__(self) -> None:
-        # So that `is` tells for every block of frames, wherever the settings came from.
-        if self.effects == NO_EFFECTS:
-            object.__setattr__(self, "effects", NO_EFFECTS)
-
     @property
     def is_flat_equalizer(self) -> bool:
         return not any(self.gains_db)
 
     @property
+    def has_effects(self) -> bool:
+        return self.effects != NO_EFFECTS
+
+    @property
     def changes_nothing(self) -> bool:
         """True when samples pass bit for bit."""
-        return self.volume == 1.0 and self.is_flat_equalizer and self.effects == NO_EFFECTS
+        return self.volume == 1.0 and self.is_flat_equalizer and not self.has_effects
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ def filters_out(filters: Filters) -> JsonObject:
     return {
         "volume": filters.volume,
         "eq": _UNTOUCHED_BANDS if is_untouched else _bands_out(filters.gains_db),
-        **(_NO_EFFECTS_OUT if filters.effects is NO_EFFECTS else _effects_out(filters.effects)),
+        **(_effects_out(filters.effects) if filters.has_effects else _NO_EFFECTS_OUT),
     }
 
 

@@ -11,6 +11,7 @@ low enough where a peak is, and comes down to it in a curve without corners.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 import numpy as np
@@ -36,6 +37,14 @@ _MAY_PEAK: Final = 0.6
 _STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
 
 
+class Follows(Enum):
+    """What the sound follows that is limited next."""
+
+    SOUND = "sound"
+    SILENCE = "silence"
+    UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class LimiterState:
     """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
@@ -44,6 +53,7 @@ class LimiterState:
     held: tuple[float, ...]
     before: Planes
     loudest: float = math.inf
+    follows: Follows = Follows.SOUND
 
     @property
     def is_at_rest(self) -> bool:
@@ -51,9 +61,9 @@ class LimiterState:
 
 
 _AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
-# Before a sound that begins after silence; and where nothing is known of the sound before.
-BEGINNING: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32), 0.0)
-QUIET: Final = LimiterState(_AT_REST, np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32), 0.0)
+_SILENCE: Final = np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32)
+BEGINNING: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.SILENCE)
+QUIET: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.UNKNOWN)
 
 
 def _resting_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
@@ -100,7 +110,7 @@ def limited(
     ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
     sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
     # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
-    sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state is QUIET else state.before
+    sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state.follows is Follows.UNKNOWN else state.before
     sound[:, HALF_TAPS : HALF_TAPS + planes.shape[1]] = planes
     sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
@@ -117,7 +127,7 @@ def limited(
     lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
     # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
     held = list(state.held)
-    if (state is BEGINNING or begins) and lowest_ahead[0] < min(held):
+    if (state.follows is Follows.SILENCE or begins) and lowest_ahead[0] < min(held):
         held = [lowest_ahead[0]] * LOOKAHEAD_STEPS
     gain = held[-1]
     for lowest in lowest_ahead:

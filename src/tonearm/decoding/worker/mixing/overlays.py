@@ -48,6 +48,11 @@ class Duck:
     from_db: float = 0.0
     to_db: float = 0.0
 
+    @property
+    def is_level(self) -> bool:
+        """Whether it leaves the music as it is."""
+        return not self.from_db and not self.to_db
+
     def db_at(self, time: int) -> float:
         share = min(max((time - self.start) / self.samples, 0.0), 1.0)
         return self.from_db + (self.to_db - self.from_db) * share
@@ -69,13 +74,10 @@ class Duck:
         """Where no music sounds, there is none to be led back: the session's time may stand long before some begins."""
         if self.to_db <= self.from_db:
             return self
-        return Duck(from_db=self.to_db, to_db=self.to_db) if self.to_db else LEVEL
+        return Duck(from_db=self.to_db, to_db=self.to_db)
 
     def at(self, time: int) -> "Duck":
-        return LEVEL if self.to_db == 0.0 and time >= self.start + self.samples else self
-
-
-LEVEL: Final = Duck()
+        return Duck() if self.to_db == 0.0 and time >= self.start + self.samples else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Overlays:
     voices: tuple[OverlayVoice, ...] = ()
     over: tuple[tuple[int, int], ...] = ()
     tails: tuple[Fade, ...] = ()
-    duck: Duck = LEVEL
+    duck: Duck = Duck()
     is_held: bool = False
     gate: Ramp | None = None
     begins: bool = False
@@ -148,7 +150,7 @@ class Overlays:
 
     def __post_init__(self) -> None:
         ends = [-1 if voice.rise is not None or voice.end is None else voice.end for voice in self.voices]
-        changes = self.begins or self.tails or self.gate is not None or (self.duck is not LEVEL and not self.duck.to_db)
+        changes = self.begins or self.tails or self.gate is not None or (self.duck.from_db and not self.duck.to_db)
         object.__setattr__(self, "same_before", -1 if changes else min(ends, default=-1))
 
     @property
@@ -162,7 +164,7 @@ class Overlays:
     @property
     def change_nothing(self) -> bool:
         """Whether the music passes as it is."""
-        return not self.sound and self.duck is LEVEL and self.gate is None
+        return not self.sound and self.duck.is_level and self.gate is None
 
     # Plans
 
@@ -244,9 +246,8 @@ class Overlays:
         if not has_changed:
             return self, frames
         duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
-        if self.duck is LEVEL and not begins and len(over) == len(self.over):
+        if self.duck.is_level and not begins and len(over) == len(self.over):
             duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
-        duck = LEVEL if duck == LEVEL else duck
         return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
 
     def before_music(self) -> "Overlays":

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tonearm.core.effects import NO_EFFECTS
 from tonearm.core.filters import Filters
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
 from tonearm.decoding.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, scale
@@ -17,6 +16,7 @@ from tonearm.decoding.worker.filters.limiter import (
     BEGINNING,
     LOOKAHEAD_SAMPLES,
     QUIET,
+    Follows,
     LimiterState,
     at_rest,
     limited,
@@ -58,9 +58,9 @@ class BlockOutput:
         """What the limiter does in the next frames, or fewer of them."""
         state, music = start.filters, self._music
         if (
-            state.limiter is QUIET
+            state.limiter.follows is Follows.UNKNOWN
             and not music.has_crossfades
-            and state.filters.effects is NO_EFFECTS
+            and not state.filters.has_effects
             and not start.voices.fades
             and start.overlays is NO_OVERLAYS
         ):
@@ -200,7 +200,7 @@ class BlockOutput:
                 planes, limiter = limited(planes, ahead, ceiling_db, before, begins=overlays.begins)
         pcm = as_pcm(planes, may_clip=may_clip)
         if limiter is None:
-            if filters.limiter is QUIET and filters.passes_by_filters_alone:
+            if filters.limiter.follows is Follows.UNKNOWN and filters.passes_by_filters_alone:
                 return pcm, states[:frames]
             limiter = (QUIET,) * frames
         return pcm, StatesOnDemand(partial(_with_output, states, normalized.after, limiter), range(frames))
