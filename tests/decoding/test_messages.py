@@ -96,7 +96,7 @@ EVERY_KIND: tuple[Message, ...] = (
         2,
         3,
         Filters(),
-        Crossfade(FAR, 48_000, "linear", is_rest=True),
+        Crossfade(FAR, 48_000, "linear", is_late=True),
         Crossfade(0, 1, "equalPower"),
     ),
     Plan(1, 2, 1, 3, None, 2, 3, LOUD, None, None, frozenset({PCM, OPUS})),

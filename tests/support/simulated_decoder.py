@@ -264,7 +264,7 @@ class SimulatedDecoder:
                 break
             sample = opened.start if sample == FROM_START else sample
             crossfade = self._crossfades.get(source)
-            if crossfade is not None and crossfade.is_rest:
+            if crossfade is not None and crossfade.is_late:
                 crossfade = self._rest(crossfade, self._place, sample)
             elif crossfade is not None and sample > crossfade.at_sample:
                 crossfade = None

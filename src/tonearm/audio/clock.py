@@ -46,11 +46,12 @@ class Clock:
     """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
 
     `late_frames` counts the ticks that were skipped because the node was over 200 ms late, `frames_late` those that
-    began so many ms late. `beat` is the number of the
-    tick under way, and the same for `BEAT_MEMBERS` members of a phase; the next ones are one beat ahead, as the next
-    phase is. So what is done on every twentieth beat is done by so many at once, and by the others at other times: a
-    thousand players that fetch frames together would hold up all of their ticks, so that fewer do in a crowd. Where
-    there is none, half as many at once cost 40 to 80 players a tenth more of the node's and the decoders' time.
+    began so many ms late.
+
+    `beat` is the number of the tick under way. `BEAT_MEMBERS` members of a phase share it; the next ones, and the next
+    phase, are one beat ahead. Players fetch frames on every twentieth beat: so many of them fetch together, which saves
+    wake-ups, and the others fetch at other times, because a thousand together would hold up every tick. In a crowd
+    fewer members share a beat.
     """
 
     def __init__(

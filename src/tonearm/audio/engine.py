@@ -234,7 +234,7 @@ class Engine:
         try:
             beat = self._clock.beat
             if not self._sending.send_plain(beat):
-                self._take_up(self._sending.send_next(beat))
+                self._handle(self._sending.send_next(beat))
                 self._update_ticking()
         except Exception:
             log.exception("player %s: sending a frame failed", self._playback.player_id)
@@ -257,7 +257,7 @@ class Engine:
             self._clock.leave(self)
         self._head_start.follow()
 
-    def _take_up(self, falls_due: Iterable[Due]) -> None:
+    def _handle(self, falls_due: Iterable[Due]) -> None:
         for due in falls_due:
             match due:
                 case SourceBegan(source):
@@ -334,13 +334,13 @@ class Engine:
 
     def pass_frames(self, frames: int) -> None:
         """Moves on by frames that were not rendered, as nobody listens."""
-        self._take_up(self._sending.pass_frames(frames))
+        self._handle(self._sending.pass_frames(frames))
 
-    def let_go(self) -> None:
+    def release_session(self) -> None:
         self._session.rest()
         self._update_ticking()
 
-    def take_up(self) -> None:
+    def reopen_session(self) -> None:
         self._session.wake(recalls=bool(self._broadcast.recalls))
         self._update_ticking()
 
@@ -440,7 +440,7 @@ class Engine:
         if self._is_closed:
             return
         sending = self._sending
-        self._take_up(sending.frames_arrived())
+        self._handle(sending.frames_arrived())
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken()
             sending.recall_woken()
@@ -498,4 +498,4 @@ class Engine:
 def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
     if time is None:
         return None
-    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_rest)
+    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_late)

@@ -1,7 +1,7 @@
 """What a player sends at each tick of the clock.
 
 Frames come from the session's buffer. What falls due with a frame (a track that begins or ends, a title, an update) is
-given back as a value, before or after the frame is sent, for the player's engine to take up.
+given back as a value, before or after the frame is sent, for the player's engine to handle.
 """
 
 from collections.abc import Generator, Iterator
@@ -50,7 +50,7 @@ Due: TypeAlias = Moment | Retitled | SourceBegan | SourceEnded | SourceFaded
 class Sending:
     """One player's frames on their way out. `beat` is the clock's.
 
-    What an iterator yields is to be taken up before it is asked for more: that may change what is sent.
+    What an iterator yields is to be handled before the next is asked for: it may change what is sent.
     """
 
     def __init__(

@@ -4,10 +4,10 @@ It sleeps where its source can be sought and the length is exact, so that it is 
 is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
 player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
 
-  AWAKE    a decoder renders, and each frame is sent
-  DOZING   the same, and nothing speaks against sleep; a listener may be about to come back
-  ASLEEP   one timer for what falls due next, nothing else
-  WAKING   the source is being opened again; the frames that it is too late for pass without audio
+  AWAKE           a decoder renders, and each frame is sent
+  ABOUT_TO_SLEEP  the same, and nothing speaks against sleep; a listener may be about to come back
+  ASLEEP          one timer for what falls due next, nothing else
+  WAKING          the source is being opened again; the frames that it is too late for pass without audio
 """
 
 import logging
@@ -33,7 +33,7 @@ WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
 
 class SleepState(Enum):
     AWAKE = "awake"
-    DOZING = "dozing"
+    ABOUT_TO_SLEEP = "about to sleep"
     ASLEEP = "asleep"
     WAKING = "waking"
 
@@ -112,11 +112,11 @@ class Sleeper(Ticking, Protocol):
         """Moves on by so many frames, with all that falls due, as if they had been sent."""
         ...
 
-    def let_go(self) -> None:
+    def release_session(self) -> None:
         """Gives the decoder up and stops ticking."""
         ...
 
-    def take_up(self) -> None:
+    def reopen_session(self) -> None:
         """Has the sources opened again where the player is, and ticks."""
         ...
 
@@ -136,7 +136,7 @@ class Sleep:
         self._source: SourceId | None = None  # the one that sleeps, or is being opened again
         self._times: FrameTimes | None = None  # while asleep and running
         self._timer: Cancellable | None = None
-        self._lag_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
+        self._behind_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
         self._unheard_frames = 0  # that passed while waking, with a listener
         self._quiet_since_s: float | None = None  # None: nobody has listened yet
         self.state = SleepState.AWAKE
@@ -155,12 +155,12 @@ class Sleep:
             self._quiet_since_s = self._clock.now_s()
         match self.state:
             case SleepState.AWAKE:
-                self._doze()
-            case SleepState.DOZING if not circumstances.allow_sleep:
+                self._prepare()
+            case SleepState.ABOUT_TO_SLEEP if not circumstances.allow_sleep:
                 self._enter(SleepState.AWAKE)
             case SleepState.ASLEEP if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
-                self._doze()
+                self._prepare()
             case SleepState.ASLEEP if not circumstances.allow_sleep:
                 self._wake()
             case SleepState.ASLEEP if circumstances.is_running != (self._times is not None):
@@ -169,7 +169,7 @@ class Sleep:
                 self._run(self._times.deadline_s())
             case SleepState.WAKING if circumstances.source != self._source:
                 self._enter(SleepState.AWAKE)
-                self._doze()
+                self._prepare()
 
     def catch_up(self) -> None:
         """Lets the frames pass that are due by now. To be called before anything is done with a player."""
@@ -192,15 +192,15 @@ class Sleep:
     def woken(self) -> None:
         """The first audio has come since the player slept."""
         self._enter(SleepState.AWAKE)
-        self._doze()
+        self._prepare()
 
     def stop(self) -> None:
         """Ends it all, with the player."""
         self._enter(SleepState.AWAKE)
 
-    def _doze(self) -> None:
+    def _prepare(self) -> None:
         if self._now.is_worth_sleeping(self._player.position_ms):
-            self._enter(SleepState.DOZING)
+            self._enter(SleepState.ABOUT_TO_SLEEP)
             quiet_s = math.inf if self._quiet_since_s is None else self._clock.now_s() - self._quiet_since_s
             delay_s = max(0.0, SLEEP_AFTER_S - quiet_s)
             self._timer = self._call_later(delay_s, lambda: self._guarded(self._fall_asleep))
@@ -211,9 +211,9 @@ class Sleep:
             next_s = self._clock.next_deadline_s(self._player)
             self._enter(SleepState.ASLEEP)
             self._source = self._now.source
-            self._player.let_go()
-            self._run(next_s - self._lag_s if self._now.is_running else None)
-            self._lag_s = 0.0
+            self._player.release_session()
+            self._run(next_s - self._behind_s if self._now.is_running else None)
+            self._behind_s = 0.0
 
     def _run(self, first_s: float | None) -> None:
         """Lets frames pass from `first_s` on; None: none pass."""
@@ -253,9 +253,9 @@ class Sleep:
         self._unheard_frames = 0
         if times is not None:
             self._clock.resume_at(self._player, times.deadline_s())
-        self._player.take_up()
+        self._player.reopen_session()
         if times is not None:
-            self._lag_s = self._clock.next_deadline_s(self._player) - times.deadline_s()
+            self._behind_s = self._clock.next_deadline_s(self._player) - times.deadline_s()
 
     def _enter(self, state: SleepState) -> None:
         self._cancel()

@@ -9,7 +9,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 
 DURATION_MAX_MS: Final = 12_000
-SHORTEST_REST_MS: Final = 100  # of a crossfade that begins late; what is shorter is a plain join
+SHORTEST_LATE_MS: Final = 100  # that is left of a crossfade which begins late; what is shorter is a plain join
 
 
 class CrossfadeCurve(StrEnum):
@@ -49,12 +49,12 @@ class CrossfadeEdit:
 class FadeTime:
     """The next track begins at `at_ms` of the current one's file, and both sound for `duration_ms` of time heard.
 
-    `is_rest`: only the rest of a crossfade, whose time had come when the current sound began.
+    `is_late`: what is left of a crossfade whose time had come when the current sound began.
     """
 
     at_ms: int
     duration_ms: int
-    is_rest: bool = False
+    is_late: bool = False
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ def fade_at_end(
     if from_ms <= at_ms or duration_ms <= 0:
         return FadeTime(at_ms, duration_ms) if duration_ms > 0 else None
     rest_ms = min(duration_ms, int((this[1] - from_ms) / rate))
-    return FadeTime(from_ms, rest_ms, is_rest=True) if rest_ms >= SHORTEST_REST_MS else None
+    return FadeTime(from_ms, rest_ms, is_late=True) if rest_ms >= SHORTEST_LATE_MS else None
 
 
 def fade_of_skip(

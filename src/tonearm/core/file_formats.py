@@ -34,8 +34,8 @@ def id3_tag_bytes(first: bytes) -> int:
 
 
 def ogg_checksum(page: bytes | bytearray) -> bytes:
-    """The checksum of an Ogg page (RFC 3533, section 6), as it stands in the page, in whose place four zeros are now:
-    CRC-32 with Ogg's polynomial.
+    """The four bytes of an Ogg page's checksum (RFC 3533, section 6), CRC-32 with Ogg's polynomial. `page` has four
+    zeros in their place.
 
     Ogg's begins with 0 and takes the highest bit of each byte first; zlib's inverts before and after, and takes the
     lowest first. With all bits reversed one is the other, at zlib's speed.

@@ -88,7 +88,7 @@ class Joins:
     def may_fade_yet(self) -> bool:
         """Whether a crossfade that is asked for now may begin late: not where the next track was late for one."""
         fade, playback = self._next_fade, self._playback
-        return playback.next_track is not None and (fade is None or fade.is_rest or playback.position_ms < fade.at_ms)
+        return playback.next_track is not None and (fade is None or fade.is_late or playback.position_ms < fade.at_ms)
 
     def fade_from_now(self) -> None:
         """A crossfade was asked for whose time may have passed: its rest begins now."""
@@ -99,7 +99,7 @@ class Joins:
         """To be called before the playback learns it. A next source that is late for its fade gets the rest of it."""
         if source == self._playback.next_source:
             fade = self._next_fade
-            if fade is not None and fade.is_rest:
+            if fade is not None and fade.is_late:
                 self._begin.from_ms = max(self._begin.from_ms, self._soon_ms)
 
     def seek_failed(self, source: SourceId) -> None:

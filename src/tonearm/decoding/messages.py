@@ -204,15 +204,15 @@ class TitleAt(_Message, frozen=True):
 class Crossfade:
     """The next source begins when `at_sample` of the current one is reached, which fades out within `samples` then.
 
-    `curve` is `equalPower` or `linear`. When the next source has no samples at that moment, it joins at the end. With
-    `is_rest` it begins a frame behind the current one's beginning at the earliest, whenever it has samples, and what
-    passed of `samples` since then is left out.
+    `curve` is `equalPower` or `linear`. A next source without samples at that moment joins at the end. `is_late`: the
+    time of this crossfade has passed. The next source begins as soon as it has samples, a frame behind the current
+    one's beginning at the earliest, and the fade is shorter by what has passed since `at_sample`.
     """
 
     at_sample: Count
     samples: Count
     curve: Annotated[str, Meta(pattern="^(equalPower|linear)$")]
-    is_rest: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -626,7 +626,7 @@ def test_no_fade_begins_in_frames_that_are_rendered_once_more() -> None:
     bench.send(5)
     bench.plan.rest()
     bench.plan.listen(frozenset({Output("opus")}))
-    fade = Crossfade(4 * FRAME_SAMPLES, 9_600, "linear", is_rest=True)
+    fade = Crossfade(4 * FRAME_SAMPLES, 9_600, "linear", is_late=True)
     bench.plan.play(Program(1, 2, Mix(FLAT, fade)))
     bench.plan.wake()
     plan = plan_in(bench.plan.session_opened(2))

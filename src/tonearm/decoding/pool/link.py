@@ -56,7 +56,8 @@ class DecoderLink:
         session = getattr(message, "session", 0)
         self._stuck.get(session, self._outgoing).append(_Outgoing(pack(message), descriptor, session))
         if descriptor is not None and not self._is_blocked:
-            # It is sent by itself anyway, and there is much to do with it: of many that move, the first is begun with.
+            # A descriptor is never joined with other messages, and its source takes long to open: when many sessions
+            # move to another process, that process begins with the first source while the others are still queued.
             self._send_all()
         elif not self._will_send:
             # Messages of one loop turn, such as the grants of many players, wake the process once.

@@ -213,7 +213,7 @@ def test_a_crossfade_right_behind_another_leaves_the_end_of_that_one_as_it_is(of
     assert np.abs(sound[at : at + span] - expected).max() <= 0.51
 
 
-REST = Crossfade(AT, SPAN, "linear", is_rest=True)
+REST = Crossfade(AT, SPAN, "linear", is_late=True)
 
 
 def faded_from(first: NDArray[np.float64], second: NDArray[np.float64], begins_at: int) -> NDArray[np.float64]:

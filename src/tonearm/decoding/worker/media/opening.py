@@ -19,8 +19,8 @@ from tonearm.decoding.worker.media.opus_format import OpusHead, opus_codec
 from tonearm.decoding.worker.reading import play_errors
 from tonearm.decoding.worker.reading.guarded_reader import GuardedReader
 
-# How much libav may read before it gives the first packet Enough for one audio packet of
-# each stream; libav's default of 5 MB is meant for video.
+# libav may read this much before it gives the first packet: one audio packet of each stream. Its default of 5 MB is
+# meant for video.
 PROBE_BYTES: Final = 256 * 1024
 # In a container for plain samples all of it, again and again, for libav looks whether they are a coded stream after
 # all: 28 ms of CPU for 256 KiB. This is eight frames of DTS or AC-3, enough to tell, in 2 ms.

@@ -109,7 +109,7 @@ class OpusPackets:
         self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
         self._pages: OggPages | None = None
         self._tries_pages = _TRIES_PAGES
-        self._tried = b""  # packet: one of many that are all the same, as in silence, is not found on its page
+        self._tried = b""  # the packet that was looked for last: in silence many are the same, and no page is found
         timestamp = first[0].pts
         assert timestamp is not None
         self._origin = _Origin(timestamp, -trimming(first[0])[0])

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tonearm.core.crossfade import SHORTEST_REST_MS
+from tonearm.core.crossfade import SHORTEST_LATE_MS
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
 from tonearm.decoding.messages import GRANT_FRAMES, Crossfade, Mark, MarkKind, Plan
 from tonearm.decoding.worker.mixing.overlays import ENOUGH_SAMPLES
@@ -321,7 +321,7 @@ class JoinedMusic:
         at_sample = self._sources.heard_sample(position.source, crossfade.at_sample)
         if at_sample != crossfade.at_sample:
             crossfade = replace(crossfade, at_sample=at_sample)
-        if crossfade.is_rest:
+        if crossfade.is_late:
             return _rest(crossfade, position)
         return crossfade if position.sample <= crossfade.at_sample else None
 
@@ -351,7 +351,7 @@ class JoinedMusic:
     def _crossfade_that_can_begin(self, position: SourcePosition) -> Crossfade | None:
         """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
         crossfade = self.crossfade_ahead(position)
-        if crossfade is None or not crossfade.is_rest or position.sample < crossfade.at_sample:
+        if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
             return crossfade
         next_source = self._sources.next_of.get(self._sources.file_of(position.source))
         return crossfade if next_source is not None and self._sources.has_samples(next_source) else None
@@ -409,7 +409,7 @@ def _rest(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
     """What is left of a crossfade that begins as soon as it can. None when that is too little."""
     at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
     samples = crossfade.at_sample + crossfade.samples - at_sample
-    is_enough = samples >= samples_of_ms(SHORTEST_REST_MS) - FRAME_SAMPLES
+    is_enough = samples >= samples_of_ms(SHORTEST_LATE_MS) - FRAME_SAMPLES
     return replace(crossfade, at_sample=at_sample, samples=samples) if is_enough else None
 
 

@@ -115,7 +115,7 @@ class SessionSources:
         if timescale is None:
             return SourcePosition(source, sample, has_begun)
         for number, stretched in self._stretched.items():
-            # Behind another source, or behind the same one from another place on, it begins elsewhere in its waves.
+            # Where it follows another source, or begins at another sample, the stretched waves lie elsewhere.
             known = stretched.source, stretched.setting, stretched.store.start, stretched.joins
             if known == (source, timescale, sample, joins) and stretched.store.oldest == sample:
                 return SourcePosition(number, sample, has_begun)
