@@ -22,7 +22,7 @@ def test_the_version_is_told_in_one_line(tmp_path: Path) -> None:
 def test_without_a_command_the_usage_is_told(tmp_path: Path) -> None:
     result = run_tonearm(folder=tmp_path)
     assert result.returncode == 2
-    assert "usage: tonearm" in result.stderr
+    assert "Usage: tonearm" in result.stderr
 
 
 def test_init_config_writes_every_key_at_its_default(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "log_lines": ("core.printable",),
     "transfer": ("core.printable", "exit_codes"),
-    "cli": ("config", "serve", "listen", "dashboard.command", "transfer", "version", "exit_codes"),
+    "commands": ("commands", "client", "config", "exit_codes"),
+    "cli": ("config", "serve", "commands", "listen", "dashboard.command", "transfer", "version", "exit_codes"),
     "__main__": ("cli",),
 }
 
@@ -126,6 +127,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "client", "listen", "dashboard"),
+    "click": ("cli", "commands"),
     "discord": ("discord",),
     "disnake": ("disnake",),
     "nextcord": ("nextcord",),
@@ -134,9 +136,10 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "multidict": ("server",),
     "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "listen"),
     "prometheus_client": ("protocol.metrics",),
-    "pydantic": ("protocol", "description", "client", "server.bodies", "config"),
+    "pydantic": ("protocol", "description", "client", "commands", "server.bodies", "config"),
     "pydantic_core": ("protocol.json_text", "protocol.wire_model", "server.bodies"),
     "re2": ("config.patterns",),
+    "rich": ("commands",),
     "uvloop": ("serve",),
     "yarl": ("sources", "client", "dashboard.passing_on"),
     "yt_dlp": ("sources.resolver.extraction",),

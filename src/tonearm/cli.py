@@ -3,13 +3,14 @@
 Imports are made where they are needed, so that `--version` and a usage error answer at once.
 """
 
-import argparse
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import click
 
 from tonearm import exit_codes
 from tonearm.version import VERSION
@@ -18,115 +19,235 @@ if TYPE_CHECKING:
     from tonearm.config.load import LoadedConfig
     from tonearm.config.problem import Given
 
+DEFAULT_NODE: Final = "http://127.0.0.1:2333"
+_FILE: Final = click.Path(path_type=Path)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command with `arguments` (None: those of the process) and returns its exit code."""
-    options = _parser().parse_args(arguments)
     try:
-        match options.command:
-            case "serve":
-                return _serve(options)
-            case "init-config":
-                return _init_config(options.file)
-            case "check-config":
-                return _check_config(options.config)
-            case "export" | "import":
-                return _transfer(options)
-            case "dashboard":
-                return _dashboard(options)
-            case _:
-                return _listen(options)
-    except KeyboardInterrupt:
+        code = tonearm.main(arguments, prog_name="tonearm", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
         return 130  # what a shell shows for a command that SIGINT ended
+    return code if isinstance(code, int) else exit_codes.OK
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tonearm", description="An audio node over HTTP and WebSocket.")
-    parser.add_argument("--version", action="version", version=f"tonearm {VERSION}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, message="tonearm %(version)s")
+def tonearm() -> None:
+    """An audio node over HTTP and WebSocket, and a client for it.
 
-    serve = commands.add_parser("serve", help="run the node until SIGTERM or Ctrl-C")
-    _add_config_option(serve)
-    serve.add_argument("--host", help="address to listen on, instead of server.host")
-    serve.add_argument("--port", help="port to listen on, instead of server.port; 0 lets the system choose")
-    serve.add_argument("--try", action="store_true", dest="shows_commands", help="print three commands to try it")
-
-    init_config = commands.add_parser("init-config", help="write a commented file with every key at its default")
-    init_config.add_argument("file", nargs="?", type=Path, default=Path("tonearm.toml"), help="default: tonearm.toml")
-
-    check_config = commands.add_parser("check-config", help="check the configuration and show what it comes to")
-    _add_config_option(check_config)
-
-    listen = commands.add_parser(
-        "listen",
-        help="listen to a player in the terminal",
-        description="Listens to a player: its state, position, the level of each channel, true peak (dBTP) and the "
-        "loudness of the last 400 ms (LUFS, EBU R128), measured from the sound; where the limiter holds peaks, while "
-        "the filters have it on; frames that came late; events. At the end, loudness and true peak of all of it.",
-    )
-    listen.add_argument("player", metavar="PLAYER", help="the player's id")
-    _add_node_options(listen)
-    listen.add_argument("--save", type=Path, metavar="FILE.wav", help="write the audio to a WAV file")
-    listen.add_argument(
-        "--raw", action="store_true", help="write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA)"
-    )
-
-    export = commands.add_parser("export", help="write the players of a running node to a file")
-    export.add_argument("player", metavar="PLAYER", nargs="?", help="only this one")
-    export.add_argument("--output", "-o", type=Path, metavar="FILE", help="default: stdout")
-    _add_node_options(export)
-
-    imported = commands.add_parser("import", help="have a running node take over the players of such a file")
-    imported.add_argument("file", type=Path, metavar="FILE")
-    imported.add_argument("player", metavar="PLAYER", nargs="?", help="only this one")
-    _add_node_options(imported)
-    _add_dashboard(commands.add_parser("dashboard", help="see and steer nodes in a browser on this machine"))
-    return parser
+    \b
+    Exit codes: 0 it went well; 1 it failed; 2 wrong arguments or configuration; 3 something that the node needs is not
+    there; 4 no node was reached, or it refused the password.
+    Completion, for bash (or zsh, fish):  eval "$(_TONEARM_COMPLETE=bash_source tonearm)"
+    """
 
 
-def _add_node_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", default="http://127.0.0.1:2333", help="the node; default: %(default)s")
-    parser.add_argument("--password", help="default: the environment variable TONEARM_SERVER__PASSWORD")
+def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--config", type=_FILE, metavar="FILE", help="Default: tonearm.toml, if there is one.")(command)
 
 
-def _add_dashboard(dashboard: argparse.ArgumentParser) -> None:
-    dashboard.add_argument("--node", action="append", metavar="URL", help="a node; default: http://127.0.0.1:2333")
-    dashboard.add_argument(
-        "--password-file", action="append", type=Path, default=[], metavar="FILE",
-        help="the node's password, or one file for each --node; default: server.password of the configuration",
-    )  # fmt: skip
-    dashboard.add_argument("--port", type=int, default=2334, help="port to listen on; default: %(default)s")
-    dashboard.add_argument("--host", default="127.0.0.1", help="address to listen on; default: %(default)s")
-    dashboard.add_argument(
-        "--own-password-file", type=Path, metavar="FILE", help="the password of the page itself, for another --host"
-    )
-    dashboard.add_argument("--no-browser", action="store_true", help="open no browser")
+def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--password",
+        envvar=["TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"],
+        default="",
+        help="Default: the environment variable TONEARM_PASSWORD, else TONEARM_SERVER__PASSWORD.",
+    )(command)
+    return click.option(
+        "--url",
+        envvar="TONEARM_URL",
+        default=DEFAULT_NODE,
+        help=f"The node; default: TONEARM_URL, else {DEFAULT_NODE}.",
+    )(command)
 
 
-def _add_config_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, metavar="FILE", help="default: tonearm.toml, if there is one")
+def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option("--json", "as_json", is_flag=True, help="JSON for scripts, instead of a table.")(command)
 
 
-def _serve(options: argparse.Namespace) -> int:
+@tonearm.command("serve")
+@_config_option
+@click.option("--host", help="Address to listen on, instead of server.host.")
+@click.option("--port", help="Port to listen on, instead of server.port; 0 lets the system choose.")
+@click.option("--try", "shows_commands", is_flag=True, help="Print three commands to try it.")
+def _serve_command(**options: Any) -> int:
+    """Run the node until SIGTERM or Ctrl-C."""
+    return _serve(**options)
+
+
+@tonearm.command("init-config")
+@click.argument("file", type=_FILE, default="tonearm.toml")
+def _init_config_command(file: Path) -> int:
+    """Write a commented file with every key at its default (tonearm.toml)."""
+    return _init_config(file)
+
+
+@tonearm.command("check-config")
+@_config_option
+def _check_config_command(config: Path | None) -> int:
+    """Check the configuration and show what it comes to."""
+    return _check_config(config)
+
+
+@tonearm.command("play")
+@click.argument("tracks", metavar="URI...", nargs=-1, required=True)
+@click.option("--player", help="The player's id; one that there is gets the tracks into its queue.")
+@click.option("--keep", is_flag=True, help="Leave the player playing at the end.")
+@_json_option
+@_node_options
+def _play_command(**options: Any) -> int:
+    """Play files, links or searches, and show how far they are.
+
+    \b
+    Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit.
+    With --json each event is a line.
+    """
+    from tonearm.commands.play import PlayOptions, play
+
+    return play(PlayOptions(**options))
+
+
+@tonearm.command("players")
+@_json_option
+@_node_options
+def _players_command(url: str, password: str, as_json: bool) -> int:
+    """List a node's players."""
+    from tonearm.commands.show import show_players
+
+    return show_players(url, password, as_json)
+
+
+@tonearm.command("queue")
+@click.argument("player")
+@_json_option
+@_node_options
+def _queue_command(player: str, url: str, password: str, as_json: bool) -> int:
+    """List what waits in a player."""
+    from tonearm.commands.show import show_queue
+
+    return show_queue(player, url, password, as_json)
+
+
+@tonearm.command("info")
+@click.argument("uri", metavar="FILE|URL")
+@_json_option
+@_node_options
+def _info_command(uri: str, url: str, password: str, as_json: bool) -> int:
+    """Say what a file or link is, as the node sees it, or why it cannot be played."""
+    from tonearm.commands.show import show_info
+
+    return show_info(uri, url, password, as_json)
+
+
+@tonearm.command("events")
+@click.argument("player")
+@_json_option
+@_node_options
+def _events_command(player: str, url: str, password: str, as_json: bool) -> int:
+    """Show what happens to a player, until it is deleted."""
+    from tonearm.commands.show import show_events
+
+    return show_events(player, url, password, as_json)
+
+
+@tonearm.command("doctor")
+@_config_option
+@click.option("--uri", help="Also try whether the node can play this.")
+@click.option("--discord", is_flag=True, help="Also look for what a Discord bot needs.")
+@_json_option
+@_node_options
+def _doctor_command(**options: Any) -> int:
+    """Look for what is wrong with this machine, the configuration and the node, with a remedy for each."""
+    from tonearm.commands.doctor import DoctorOptions, doctor
+
+    return doctor(DoctorOptions(**options))
+
+
+@tonearm.command("listen")
+@click.argument("player")
+@_node_options
+@click.option("--save", type=_FILE, metavar="FILE.wav", help="Write the audio to a WAV file.")
+@click.option("--raw", is_flag=True, help="Write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA).")
+def _listen_command(player: str, url: str, password: str, save: Path | None, raw: bool) -> int:
+    """Listen to a player in the terminal.
+
+    Shows its state, position, the level of each channel, true peak (dBTP) and the loudness of the last 400 ms (LUFS,
+    EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
+    late; events. At the end, loudness and true peak of all of it.
+    """
+    from tonearm.listen.command import ListenOptions, listen
+
+    return listen(ListenOptions(player, url, password, save, raw))
+
+
+@tonearm.command("export")
+@click.argument("player", required=False)
+@click.option("--output", "-o", type=_FILE, metavar="FILE", help="Default: stdout.")
+@_node_options
+def _export_command(player: str | None, output: Path | None, url: str, password: str) -> int:
+    """Write the players of a running node, or one of them, to a file."""
+    from tonearm.transfer import NodeAddress, export_players
+
+    return export_players(NodeAddress(url, password), player, output)
+
+
+@tonearm.command("import")
+@click.argument("file", type=_FILE)
+@click.argument("player", required=False)
+@_node_options
+def _import_command(file: Path, player: str | None, url: str, password: str) -> int:
+    """Have a running node take over the players of such a file, or one of them."""
+    from tonearm.transfer import NodeAddress, import_players
+
+    return import_players(NodeAddress(url, password), player, file)
+
+
+@tonearm.command("dashboard")
+@click.option("--node", "nodes", multiple=True, metavar="URL", help=f"A node; default: {DEFAULT_NODE}.")
+@click.option(
+    "--password-file",
+    "password_files",
+    multiple=True,
+    type=_FILE,
+    metavar="FILE",
+    help="The node's password, or one file for each --node; default: server.password of the configuration.",
+)
+@click.option("--port", type=int, default=2334, show_default=True, help="Port to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--own-password-file", type=_FILE, metavar="FILE", help="The password of the page itself, for another --host."
+)
+@click.option("--no-browser", is_flag=True, help="Open no browser.")
+def _dashboard_command(**options: Any) -> int:
+    """See and steer nodes in a browser on this machine."""
+    return _dashboard(**options)
+
+
+def _serve(config: Path | None, host: str | None, port: str | None, shows_commands: bool) -> int:
     # What is loaded now stays: to look through it again and again for what could go is a tenth of the start's CPU. The
     # collector is switched on again when the node runs (`serve.keep_collections_short`).
     gc.disable()
     from tonearm.config.problem import ConfigError, Given
 
     given = {}
-    if options.host is not None:
-        given["server.host"] = Given("option --host", options.host)
-    if options.port is not None:
+    if host is not None:
+        given["server.host"] = Given("option --host", host)
+    if port is not None:
         # A text that is no number goes on as it is, so that the message is the one of the key.
-        port = int(options.port) if options.port.isascii() and options.port.isdigit() else options.port
-        given["server.port"] = Given("option --port", port)
+        number = int(port) if port.isascii() and port.isdigit() else port
+        given["server.port"] = Given("option --port", number)
     try:
-        loaded = _load(options.config, given)
+        loaded = _load(config, given)
     except ConfigError as error:
         return _refuse(str(error))
     from tonearm.serve import serve
 
-    return serve(loaded, shows_commands=options.shows_commands)
+    return serve(loaded, shows_commands=shows_commands)
 
 
 def _init_config(file: Path) -> int:
@@ -169,44 +290,26 @@ def _check_config(path: Path | None) -> int:
     return exit_codes.OK
 
 
-def _listen(options: argparse.Namespace) -> int:
-    from tonearm.listen.command import ListenOptions, listen
-
-    return listen(ListenOptions(options.player, options.url, _password(options), options.save, options.raw))
-
-
-def _transfer(options: argparse.Namespace) -> int:
-    from tonearm.transfer import NodeAddress, export_players, import_players
-
-    node = NodeAddress(options.url, _password(options))
-    if options.command == "export":
-        return export_players(node, options.player, options.output)
-    return import_players(node, options.player, options.file)
-
-
-def _password(options: argparse.Namespace) -> str:
-    return options.password if options.password is not None else os.environ.get("TONEARM_SERVER__PASSWORD", "")
-
-
-def _dashboard(options: argparse.Namespace) -> int:
+def _dashboard(
+    nodes: Sequence[str],
+    password_files: Sequence[Path],
+    port: int,
+    host: str,
+    own_password_file: Path | None,
+    no_browser: bool,
+) -> int:
     from tonearm.config.problem import ConfigError
-    from tonearm.dashboard.command import DEFAULT_NODE, DashboardOptions, dashboard
+    from tonearm.dashboard.command import DashboardOptions, dashboard
 
     password = ""
-    if not options.password_file:
+    if not password_files:
         try:
             password = _load(None, {}).config.server.password.get_secret_value()
         except ConfigError as error:
             return _refuse(str(error))
     return dashboard(
         DashboardOptions(
-            options.node or [DEFAULT_NODE],
-            options.password_file,
-            password,
-            options.host,
-            options.port,
-            options.own_password_file,
-            not options.no_browser,
+            list(nodes) or [DEFAULT_NODE], list(password_files), password, host, port, own_password_file, not no_browser
         )
     )
 

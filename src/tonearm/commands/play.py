@@ -1,0 +1,193 @@
+"""`tonearm play`: a player for a terminal, on a node."""
+
+import asyncio
+import math
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from rich.bar import Bar
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tonearm import exit_codes
+from tonearm.client import (
+    AudioStream,
+    Node,
+    Player,
+    PlayerGone,
+    QueueEnd,
+    State,
+    TonearmError,
+    TrackException,
+    TrackStart,
+)
+from tonearm.commands.running import clock, complain, print_json, printable, run, seen_by_node
+
+_DRAWN_EACH_S: Final = 0.1
+_FLOOR_DB: Final = -60.0
+_SEEK_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PlayOptions:
+    tracks: tuple[str, ...]
+    player: str | None
+    keep: bool
+    as_json: bool
+    url: str
+    password: str = field(repr=False)
+
+
+def play(options: PlayOptions) -> int:
+    """Until the queue is at its end or the user quits. 1 when nothing could be played."""
+
+    async def work(node: Node) -> int:
+        tracks = [seen_by_node(track, options.url) for track in options.tracks]
+        name = options.player or f"terminal-{os.getpid()}"
+        player = await node.create_player(name, exist_ok=options.player is not None)
+        playing = _Playing(player, options.as_json)
+        try:
+            # The sound is asked for first, so that the beginning of the first track has a listener.
+            async with player.audio() as audio:
+                hearing = asyncio.create_task(playing.hear(audio))
+                await player.queue.put(*tracks)
+                try:
+                    return await playing.to_the_end()
+                finally:
+                    hearing.cancel()
+        finally:
+            if not options.keep:
+                await _delete(player)
+
+    return run(options.url, options.password, work)
+
+
+async def _delete(player: Player) -> None:
+    try:
+        await player.delete()
+    except TonearmError:
+        return  # it is gone already, or the node is
+
+
+class _Playing:
+    """What is shown and what keys do while a player plays."""
+
+    def __init__(self, player: Player, as_json: bool) -> None:
+        self._player = player
+        self._as_json = as_json
+        self._ended = asyncio.Event()
+        self._peak_db = _FLOOR_DB
+        self._has_played = False
+        self._pressed: set[asyncio.Task[None]] = set()
+
+    async def hear(self, audio: AudioStream) -> None:
+        """Measures the level, and is the listener whom the player plays to."""
+        async for frame in audio:
+            samples = memoryview(frame.payload).cast("h")
+            peak = max(max(samples), -min(samples), 1)
+            self._peak_db = max(20 * math.log10(peak / 32768), self._peak_db - 1.0, _FLOOR_DB)
+
+    async def to_the_end(self) -> int:
+        following = asyncio.create_task(self._follow())
+        try:
+            if self._as_json or not sys.stdout.isatty():
+                await self._ended.wait()
+            else:
+                await self._show()
+        finally:
+            following.cancel()
+        return exit_codes.OK if self._has_played else exit_codes.FAILED
+
+    async def _follow(self) -> None:
+        async for event in self._player.events():
+            if self._as_json and hasattr(event, "op"):
+                print_json(event)
+            match event:
+                case TrackStart():
+                    self._has_played = True
+                    if not self._as_json and not sys.stdout.isatty():
+                        sys.stdout.write(f"{printable(event.track.info.title)}\n")
+                        sys.stdout.flush()
+                case TrackException():
+                    complain(f"{event.error.message} {event.error.hint}")
+                case QueueEnd() | PlayerGone():
+                    break
+                case _:
+                    if getattr(event, "state", None) is State.FAILED:
+                        break
+        self._ended.set()
+
+    async def _show(self) -> None:
+        with _keys(self._press), Live(console=Console(), refresh_per_second=10, transient=True) as live:
+            while not self._ended.is_set():
+                live.update(self._view())
+                await asyncio.sleep(_DRAWN_EACH_S)
+
+    def _view(self) -> Group:
+        player = self._player
+        info = player.current.info if player.current else None
+        length_ms = info.length if info else 0
+        state = "paused" if player.paused else player.state.value
+        at = f"{clock(player.position)} / {clock(length_ms)}" if length_ms else clock(player.position)
+        progress, level = Table.grid(), Table.grid(padding=(0, 1))
+        progress.add_row(ProgressBar(total=max(length_ms, 1), completed=min(player.position, length_ms), width=60))
+        level.add_row(Bar(-_FLOOR_DB, 0, self._peak_db - _FLOOR_DB, width=30), f"{self._peak_db:5.1f} dBFS")
+        return Group(
+            Text(printable(info.title) if info else "", style="bold"),
+            Text(f"{state}  {at}  volume {round(player.volume * 100)} %  waiting {len(player.queue)}"),
+            progress,
+            level,
+            Text("space pause  n skip  p previous  ← → 10 s  + - volume  q quit", style="dim"),
+        )
+
+    def _press(self, key: str) -> None:
+        task = asyncio.ensure_future(self._do(key))
+        self._pressed.add(task)
+        task.add_done_callback(self._pressed.discard)
+
+    async def _do(self, key: str) -> None:
+        player = self._player
+        try:
+            match key:
+                case " ":
+                    await (player.resume() if player.paused else player.pause())
+                case "n":
+                    await player.skip()
+                case "p":
+                    await player.previous()
+                case "\x1b[C" | "\x1b[D":
+                    await player.seek_by(_SEEK_MS if key.endswith("C") else -_SEEK_MS)
+                case "+" | "-":
+                    await player.set_volume(min(max(player.volume + (0.05 if key == "+" else -0.05), 0), 5))
+                case "q":
+                    self._has_played = True
+                    self._ended.set()
+        except TonearmError as error:
+            complain(error.message)
+
+
+@contextmanager
+def _keys(press: Callable[[str], None]) -> Iterator[None]:
+    """Calls `press` with each key, if there is a keyboard."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    loop = asyncio.get_running_loop()
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, lambda: press(os.read(descriptor, 8).decode(errors="replace")))
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -1,0 +1,158 @@
+"""The commands that speak to a node, as a script and as a person at a terminal runs them."""
+
+import asyncio
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.command import run_tonearm
+from tests.support.e2e_players import IMPATIENT
+from tests.support.environment import environment
+from tests.support.running_node import RunningNode, shared_node
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    """With `song.wav` of two seconds and `clip.wav` of a fifth of one in its folder, and the player `lobby`."""
+    folder = tmp_path_factory.mktemp("commands")
+    with shared_node(folder, IMPATIENT) as process:
+        (folder / "song.wav").write_bytes(wav(music(2.0)))
+        (folder / "clip.wav").write_bytes(wav(music(0.2)))
+        yield process
+
+
+def tonearm(node: RunningNode, *arguments: str, url: str | None = None) -> subprocess.CompletedProcess[str]:
+    return run_tonearm(*arguments, folder=node.folder, variables={"TONEARM_URL": url or node.url})
+
+
+async def test_players_and_queue(node: RunningNode) -> None:
+    body = {"id": "lobby", "uri": "song.wav", "paused": True}
+    assert (await node.request("POST", "/v0/players", body)).status == 201
+    assert (await node.request("POST", "/v0/players/lobby/queue", {"uri": "clip.wav"})).status == 201
+    table = tonearm(node, "players")
+    assert (table.returncode, table.stderr) == (0, "")
+    assert "lobby" in table.stdout
+    assert "\x1b" not in table.stdout  # colours only on a terminal
+    (line,) = tonearm(node, "players", "--json").stdout.splitlines()
+    player = json.loads(line)
+    assert (player["id"], player["paused"], player["queueLength"]) == ("lobby", True, 1)
+    assert player["track"]["info"]["title"] == "song"
+    assert "clip" in tonearm(node, "queue", "lobby").stdout
+    (waiting,) = map(json.loads, tonearm(node, "queue", "lobby", "--json").stdout.splitlines())
+    assert (waiting["title"], waiting["length"]) == ("clip", 200)
+    missing = tonearm(node, "queue", "nobody")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr.startswith("tonearm: There is no player with this id.")
+
+
+def test_info(node: RunningNode) -> None:
+    shown = tonearm(node, "info", "song.wav")
+    assert shown.returncode == 0
+    assert "0:02" in shown.stdout
+    assert json.loads(tonearm(node, "info", "song.wav", "--json").stdout)["info"]["length"] == 2000
+    missing = tonearm(node, "info", "missing.wav")
+    assert missing.returncode == 1
+    assert "file" in missing.stderr
+
+
+def test_play_to_the_end(node: RunningNode) -> None:
+    played = tonearm(node, "play", "clip.wav", "clip.wav")
+    assert (played.returncode, played.stdout, played.stderr) == (0, "clip\nclip\n", "")
+    events = [json.loads(line) for line in tonearm(node, "play", "clip.wav", "--json").stdout.splitlines()]
+    assert {"TrackStart", "TrackEnd"} <= {event["op"] for event in events}
+    failed = tonearm(node, "play", "missing.wav")
+    assert failed.returncode == 1
+    assert "file" in failed.stderr.lower()
+
+
+def test_play_at_a_terminal(node: RunningNode) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tonearm", "play", "song.wav", "--player", "terminal"],
+        cwd=node.folder,
+        env=environment({"TONEARM_URL": node.url, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = _until(ours, b"playing")
+    os.write(ours, b" ")
+    shown += _until(ours, b"paused")
+    os.write(ours, b"q")
+    assert process.wait(60) == 0
+    os.close(ours)
+    assert b"song" in shown
+    assert b"dBFS" in shown
+    assert "terminal" not in [player["id"] for player in asyncio.run(node.request("GET", "/v0/players")).json()]
+
+
+def _until(terminal: int, word: bytes) -> bytes:
+    shown = b""
+    while word not in shown:
+        assert select.select([terminal], [], [], 60)[0], shown
+        shown += os.read(terminal, 65536)
+    return shown
+
+
+def test_events_end_with_the_player(node: RunningNode) -> None:
+    body = {"id": "short", "uri": "song.wav"}
+    assert asyncio.run(node.request("POST", "/v0/players", body)).status == 201
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tonearm", "events", "short", "--json"],
+        cwd=node.folder,
+        env=environment({"TONEARM_URL": node.url}),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["op"] == "PlayerState"
+    asyncio.run(node.request("DELETE", "/v0/players/short"))
+    with process.stdout:
+        kinds = [json.loads(line).get("op") for line in process.stdout]
+    assert "PlayerDelete" in kinds
+    assert process.wait(60) == 0
+
+
+def test_without_a_node_the_exit_code_is_its_own(node: RunningNode) -> None:
+    for arguments in (("players",), ("play", "song.wav"), ("info", "song.wav")):
+        nowhere = tonearm(node, *arguments, url="http://127.0.0.1:1")
+        assert (nowhere.returncode, nowhere.stdout) == (4, "")
+        assert "Nothing listens" in nowhere.stderr
+    assert tonearm(node, "play").returncode == 2
+    assert tonearm(node, "nonsense").returncode == 2
+
+
+def test_doctor(node: RunningNode, tmp_path: Path) -> None:
+    healthy = tonearm(node, "doctor", "--uri", "song.wav", "--json")
+    findings = {one["subject"]: one for one in map(json.loads, healthy.stdout.splitlines())}
+    assert healthy.returncode == 0, findings
+    assert {"system", "decoding", "configuration", "clock", "node", "decoders", "source"} <= findings.keys()
+    assert findings["source"]["verdict"] == "ok"
+    ill = run_tonearm(
+        *("doctor", "--uri", "missing.wav", "--discord"),
+        folder=tmp_path,
+        variables={"TONEARM_URL": node.url, "TONEARM_SERVER__PORT": "notaport"},
+    )
+    assert ill.returncode == 1
+    assert "✗ configuration" in ill.stdout
+    assert "✗ source" in ill.stdout
+    assert "→" in ill.stdout
+    nowhere = {"TONEARM_URL": "http://127.0.0.1:1", "TONEARM_SERVER__PORT": "0"}
+    alone = run_tonearm("doctor", folder=tmp_path, variables=nowhere)
+    assert alone.returncode == 0, alone.stdout
+    assert "is free" in alone.stdout
+
+
+def test_a_shell_can_complete(node: RunningNode) -> None:
+    variables = {"_TONEARM_COMPLETE": "bash_complete", "COMP_WORDS": "tonearm pla", "COMP_CWORD": "1"}
+    completed = run_tonearm(folder=node.folder, variables=variables, is_fork=False)
+    assert set(completed.stdout.split()) == {"plain,play", "plain,players"}
