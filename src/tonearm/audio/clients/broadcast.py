@@ -145,8 +145,9 @@ class Broadcast:
     @property
     def least_burst_ms(self) -> int:
         """The shortest burst of all that listen; 0 where one has all that it is to begin with."""
-        bursts = (listener.sink.burst_ms if listener.is_new else 0 for listener in self._listeners)
-        return min(bursts, default=0)
+        if not all(listener.is_new for listener in self._listeners):
+            return 0
+        return min((listener.sink.burst_ms for listener in self._listeners), default=0)
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, sounds: bool = False) -> Callable[[], None]:
         """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` for one form
