@@ -51,6 +51,7 @@ def test_players_come_back_in_their_order_as_they_were(tmp_path: Path) -> None:
     players = [player("z", "a", "b"), player("a", "c")]
     with opened(path) as file:
         write(file, *(one.snapshot() for one in players))
+        assert [part.stat().st_mode & 0o777 for part in sorted(tmp_path.iterdir())] == [0o600, 0o600]
         players[0].enqueue(make_track("d"))
         players[0].move("d", 0)
         write(file, players[0].snapshot())

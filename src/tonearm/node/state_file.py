@@ -156,6 +156,8 @@ class StateFile:
         return states
 
     def _open(self) -> None:
+        with contextlib.suppress(OSError):  # sqlite says it better
+            self.path.touch(0o600)  # links of sources may hold what nobody else should know
         database = sqlite3.connect(self.path, timeout=0.5, isolation_level=None, check_same_thread=False)
         self._database = database
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
