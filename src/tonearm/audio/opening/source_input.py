@@ -214,6 +214,30 @@ class KeptSource:
         await self.opened.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _OnItsWay:
+    """Not open (yet): it waits for this, or until a delay is over."""
+
+    wait: Wait
+    is_delayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """Open in the session, under this number in read requests. A descriptor needs no `feed`; a live stream may have a
+    `carrier` instead of one."""
+
+    opened: OpenedSource
+    number: int
+    feed: SourceFeed | None = None
+    carrier: Carrier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What it had open belongs to another session."""
+
+
 class SourceOpening:
     """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
 
@@ -241,19 +265,16 @@ class SourceOpening:
     ) -> None:
         self._source = source
         self._carriers = carriers
-        self._carrier: Carrier | None = None
         self._part = part
-        self._is_delayed = delay_s > 0
         self._want = want
         self._loudness = loudness
         self._link = link
         self._failed = failed
         self._expanded = expanded
-        self.opened_as: int | None = None  # the number that it has in read requests
         self._wait_changed = wait_changed
-        self._wait = RETRY_DELAYED if delay_s else OPENING
-        self._opened: OpenedSource | None = None
-        self._feed: SourceFeed | None = None
+        self._state: _OnItsWay | _Open | _Kept = _OnItsWay(RETRY_DELAYED, is_delayed=True)
+        if not delay_s:
+            self._state = _OnItsWay(OPENING)
         self._closing: asyncio.Task[None] | None = None
         self._opening: asyncio.Task[None] | None = None
         if kept is None:
@@ -265,57 +286,70 @@ class SourceOpening:
     def uri(self) -> SourceUri:
         return self._part.uri
 
+    @property
+    def opened_as(self) -> int | None:
+        """The number that it has in read requests; None while it is not open."""
+        return None if self._open_now is None else self._open_now.number
+
+    @property
+    def _open_now(self) -> _Open | None:
+        return self._state if isinstance(self._state, _Open) else None
+
     def seek(self, new_source: SourceId, start_sample: int) -> bool:
         """Goes on as `new_source`, from `start_sample` on, whether it is open yet or not. False when it only waits to
         be opened."""
-        if self._is_delayed:
+        if isinstance(self._state, _OnItsWay) and self._state.is_delayed:
             return False
         self._part = replace(self._part, start_sample=start_sample, resumes=False)
-        if self.opened_as is not None:
+        if self._open_now is not None:
             self._link.send(SeekSource(self._link.id, self._source, new_source, start_sample))
         self._source = new_source
         return True
 
     def request_read(self, request: ReadRequest) -> None:
-        if self._feed is not None:
-            self._feed.request_read(request)
+        now = self._open_now
+        if now is not None and now.feed is not None:
+            now.feed.request_read(request)
 
     @property
     def waiting_for(self) -> Wait:
         """What the source waits for while it gives no audio."""
-        if self._opening is not None and not self._opening.done():
-            return self._wait
-        if self._carrier is not None:
-            return self._carrier.waiting_for
-        return DECODER_BUSY if self._feed is None else self._feed.waiting_for
+        match self._state:
+            case _OnItsWay(wait):
+                return wait
+            case _Open(carrier=Carrier() as carrier):
+                return carrier.waiting_for
+            case _Open(feed=SourceFeed() as feed):
+                return feed.waiting_for
+        return DECODER_BUSY
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
         """The facts that the decoder found, completed by those that came beside the bytes."""
-        if self._opened is None:
+        if self._open_now is None:
             return facts
-        length_ms = self._opened.length_ms if self._opened.length_ms and not facts.is_stream else facts.length_ms
+        opened = self._open_now.opened
+        length_ms = opened.length_ms if opened.length_ms and not facts.is_stream else facts.length_ms
         if length_ms:
-            self._opened.reader.set_length(length_ms)
-        return self._opened.completed(facts)
+            opened.reader.set_length(length_ms)
+        return opened.completed(facts)
 
     @property
     def file_version(self) -> FileVersion | None:
         """Which file it is; None for what is no local file, or not open."""
-        return None if self._opened is None else self._opened.version
+        return None if self._open_now is None else self._open_now.opened.version
 
     def keep(self) -> "KeptSource | None":
         """What it has open, if that can be read from its start again; it is the caller's from now on, before a `drop`.
 
         A live source is not: it goes on where it is by then.
         """
-        opened, feed = self._opened, self._feed
-        if (
-            opened is None
-            or self._carrier is not None
-            or (feed is not None and (opened.is_live or not opened.is_seekable))
-        ):
+        now = self._open_now
+        if now is None or now.carrier is not None:
             return None
-        self._opened = self._feed = None
+        opened, feed = now.opened, now.feed
+        if feed is not None and (opened.is_live or not opened.is_seekable):
+            return None
+        self._state = _Kept()
         return KeptSource(opened, None if feed is None else feed.let_go())
 
     def drop(self) -> asyncio.Task[None]:
@@ -330,17 +364,19 @@ class SourceOpening:
     async def _close(self) -> None:
         if self._opening is not None:
             await asyncio.wait([self._opening])
-        if self._carrier is not None:
-            await self._carrier.leave()
-        if self._feed is not None:
-            await self._feed.close()
-        elif self._opened is not None:
-            await self._opened.close()
+        now = self._open_now
+        if now is None:
+            return
+        if now.carrier is not None:
+            await now.carrier.leave()
+        if now.feed is not None:
+            await now.feed.close()
+        else:
+            await now.opened.close()
 
     async def _open(self, opener: Opener, delay_s: float) -> None:
         if delay_s:
             await asyncio.sleep(delay_s)
-            self._is_delayed = False
         try:
             self._report_wait(OPENING)
             opened = await opener.open(self._part.uri, self._report_wait)
@@ -365,18 +401,20 @@ class SourceOpening:
             )
 
     def _report_wait(self, wait: Wait) -> None:
-        counted, self._wait = self._wait.counts, wait
-        if wait.counts != counted:
-            self._wait_changed()
+        before = self._state
+        if isinstance(before, _OnItsWay):
+            self._state = _OnItsWay(wait)
+            if wait.counts != before.wait.counts:
+                self._wait_changed()
 
     def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
-        self._opened = opened
-        self.opened_as = self._source
+        self._state = _Open(opened, self._source)
         descriptor = opened.reader.take_descriptor()
-        if self._carriers is not None:
-            self._carrier = self._carriers.join(opened, self._part.uri, self._link)
-        if descriptor is None and self._carrier is None:
-            self._feed = SourceFeed(opened, self._link.send, reading)
+        carrier = None if self._carriers is None else self._carriers.join(opened, self._part.uri, self._link)
+        if descriptor is None and carrier is None:
+            self._state = replace(self._state, feed=SourceFeed(opened, self._link.send, reading))
+        elif carrier is not None:
+            self._state = replace(self._state, carrier=carrier)
         order = OpenSource(
             session=self._link.id,
             source=self._source,
@@ -392,7 +430,7 @@ class SourceOpening:
             measured=self._loudness.measured,
             album=self._loudness.album,
             want=self._want,
-            joins=None if self._carrier is None else self._carrier.session_id,
+            joins=None if carrier is None else carrier.session_id,
         )
         self._link.send(order, descriptor)
 
