@@ -271,7 +271,7 @@ def test_a_wrong_variable_is_named(load: Load, variable: str, text: str, told: s
 @pytest.mark.parametrize(
     ("key", "meant"),
     [
-        *(("pasword", "password"), ("prot", "port"), ("hots", "host"), ("max_connection", "max_connections")),
+        *(("pasword", "password"), ("prot", "port"), ("hots", "hosts"), ("max_connection", "max_connections")),
         *((unlike, None) for unlike in ("p", "pass", "tls", "address", "timeout")),
     ],
 )

@@ -1,8 +1,9 @@
 """What is wrong with a configuration, in one line that says where."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -47,26 +48,9 @@ def describe(error: ValidationError, given: Mapping[str, Given], file_name: str,
     return lines
 
 
-def closest(word: str, words: Iterable[str]) -> str | None:
-    """The one of `words` that was probably meant: at most one slip of the pen in four letters away."""
-    written = word.lower()
-    slips, meant = min(((_slips(written, known), known) for known in words), default=(0, None))
-    return meant if meant is not None and slips <= max(1, min(len(written), len(meant)) // 4) else None
-
-
-def _slips(written: str, meant: str) -> int:
-    """Letters that are missing, too many, wrong, or in the place of their neighbour."""
-    before: list[int] = []
-    last = list(range(len(meant) + 1))
-    for row, letter in enumerate(written, start=1):
-        costs = [row]
-        for column, wanted in enumerate(meant, start=1):
-            cost = min(last[column] + 1, costs[-1] + 1, last[column - 1] + (letter != wanted))
-            if row > 1 and column > 1 and letter == meant[column - 2] and written[row - 2] == wanted:
-                cost = min(cost, before[column - 2] + 1)
-            costs.append(cost)
-        before, last = last, costs
-    return last[-1]
+def closest(word: str, words: Collection[str]) -> str | None:
+    """The one of `words` that was probably meant, if any is that near."""
+    return next(iter(get_close_matches(word.lower(), words, 1, 0.75)), None)
 
 
 def _place_in_file(file_name: str, text: str, location: list[str]) -> str:
