@@ -104,6 +104,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
+    "service_manager": (),
     "serve": (
         "config",
         "log_lines",
@@ -112,6 +113,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         "node.state_file",
         "sources",
         "core",
+        "service_manager",
         "version",
         "exit_codes",
         *SUPERVISION,

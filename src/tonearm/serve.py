@@ -36,6 +36,7 @@ from tonearm.server.app import serve as listen_on
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.station import Station
+from tonearm.service_manager import supervised
 from tonearm.sources.http.client import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
@@ -295,7 +296,8 @@ async def _run(config: Config, shows_commands: bool) -> int:
     if shows_commands:
         sys.stdout.write(commands_to_try(node_url(config.server.host, server.port), has_password=bool(password)))
         sys.stdout.flush()
-    await stop.wait()
+    async with supervised():
+        await stop.wait()
     log.info("stopping")
     await _shut_down(servers, node)
     log.info("stopped")

@@ -1,0 +1,20 @@
+# docker build -t tonearm . && docker run --rm -p 127.0.0.1:2333:2333 -e TONEARM_SERVER__PASSWORD=sesame tonearm
+FROM python:3.13-slim AS build
+WORKDIR /build
+COPY requirements/build.txt requirements/runtime.txt requirements/
+RUN python -m venv /opt/tonearm && /opt/tonearm/bin/pip install --no-cache-dir -r requirements/build.txt -r requirements/runtime.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+RUN /opt/tonearm/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+    && /opt/tonearm/bin/pip uninstall --yes setuptools pip
+
+FROM python:3.13-slim
+COPY --from=build /opt/tonearm /opt/tonearm
+RUN useradd --uid 1000 --create-home tonearm && mkdir /state && chown 1000:1000 /state
+USER 1000
+WORKDIR /music
+# In a container the port is reached from outside it. Files are those of /music; private networks stay closed.
+ENV PATH=/opt/tonearm/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TONEARM_SERVER__HOST=0.0.0.0 TONEARM_SOURCES__FILES='["/music"]'
+EXPOSE 2333
+HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["python", "-m", "tonearm", "players", "--json"]
+CMD ["tonearm", "serve"]

@@ -1,0 +1,147 @@
+"""What is given to others is whole: the wheel, the files for Docker and systemd."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.audio_files import tone, wav
+from tests.support.environment import environment
+from tests.support.missing_programs import needs
+from tests.support.readme import REPOSITORY
+from tests.support.running_node import running_node
+from tonearm.config.schema import SECTIONS
+from tonearm.service_manager import notify, watchdog_interval_s
+
+
+def built(folder: Path, project: str = ".") -> Path:
+    """The wheel of a copy of the repository, so that building leaves nothing in it."""
+    copy = folder / "copy"
+    for name in ("src", "client"):
+        shutil.copytree(REPOSITORY / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, copy)
+    pip(*("wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", str(folder), str(copy / project)))
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments]
+    subprocess.run(command, check=True, capture_output=True, env=environment())
+
+
+def test_the_wheel_plays_a_tone_in_an_empty_environment(tmp_path: Path) -> None:
+    wheel = built(tmp_path)
+    held = set(zipfile.ZipFile(wheel).namelist())
+    sources = REPOSITORY / "src"
+    kept = {str(path.relative_to(sources)) for path in (sources / "tonearm").rglob("*") if path.is_file()}
+    missing = {name for name in kept - held if "__pycache__" not in name}
+    assert not missing, f"add to package-data in pyproject.toml: {sorted(missing)}"
+
+    place = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
+    python = place / "bin" / "python"
+    pip("--python", str(python), "install", "--no-deps", "--no-index", str(wheel))
+    # Its libraries are those that are installed here; what is imported of tonearm is the wheel's.
+    libraries = place / "lib" / f"python{sysconfig.get_python_version()}" / "site-packages"
+    (libraries / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    where = [str(python), "-c", "import tonearm; print(tonearm.__file__)"]
+    shown = subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith(str(libraries))
+
+    (tmp_path / "tone.wav").write_bytes(wav(tone(440.0, 0.2)))
+    command = str(place / "bin" / "tonearm")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    node = subprocess.Popen([command, "serve", "--port", str(port)], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert node.stderr is not None
+    try:
+        while "listens on" not in (line := node.stderr.readline()):
+            assert line, "the node did not start"
+        play = [command, "play", "tone.wav", "--url", f"http://127.0.0.1:{port}"]
+        played = subprocess.run(play, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert (played.returncode, played.stdout) == (0, "tone\n"), played.stderr
+    finally:
+        node.terminate()
+        with node.stderr:
+            node.stderr.read()
+        node.wait(60)
+
+
+def test_the_bots_wheel_needs_nothing_of_the_node(tmp_path: Path) -> None:
+    with zipfile.ZipFile(built(tmp_path, "client")) as wheel:
+        wheel.extractall(tmp_path / "unpacked")
+    script = "import tonearm, tonearm.client, tonearm.discord; print(tonearm.__file__)"
+    shown = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        cwd=tmp_path,
+        env={**environment(), "PYTHONPATH": str(tmp_path / "unpacked")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.startswith(str(tmp_path / "unpacked"))
+
+
+def test_the_image_and_the_composition_name_what_there_is() -> None:
+    text = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8")
+    for name in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE):
+        for source in name.split():
+            assert (REPOSITORY / source).exists(), source
+            ignored = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").split()
+            assert f"!{source.partition('/')[0]}" in ignored
+    for section, key in re.findall(r"TONEARM_([A-Z]+)__([A-Z_]+)", text):
+        assert key.lower() in SECTIONS[section.lower()].model_fields
+    service = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))["services"]["tonearm"]
+    assert service["cap_drop"] == ["ALL"]
+    assert "USER 1000" in text
+
+
+@needs("systemd-analyze")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    unit = (REPOSITORY / "deploy" / "tonearm.service").read_text(encoding="utf-8")
+    file = tmp_path / "tonearm.service"
+    file.write_text(unit.replace("/opt/tonearm/bin/tonearm", sys.executable))
+    checked = subprocess.run(["systemd-analyze", "verify", file], capture_output=True, text=True, check=False)
+    complaints = [line for line in checked.stderr.splitlines() if "tonearm.service" in line and "landlock" not in line]
+    assert not complaints
+
+
+async def test_a_service_manager_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "200000"}
+        async with running_node(tmp_path, variables=variables):
+            told = [manager.recv(64) for _ in range(3)]
+        assert told == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+        while (last := manager.recv(64)) == b"WATCHDOG=1":
+            pass
+        assert last == b"STOPPING=1"
+
+
+@pytest.mark.parametrize(
+    ("variables", "interval_s"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "30000000"}, 15.0),
+        ({"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_how_often_the_watchdog_hears(variables: dict[str, str], interval_s: float | None) -> None:
+    assert watchdog_interval_s(variables) == interval_s
+
+
+def test_without_a_service_manager_nothing_is_said(tmp_path: Path) -> None:
+    for address in ("", "nowhere", str(tmp_path / "missing"), "@tonearm-of-nobody"):
+        notify("READY=1", {"NOTIFY_SOCKET": address})
