@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck format clip clean
+.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck pictures format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -73,6 +73,11 @@ soak: $(VENV)/.dev
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev
 	$(BIN)/python -m bench $(ARGS)
+
+# The pictures of the dashboard under docs/; needs Chromium.
+pictures: $(VENV)/.dev
+	@$(PIP) -r requirements/browser.txt
+	$(BIN)/python -m tools.dashboard_pictures
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -1,6 +1,5 @@
 """`tonearm dashboard` before two nodes: one with a password, one without."""
 
-import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,27 +9,10 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.support.audio_files import tone, wav
 from tests.support.command import RunningTonearm
-from tests.support.running_node import RunningNode, running_node
+from tests.support.dashboard_command import DashboardCommand, dashboard_before_two
 
 PASSWORD = (("Authorization", "sesame"),)
-
-
-class Page:
-    """The command, and a browser that has nothing but what it is told."""
-
-    def __init__(self, process: RunningTonearm, nodes: list[RunningNode]) -> None:
-        found = re.search(rb"http://localhost:(\d+)/\?k=([0-9a-f]{32})\n", process.stdout.readline())
-        assert found is not None
-        self.port, self.key = int(found[1]), found[2].decode()
-        self.url = f"http://localhost:{self.port}"
-        self.nodes = nodes
-        self.process = process
-
-    async def enter(self, browser: aiohttp.ClientSession) -> int:
-        async with browser.get(f"{self.url}/?k={self.key}") as answer:
-            return answer.status
 
 
 @asynccontextmanager
@@ -40,27 +22,12 @@ async def browser() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest_asyncio.fixture
-async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    folders = [tmp_path / "one", tmp_path / "other"]
-    for folder in folders:
-        folder.mkdir()
-        (folder / "tone.wav").write_bytes(wav(tone(440.0, 60.0)))
-    (tmp_path / "password").write_text("sesame\n", encoding="utf-8")
-    async with running_node(folders[0], '[server]\npassword = "sesame"\n') as one, running_node(folders[1]) as other:
-        process = RunningTonearm(
-            *("dashboard", "--no-browser", "--port", "0", "--node", one.url, "--node", other.url),
-            *("--password-file", str(tmp_path / "password")),
-            folder=tmp_path,
-        )
-        try:
-            yield Page(process, [one, other])
-            process.send_signal(signal.SIGTERM)
-            assert process.wait() == 0
-        finally:
-            process.end()
+async def page(tmp_path: Path) -> AsyncIterator[DashboardCommand]:
+    async with dashboard_before_two(tmp_path) as page:
+        yield page
 
 
-async def test_a_browser_with_the_key_sees_and_steers_all_nodes(page: Page) -> None:
+async def test_a_browser_with_the_key_sees_and_steers_all_nodes(page: DashboardCommand) -> None:
     async with browser() as own:
         assert await page.enter(own) == 200
         async with own.get(f"{page.url}/dashboard/nodes.json") as answer:
@@ -86,7 +53,7 @@ async def test_a_browser_with_the_key_sees_and_steers_all_nodes(page: Page) -> N
                 assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1000)
 
 
-async def test_nobody_else_gets_in(page: Page) -> None:
+async def test_nobody_else_gets_in(page: DashboardCommand) -> None:
     async with browser() as own, browser() as other:
         for path in ("/", "/?k=", f"/?k={'0' * 32}", "/dashboard/", "/nodes/0/v0/players", "/nothing"):
             async with other.get(page.url + path) as answer:
@@ -112,7 +79,7 @@ async def test_nobody_else_gets_in(page: Page) -> None:
             assert answer.status == 201
 
 
-async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: Page) -> None:
+async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: DashboardCommand) -> None:
     async with browser() as own, browser() as player:
         await page.enter(own)
         async with own.post(f"{page.url}/nodes/0/v0/players", json={"id": "p", "uri": "tone.wav"}) as answer:
@@ -128,7 +95,7 @@ async def test_programs_beside_the_browser_may_listen_and_nothing_else(page: Pag
                 assert answer.status in (403, 404)
 
 
-async def test_a_node_that_is_gone_is_named(page: Page) -> None:
+async def test_a_node_that_is_gone_is_named(page: DashboardCommand) -> None:
     async with browser() as own:
         await page.enter(own)
         page.nodes[1].process.send_signal(signal.SIGTERM)

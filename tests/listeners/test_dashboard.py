@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.audio_files import flac, tone, wav
 from tests.support.browser import Browser, browsing
+from tests.support.dashboard_command import dashboard_before_two
 from tests.support.e2e_players import create, done, enqueue, order, patch, state, until_state, waiting_uris
 from tests.support.eventually import eventually
 from tests.support.pictures import flac_with, png
@@ -252,6 +253,25 @@ async def test_the_page_comes_back_with_the_node(tmp_path: Path) -> None:
                 await other.get_by_role("link", name="lobby").wait_for()
                 await browser.button("Pause").click()
                 await until_state(second, "lobby", lambda now: now["paused"])
+
+
+async def test_nodes_with_passwords_are_steered_and_heard_through_the_command(tmp_path: Path) -> None:
+    async with dashboard_before_two(tmp_path) as command, browsing(f"{command.url}/?k={command.key}") as browser:
+        await browser.button("New player").click()
+        await browser.field("Name").fill("far")
+        await browser.field("Address").fill("tone.wav")
+        await browser.button("Create").click()
+        await browser.button("Listen here").click()
+        await browser.hears(440)
+        await browser.button("Pause").click()
+        await browser.hears_nothing()
+        assert "sesame" not in await browser.page.content()
+        await browser.page.get_by_role("combobox", name="Node").select_option("1")
+        await browser.shows("Nothing plays yet")
+        await create(command.nodes[1], "hall", "tone.wav")
+        await browser.page.get_by_role("link", name="hall").click()
+        await browser.button("Pause").wait_for()
+        assert "sesame" not in await browser.page.content()
 
 
 async def test_everything_can_be_done_with_the_keyboard(tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ globalThis.loudest = () => {
 };
 // The loudest sample of the last 5 ms.
 globalThis.level = () => {
-  const values = new Float32Array(256);
+  const values = new Float32Array(8192); // the oldest first
   heard.at(-1).getFloatTimeDomainData(values);
-  return Math.max(...values.map(Math.abs));
+  return Math.max(...values.subarray(-256).map(Math.abs));
 };
 globalThis.longTasks = [];
 new PerformanceObserver((list) => longTasks.push(...list.getEntries().map((one) => one.duration)))

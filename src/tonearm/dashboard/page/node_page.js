@@ -7,7 +7,7 @@ import { NewPlayer, createPlayers } from "./new_player.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { Plot } from "./plot.js";
 import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
-import { html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
+import { Component, html, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
 
 export function NodePage({ api, node, notices }) {
   const feed = useStore(useMemo(() => new NodeFeed(api), [api]));
@@ -46,9 +46,9 @@ const CPU_LINES = [
   { name: "decoders", value: (line) => line.cpu.decoder },
 ];
 const LATE_LINES = [
-  { name: "over 5 ms", value: (line) => line.late.over5ms },
-  { name: "over 20 ms", value: (line) => line.late.over20ms },
-  { name: "over 100 ms", value: (line) => line.late.over100ms },
+  { name: "by 5 ms", value: (line) => line.late.over5ms },
+  { name: "by 20 ms", value: (line) => line.late.over20ms },
+  { name: "by 100 ms", value: (line) => line.late.over100ms },
 ];
 
 function Tiles({ feed }) {
@@ -62,7 +62,7 @@ function Tiles({ feed }) {
     ["Listeners", listeners, stats ? `PCM ${stats.listeners.pcm}, Opus ${stats.listeners.opus}, MP3 ${stats.listeners.mp3}` : ""],
     ["CPU", now ? `${Math.round(now.cpu.node + now.cpu.decoder + now.cpu.other)} %` : "–", now ? `node ${Math.round(now.cpu.node)} %, of one core` : ""],
     ["Memory", stats ? megabytes(memory) : "–", stats ? count(stats.processes.length, "process", "processes") : ""],
-    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `over 20 ms; over 5: ${late.over5ms.toLocaleString()}, over 100: ${late.over100ms.toLocaleString()}` : ""],
+    ["Late frames", late ? late.over20ms.toLocaleString() : "–", late ? `by 20 ms; 5: ${late.over5ms.toLocaleString()}, 100: ${late.over100ms.toLocaleString()}` : ""],
     ["Up for", stats ? lasting(stats.uptime) : "–", stats ? `version ${stats.version}` : ""],
   ];
   return html`<dl class="tiles">
@@ -113,22 +113,32 @@ function Players({ feed, node, notices, open, create }) {
             </th>`;
           })}
         </tr></thead>
-        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} now=${now} />`)}</tbody>
+        <tbody>${found.map((state) => html`<${Row} key=${state.id} state=${state} node=${node} position=${shownPosition(state, now)} />`)}</tbody>
       </table>
     </div>`;
 }
 
-function Row({ state, node, now }) {
-  const { title, author } = shownTitle(state);
-  const end = endOf(state);
-  const position = state.state === "idle" || state.state === "failed" ? "" : clock(positionAt(state, now));
-  return html`<tr>
-    <th scope="row"><a href=${`#/${node}/${encodeURIComponent(state.id)}`}>${state.id}</a></th>
-    <td><${Badge} of=${doing(state)} /></td>
-    <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
-    <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
-    <td class="number">${state.listeners}</td>
-  </tr>`;
+function shownPosition(state, now) {
+  return state.state === "idle" || state.state === "failed" ? "" : clock(positionAt(state, now));
+}
+
+// Hundreds of them: a line is made anew only where something in it is another.
+class Row extends Component {
+  shouldComponentUpdate(next) {
+    return next.state !== this.props.state || next.position !== this.props.position;
+  }
+
+  render({ state, node, position }) {
+    const { title, author } = shownTitle(state);
+    const end = endOf(state);
+    return html`<tr>
+      <th scope="row"><a href=${`#/${node}/${encodeURIComponent(state.id)}`}>${state.id}</a></th>
+      <td><${Badge} of=${doing(state)} /></td>
+      <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
+      <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
+      <td class="number">${state.listeners}</td>
+    </tr>`;
+  }
 }
 
 // What a newcomer sees first.

@@ -43,7 +43,7 @@ export function Quality({ state, listening }) {
   const { quality } = state;
   const figures = [
     ["Frames sent", quality.framesSent.toLocaleString()],
-    ["Lost by slow listeners", quality.framesLostByListeners],
+    ["Lost by listeners", quality.framesLostByListeners],
     ["Times run dry", quality.timesRunDry],
     ["Left out, too late", quality.lateFrames],
     ["Late changes", quality.latePlans],

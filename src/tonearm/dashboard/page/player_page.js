@@ -97,9 +97,9 @@ function Deck({ api, feed, state, act }) {
         <${IconButton} label="Skip" icon="skip" onClick=${() => act("POST", "/skip")} />
         <${IconButton} label="Stop" icon="stop" onClick=${() => act("DELETE", "/track")} />
         <${Volume} state=${state} act=${act} />
-        <label class="loop"><span>Loop</span>
+        <label class="loop"><span class="unseen">Loop</span>
           <select aria-label="Loop" value=${state.loop} onChange=${(event) => act("PATCH", "/loop", { mode: event.target.value })}>
-            <option value="none">off</option><option value="track">track</option><option value="queue">queue</option>
+            <option value="none">no loop</option><option value="track">loop track</option><option value="queue">loop queue</option>
           </select>
         </label>
       </div>

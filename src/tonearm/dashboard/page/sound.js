@@ -35,7 +35,7 @@ export function Sound({ state, listening, notices }) {
     ${told && html`<${Levels} told=${told} state=${state} /><${Spectrum} listening=${listening} />
       <dl class="figures">
         <div><dt>Delay</dt><dd>${Math.round(listening.delayMs)} ms</dd></div>
-        <div><dt>Kept in hand</dt><dd>${Math.round(told.inHandMs)} of ${told.targetMs} ms</dd></div>
+        <div><dt>Kept in hand</dt><dd>${Math.round(told.inHandMs)} / ${told.targetMs} ms</dd></div>
         <div><dt>Holes</dt><dd>${told.underruns}</dd></div>
         <div><dt>Never came</dt><dd>${count(listening.framesMissed, "frame")}</dd></div>
       </dl>`}
