@@ -3,13 +3,12 @@
 import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from importlib import resources
 from pathlib import Path
-
-import pytest
 
 from tests.support.readme import REPOSITORY
 from tonearm.core.effects import EFFECT_KINDS, wire_name
@@ -67,13 +66,14 @@ def test_every_file_says_what_it_is_and_lets_nothing_foreign_in() -> None:
     assert page_files([NODE])[INDEX].content_type.startswith("text/html")
 
 
-@pytest.mark.timeout(300)
 def test_the_wheel_has_all_of_them(tmp_path: Path) -> None:
     """Built from a copy, for a build leaves folders behind."""
-    subprocess.run(["git", "-C", str(REPOSITORY), "checkout-index", "--all", f"--prefix={tmp_path}/copy/"], check=True)
+    copy, wheels = tmp_path / "copy", tmp_path / "wheels"
+    shutil.copytree(REPOSITORY / "src", copy / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, copy)
     build = "import setuptools.build_meta as build, sys, os; os.chdir(sys.argv[1]); build.build_wheel(sys.argv[2])"
-    wheels = tmp_path / "wheels"
-    subprocess.run([sys.executable, "-c", build, str(tmp_path / "copy"), str(wheels)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", build, str(copy), str(wheels)], check=True, capture_output=True)
     (wheel,) = wheels.glob("*.whl")
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("tonearm/dashboard/page/")}
     tree = resources.files("tonearm.dashboard") / "page"

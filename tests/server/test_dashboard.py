@@ -24,6 +24,14 @@ async def test_a_node_without_password_on_loopback_serves_the_page(node: FakeNod
         assert nodes["nodes"][0]["clip"] == "/clip.opus"
 
 
+async def test_the_page_of_the_node_leads_there(node: FakeNode, port: int) -> None:
+    accept = (("Accept", "text/html"),)
+    link = b'href="/dashboard"'
+    assert link in (await request(port, "GET", "/", headers=accept)).body
+    async with running_edge(node, EdgeSettings(password="sesame")) as other:
+        assert link not in (await request(other, "GET", "/", headers=(*accept, ("Authorization", "sesame")))).body
+
+
 async def test_what_a_browser_has_is_not_sent_again(port: int) -> None:
     etag = (await request(port, "GET", "/dashboard/app.js")).header("ETag")
     assert etag is not None

@@ -1,7 +1,7 @@
 """`GET /`: what this node is and where everything stands, as a page for people and as JSON for programs."""
 
 import html
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -12,7 +12,7 @@ from tonearm.server.routing import Call, Route
 from tonearm.version import VERSION
 
 # They are in the folder, and in the package, that the node was installed from.
-DOCUMENTS: Final = ("README.md", "docs/interface.md", "docs/proxies.md", "docs/security.md")
+DOCUMENTS: Final = ("README.md", "docs/interface.md", "docs/dashboard.md", "docs/proxies.md", "docs/security.md")
 
 _FIRST_STEPS: Final = """curl -d '{"id": "tour", "uri": "https://radio.example/live.mp3"}' NODE/v0/players
 mpv NODE/v0/players/tour/stream.mp3
@@ -35,15 +35,18 @@ def index_route(routes: Iterable[Route]) -> Route:
     return Route("GET", "/", index)
 
 
-def _page(host: str, paths: Iterable[tuple[str, str]]) -> str:
+def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
     rows = "\n".join(f"<tr><td>{method}<td><code>{html.escape(path)}</code>" for path, method in paths)
     steps = html.escape(_FIRST_STEPS.replace("NODE", f"http://{host}"))
     documents = ", ".join(f"<code>{document}</code>" for document in DOCUMENTS)
+    has_dashboard = any(path == "/dashboard" for path, _ in paths)
+    dashboard = '<p>See and steer it: <a href="/dashboard">/dashboard</a>.' if has_dashboard else ""
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>tonearm {VERSION}</title>
 <h1>tonearm {VERSION}</h1>
+{dashboard}
 <p>This is an audio node: programs create players here, and listen to them. To try it:
 <pre>{steps}</pre>
 <p>What each path takes and answers: <a href="/docs">/docs</a>, and the documents that came with it: {documents}.

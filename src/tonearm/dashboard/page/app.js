@@ -1,20 +1,11 @@
-// The frame of the page: which node and player is shown, and whether the connection stands. The address says it:
-// #/0 is the first node, #/0/lobby its player "lobby".
+// The frame of the page: which node and player is shown, and the messages below.
 
 import { NodeApi, pageJson } from "./api.js";
 import { NoticeBar, Notices } from "./controls.js";
 import { NodePage } from "./node_page.js";
 import { PlayerPage } from "./player_page.js";
+import { linkTo, place } from "./places.js";
 import { html, render, useEffect, useMemo, useState } from "./vendor/htm-preact-standalone.js";
-
-function place() {
-  const [, node = "0", ...rest] = location.hash.split("/");
-  return { node: Number.parseInt(node, 10) || 0, player: decodeURIComponent(rest.join("/")) };
-}
-
-export function linkTo(node, player = "") {
-  return player ? `#/${node}/${encodeURIComponent(player)}` : `#/${node}`;
-}
 
 function Dashboard({ nodes, effects }) {
   const [shown, setShown] = useState(place);

@@ -4,6 +4,7 @@ import { Connection } from "./connection.js";
 import { Badge, Panel, useNow, useStore } from "./controls.js";
 import { NodeFeed } from "./feeds.js";
 import { NewPlayer, createPlayers } from "./new_player.js";
+import { linkTo } from "./places.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { Plot } from "./plot.js";
 import { clock, count, lasting, megabytes, timeOfDay } from "./text.js";
@@ -14,7 +15,7 @@ export function NodePage({ api, node, notices }) {
   useEffect(() => () => feed.close(), [feed]);
   const [isCreating, setCreating] = useState(false);
   const open = (id) => {
-    location.hash = `#/${node}/${encodeURIComponent(id)}`;
+    location.hash = linkTo(node, id);
   };
   const aside = html`<button type="button" class="strong" onClick=${() => setCreating(true)}>New player</button>`;
   return html`
@@ -132,7 +133,7 @@ class Row extends Component {
     const { title, author } = shownTitle(state);
     const end = endOf(state);
     return html`<tr>
-      <th scope="row"><a href=${`#/${node}/${encodeURIComponent(state.id)}`}>${state.id}</a></th>
+      <th scope="row"><a href=${linkTo(node, state.id)}>${state.id}</a></th>
       <td><${Badge} of=${doing(state)} /></td>
       <td class="title">${title}${author && html` <span class="quiet">${author}</span>`}</td>
       <td class="number">${position}${position && end ? html`<span class="quiet"> / ${clock(end)}</span>` : ""}</td>
@@ -161,7 +162,7 @@ function Errors({ feed, node }) {
   if (!feed.errors.length) return html`<p class="quiet">None since this page was opened.</p>`;
   return html`<ul class="errors">
     ${feed.errors.map(({ id, time, error, uri }) => html`<li>
-      <p><a href=${`#/${node}/${encodeURIComponent(id)}`}>${id}</a> <code>${error.code}</code> <span class="quiet">${timeOfDay(time)}</span></p>
+      <p><a href=${linkTo(node, id)}>${id}</a> <code>${error.code}</code> <span class="quiet">${timeOfDay(time)}</span></p>
       <p>${error.message} <span class="quiet">${error.hint}</span></p>
       ${uri && html`<p class="quiet address">${uri}</p>`}
     </li>`)}

@@ -8,6 +8,7 @@ import { Equalizer } from "./equalizer.js";
 import { EventLog } from "./event_log.js";
 import { PlayerFeed } from "./feeds.js";
 import { Listening } from "./listening.js";
+import { linkTo } from "./places.js";
 import { Links, Metadata, Quality, SignalPath } from "./player_facts.js";
 import { doing, endOf, isMoving, positionAt, shownTitle } from "./player_state.js";
 import { History, Queue } from "./queue.js";
@@ -32,7 +33,7 @@ export function PlayerPage({ api, node, id, notices, effects }) {
   );
   if (!feed.state) {
     return html`<div class="title-line"><h1>${id}</h1><${Connection} feed=${feed} /></div>
-      <p>${feed.problem?.message ?? ""} ${feed.problem && html`<a href=${`#/${node}`}>All players</a>`}</p>`;
+      <p>${feed.problem?.message ?? ""} ${feed.problem && html`<a href=${linkTo(node)}>All players</a>`}</p>`;
   }
   const { state } = feed;
   // Does a request about this player, and shows what came of it.
@@ -44,7 +45,7 @@ export function PlayerPage({ api, node, id, notices, effects }) {
       <span class="gap"></span>
       <${DeleteButton} act=${act} node=${node} id=${id} />
     </div>
-    ${feed.isDeleted && html`<p class="notice problem">There is no player of this name now. <a href=${`#/${node}`}>All players</a></p>`}
+    ${feed.isDeleted && html`<p class="notice problem">There is no player of this name now. <a href=${linkTo(node)}>All players</a></p>`}
     <div class="player">
       <div class="column">
         <${Deck} ...${common} />
@@ -69,7 +70,7 @@ export function PlayerPage({ api, node, id, notices, effects }) {
 function DeleteButton({ act, node, id }) {
   const remove = async () => {
     if (!confirm(`Delete the player ${id}, with its queue?`)) return;
-    if (await act("DELETE", "", undefined, `The player ${id} was deleted.`)) location.hash = `#/${node}`;
+    if (await act("DELETE", "", undefined, `The player ${id} was deleted.`)) location.hash = linkTo(node);
   };
   return html`<button type="button" class="danger" onClick=${remove}>Delete</button>`;
 }
