@@ -2,6 +2,7 @@
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
 ## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
+## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
 ## Another Python, in a folder of its own:  make test PYTHON=python3.12 VENV=.venv-3.12
@@ -14,7 +15,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck pictures format clip clean
+.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck pictures docs format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -78,6 +79,10 @@ bench: $(VENV)/.dev
 pictures: $(VENV)/.dev
 	@$(PIP) -r requirements/browser.txt
 	$(BIN)/python -m tools.dashboard_pictures
+
+# The documents as a site in build/docs, without network.
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --quiet
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -1,4 +1,4 @@
-"""What README.md promises, done as its readers do it. Only the node's address is another one."""
+"""What README.md and docs/tour.md promise, done as their readers do it. Only the node's address is another one."""
 
 import asyncio
 import json
@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.audio_files import music, wav
 from tests.support.config_table import config_table
+from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.fake_voice import fake_voice
@@ -29,10 +31,12 @@ DOCUMENTS = sorted(
     path for pattern in ("*.md", "docs/**/*.md", "bench/*.md") for path in REPOSITORY.glob(pattern) if path.is_file()
 )
 
-TOUR = blocks("sh")
+TOUR_TEXT = (REPOSITORY / "docs" / "tour.md").read_text(encoding="utf-8")
+TOUR = blocks("sh", TOUR_TEXT)
 # One for each curl of the tour.
 TOUR_STATUSES = [201, 200, 204, 204, 201, 200, 204, 204, 201, 204, 204, 204, 204]
-LISTENER, EVENTS, DISCORD_BOT = blocks("python")
+LISTENER, EVENTS = blocks("python", TOUR_TEXT)
+DISCORD_BOT, PROGRAM = blocks("python")
 
 # Also prints each answer's status, on stderr.
 CURL = 'curl() { command curl -sS -w "%{stderr}%{http_code}\\n" "$@"; }\n'
@@ -97,7 +101,7 @@ async def paste(block: int, node: RunningNode, folder: Path) -> tuple[list[int],
 
 @needs("curl")
 async def test_the_tour_with_its_listeners(tmp_path: Path) -> None:
-    (listen_command,) = (shlex.split(block) for block in blocks("") if " listen " in block)
+    (listen_command,) = (shlex.split(block) for block in blocks("", TOUR_TEXT) if " listen " in block)
     raw = tmp_path / "tour.raw"
     async with node_of_the_tour(tmp_path) as node, AsyncExitStack() as programs:
         pasted = [await paste(0, node, tmp_path)]
@@ -150,14 +154,29 @@ async def test_a_bot_plays_in_a_channel(tmp_path: Path) -> None:
 
 
 async def test_the_error_is_the_one_shown(node: RunningNode) -> None:
-    (shown,) = map(json.loads, blocks("json"))
+    (shown,) = map(json.loads, blocks("json", TOUR_TEXT))
     answer = await node.request("GET", shown["path"])
     assert answer.status == shown["status"]
     assert {**answer.json(), "timestamp": 0, "requestId": ""} == {**shown, "timestamp": 0, "requestId": ""}
 
 
 def test_the_configuration_is_the_one_of_the_code() -> None:
-    assert config_table() in README, f"put this table into README.md:\n{config_table()}"
+    text = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert config_table() in text, f"put this table into docs/configuration.md:\n{config_table()}"
+
+
+def test_the_readme_is_a_landing_page() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+async def test_the_program_plays_to_the_end_of_its_queue(tmp_path: Path) -> None:
+    for name in ("song", "next"):
+        (tmp_path / f"{name}.flac").write_bytes(wav(music(0.2)))  # what a file is decides what is in it
+    async with (
+        running_node(tmp_path, IMPATIENT) as node,
+        started("-c", PROGRAM.replace(ADDRESS, node.url), folder=tmp_path) as program,
+    ):
+        assert await output_of(program) == f"{node.url}/v0/players/lobby/stream.mp3\n"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))

@@ -1,4 +1,4 @@
-"""The configuration as the table that README.md shows."""
+"""The configuration as the table that docs/configuration.md shows."""
 
 from collections.abc import Iterator
 

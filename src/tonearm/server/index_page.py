@@ -12,7 +12,15 @@ from tonearm.server.routing import Call, Route
 from tonearm.version import VERSION
 
 # They are in the folder, and in the package, that the node was installed from.
-DOCUMENTS: Final = ("README.md", "docs/interface.md", "docs/dashboard.md", "docs/proxies.md", "docs/security.md")
+DOCUMENTS: Final = (
+    "README.md",
+    "docs/tour.md",
+    "docs/interface.md",
+    "docs/configuration.md",
+    "docs/dashboard.md",
+    "docs/proxies.md",
+    "docs/security.md",
+)
 
 _FIRST_STEPS: Final = """curl -d '{"id": "tour", "uri": "https://radio.example/live.mp3"}' NODE/v0/players
 mpv NODE/v0/players/tour/stream.mp3

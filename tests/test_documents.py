@@ -1,0 +1,35 @@
+"""The site that `make docs` makes: all documents are in it, and it asks no other host for anything."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.support.readme import REPOSITORY
+
+PAGES = sorted(str(path.relative_to(REPOSITORY / "docs")) for path in (REPOSITORY / "docs").rglob("*.md"))
+
+
+def test_every_document_has_its_place() -> None:
+    text = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
+    placed = re.findall(r": (\S+\.md)$", text, re.MULTILINE)
+    assert sorted(placed) == PAGES, "put it into `nav` of mkdocs.yml, and a line into README.md and docs/index.md"
+    assert yaml.safe_load(text)["site_dir"] == "build/docs"
+    for start in (REPOSITORY / "README.md", REPOSITORY / "docs" / "index.md"):
+        linked = start.read_text(encoding="utf-8")
+        missing = [page for page in PAGES if page not in linked and page not in ("index.md", "design/processes.md")]
+        assert not missing, f"{start.name} does not lead to them"
+
+
+def test_the_site_is_made_without_network(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    made = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    assert "ERROR" not in made.stderr
+    for page in tmp_path.rglob("*.html"):
+        loaded = re.findall(
+            r'<(?:script|img|link)[^>]+(?:src|href)="((?:https?:)?//[^"]+)', page.read_text(encoding="utf-8")
+        )
+        assert [url for url in loaded if "example" not in url] == [], page.name
