@@ -49,12 +49,12 @@ class Client:
             return 0, None, False
 
 
-async def churn(client: Client, sources: Sources, number: int, seed: int) -> None:
+async def churn(client: Client, sources: Sources, name: str, seed: int) -> None:
     """One player after the other, for ever: each is created, plagued for some seconds, and deleted."""
     dice, life = random.Random(seed), 0
     while True:
         life += 1
-        player = f"/v0/players/churn-{number}-{life}"
+        player = f"/v0/players/churn-{name}-{life}"
         body = {"id": player.rpartition("/")[2], "uri": sources.any()}
         if (await client.ask("POST", "/v0/players", body))[0] != 201:
             await asyncio.sleep(0.5)
@@ -63,12 +63,14 @@ async def churn(client: Client, sources: Sources, number: int, seed: int) -> Non
             asyncio.create_task(listen_badly(client.http, client.address() + player, dice))
             for _ in range(dice.randrange(4))
         ]
-        for _ in range(dice.randrange(3, 15)):
-            await _plague(client, player, sources, dice)
-            await asyncio.sleep(dice.choice((0.0, 0.1, 0.5, 1.5)))
-        await client.ask("DELETE", player)
-        for visit in visits:
-            visit.cancel()
+        try:
+            for _ in range(dice.randrange(3, 15)):
+                await _plague(client, player, sources, dice)
+                await asyncio.sleep(dice.choice((0.0, 0.1, 0.5, 1.5)))
+            await client.ask("DELETE", player)
+        finally:
+            for visit in visits:
+                visit.cancel()
         await asyncio.gather(*visits, return_exceptions=True)
 
 

@@ -14,7 +14,7 @@ from tonearm.core.frame import SAMPLE_BLOCK_BYTES
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.decoding.worker.media.facts import StreamTitles, source_facts
-from tonearm.decoding.worker.media.lengths import FirstSound, audible_source_samples, is_length_exact, length_s_up_to
+from tonearm.decoding.worker.media.lengths import Extent, FirstSound, audible_source_samples, is_length_exact
 from tonearm.decoding.worker.media.opening import OpenedAudio, open_audio
 from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.decoding.worker.media.resampling import (
@@ -121,6 +121,7 @@ class Media:
         self._block_samples = block_samples
         self._decoded_bytes = 0
         self._passed_to = 0  # on the stream's time base
+        self._extent = Extent.of(opened)
         self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
         self._audible_samples = audible_source_samples(opened)
         self._resampler: Resampler | None = None
@@ -147,7 +148,7 @@ class Media:
     @property
     def passed_ms(self) -> int:
         """Where the packets end that were passed, from the first sample on."""
-        return round(1000 * length_s_up_to(self._opened, self._passed_to))
+        return round(1000 * self._extent.length_s_up_to(self._passed_to))
 
     def decode_block(self) -> bytes:
         """As `decode`, as much as is resampled at once."""
