@@ -5,7 +5,7 @@ from typing import Final
 
 import av
 
-from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
 
 _GRANULE: Final = slice(6, 14)  # of a page (RFC 3533, section 6)
 

@@ -1,13 +1,9 @@
-"""What both the node and its decoder processes know of the bytes of files: ID3 tags, Ogg pages, pictures."""
+"""What both the node and its decoder processes know of the bytes of files: ID3 tags, pictures."""
 
-import zlib
 from dataclasses import dataclass
 from typing import Final
 
 ID3_HEADER_BYTES: Final = 10
-
-OGG_CHECKSUM_AT: Final = 22  # in the page, 4 bytes
-_BITS_REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 MAX_PICTURE_BYTES: Final = 8 * 1024 * 1024
 
@@ -31,17 +27,6 @@ def id3_tag_bytes(first: bytes) -> int:
     for seven_bits in first[6:ID3_HEADER_BYTES]:
         size = size << 7 | seven_bits & 0x7F
     return ID3_HEADER_BYTES + size
-
-
-def ogg_checksum(page: bytes | bytearray) -> bytes:
-    """The four bytes of an Ogg page's checksum (RFC 3533, section 6), CRC-32 with Ogg's polynomial. `page` has four
-    zeros in their place.
-
-    Ogg's begins with 0 and takes the highest bit of each byte first; zlib's inverts before and after, and takes the
-    lowest first. With all bits reversed one is the other, at zlib's speed.
-    """
-    reversed_bits = zlib.crc32(page.translate(_BITS_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
-    return reversed_bits.to_bytes(4, "big").translate(_BITS_REVERSED)
 
 
 @dataclass(frozen=True, slots=True)

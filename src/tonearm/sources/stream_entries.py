@@ -1,9 +1,9 @@
 """Where a demuxer can begin in a live stream that others already read: what it needs first, and from which byte on."""
 
-import struct
 from collections import deque
 from typing import Final
 
+from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_FIRST, OGG_PATTERN, PageHead, page_head
 from tonearm.core.opened_source import OpenedSource, StreamEntry
 
 # A station that is read by several gives a new reader at most so much that has passed, as Icecast does for each.
@@ -14,14 +14,10 @@ _BEGIN_ANYWHERE: Final = frozenset(
     {"audio/mpeg", "audio/mp3", "audio/aac", "audio/aacp", "audio/x-aac", "audio/x-mpeg", "video/mp2t"}
 )
 # Containers with a head, which servers announce as anything.
-_HEADS: Final = (b"OggS", b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
+_HEADS: Final = (OGG_PATTERN, b"\x1aE\xdf\xa3", b"fLaC", b"RIFF", b"RF64", b"FORM", b"FLV", b".snd", b"caff")
 _LOOK_BYTES: Final = 12
 
-_PAGE_HEADER: Final = struct.Struct("<4sBBq13xB")  # RFC 3533, 6: pattern, version, flags, granule, number of segments
-_OGG: Final = b"OggS"
-_CONTINUED: Final = 1
-_FIRST: Final = 2
-_MOST_HEAD_BYTES: Final = 256 * 1024  # with a picture in the comments
+_MOST_HEAD_PAGES_BYTES: Final = 256 * 1024  # with a picture in the comments
 
 
 class StreamEntries:
@@ -41,7 +37,7 @@ class StreamEntries:
         if len(self._first) < _LOOK_BYTES:
             self._first += data[: _LOOK_BYTES - len(self._first)]
             self.are_anywhere = _begins_anywhere(self._first, self._content_type)
-            if self._ogg is None and self._first.startswith(_OGG):
+            if self._ogg is None and self._first.startswith(OGG_PATTERN):
                 self._ogg = _OggEntries(self._found)
         if self._ogg is not None:
             self._ogg.feed(data)
@@ -84,34 +80,31 @@ class _OggEntries:
 
     def feed(self, data: bytes) -> None:
         self._raw += data
-        while (page_bytes := self._page_bytes()) is not None:
-            self._take_page(bytes(self._raw[:page_bytes]))
-            self._drop(page_bytes)
+        while (head := self._next_page()) is not None:
+            self._take_page(head, bytes(self._raw[: head.page_bytes]))
+            self._drop(head.page_bytes)
 
-    def _page_bytes(self) -> int | None:
-        """The length of the page that comes next; None when it has not arrived as a whole."""
-        start = self._raw.find(_OGG)
-        self._drop(start if start >= 0 else max(len(self._raw) - len(_OGG) + 1, 0))
-        if len(self._raw) < _PAGE_HEADER.size:
-            return None
-        segments = self._raw[_PAGE_HEADER.size - 1]
-        body = _PAGE_HEADER.size + segments
-        if len(self._raw) < body:
-            return None
-        whole = body + sum(self._raw[_PAGE_HEADER.size : body])
-        return whole if len(self._raw) >= whole else None
+    def _next_page(self) -> PageHead | None:
+        """The page that comes next; None when it has not arrived as a whole."""
+        while True:
+            start = self._raw.find(OGG_PATTERN)
+            self._drop(start if start >= 0 else max(len(self._raw) - len(OGG_PATTERN) + 1, 0))
+            head = page_head(self._raw)
+            if head is not None or len(self._raw) < MOST_HEAD_BYTES:
+                return head if head is not None and len(self._raw) >= head.page_bytes else None
+            self._drop(len(OGG_PATTERN))  # it only looks like a page
 
-    def _take_page(self, page: bytes) -> None:
-        _, _, flags, granule, _ = _PAGE_HEADER.unpack_from(page)
-        if flags & _FIRST:
+    def _take_page(self, head: PageHead, page: bytes) -> None:
+        flags, granule = head.flags, head.granule
+        if flags & OGG_FIRST:
             if not self._is_head:
                 self._head, self._is_head = b"", True
                 self._found.append(StreamEntry(self._offset, b""))
         elif self._is_head and granule > 0:
             self._is_head = False
         if self._is_head:
-            self._head += page if len(self._head) <= _MOST_HEAD_BYTES else b""
-        elif not flags & _CONTINUED and 0 < len(self._head) <= _MOST_HEAD_BYTES:
+            self._head += page if len(self._head) <= _MOST_HEAD_PAGES_BYTES else b""
+        elif not flags & OGG_CONTINUED and 0 < len(self._head) <= _MOST_HEAD_PAGES_BYTES:
             self._found.append(StreamEntry(self._offset, self._head))
 
     def _drop(self, count: int) -> None:

@@ -13,9 +13,9 @@ from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.packet_source import PacketSource, packets_in, pcm_in
 from tests.support.session_bench import MemorySource, SessionBench
 from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Timescale
-from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
 from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, Overlay
 from tonearm.decoding.worker.filters.chain import ChainState

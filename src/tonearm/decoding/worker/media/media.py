@@ -11,6 +11,7 @@ from av.audio.frame import AudioFrame
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import id3_tag_bytes
 from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.ogg_page import OGG_PATTERN
 from tonearm.core.track_info import SourceFacts
 from tonearm.decoding.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
 from tonearm.decoding.worker.media.facts import StreamTitles, source_facts
@@ -73,7 +74,7 @@ def open_media(
     if not reader.seekable() and has_mp4_index_at_end(first):
         raise play_errors.index_at_end(name)
     whole: MediaReader = RewoundReader(first, reader)
-    if first.startswith(b"OggS"):
+    if first.startswith(OGG_PATTERN):
         whole = OggRepairer(whole)
     first_sound = FirstSound(whole, id3_tag_bytes(first))
     guard = GuardedReader(first_sound, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
@@ -96,7 +97,7 @@ def open_media(
         is_live=is_live,
         is_exact=is_length_exact(opened, first_sound.head),
     )
-    pages = reader.another() if first.startswith(b"OggS") and isinstance(reader, DescriptorReader) else None
+    pages = reader.another() if first.startswith(OGG_PATTERN) and isinstance(reader, DescriptorReader) else None
     return Media(opened, guard, facts, name, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
 
 

@@ -5,28 +5,17 @@ packets of 20 ms that may be passed through, whose positions follow each other, 
 page, libav goes on: it knows about trimming, chains and damage.
 """
 
-import struct
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CONTINUED, OGG_PATTERN, WHOLE_SEGMENT, PageHead, page_head
 from tonearm.decoding.worker.media.opus_format import can_pass_through
 from tonearm.decoding.worker.reading.reader import MediaReader
 
-_CAPTURE_PATTERN: Final = b"OggS"
-_HEADER: Final = struct.Struct("<4xBBqIIxxxxB")  # version, flags, granule, serial, sequence, number of segments
-_HEADER_BYTES: Final = 27
-_CONTINUED: Final = 1  # the only flag of an ordinary page: its first packet began on the page before
-_WHOLE_SEGMENT: Final = 255
 _READ_BYTES: Final = 16 * 1024
 _MOST_BEGUN_BYTES: Final = 64 * 1024  # of a packet that goes on on the next page
-
-
-class _Page(NamedTuple):
-    serial: int
-    sequence: int
-    granule: int
 
 
 class OggPages:
@@ -50,7 +39,7 @@ class OggPages:
         self._at = 0  # in `_raw`, the page that comes next
         self._rest: list[bytes] = []
         self._begun = b""
-        self._before: _Page | None = None
+        self._before: PageHead | None = None
         reader.seek(position)
 
     def next_packets(self) -> list[bytes] | None:
@@ -64,37 +53,37 @@ class OggPages:
             return None  # libav finds the same
 
     def _packets_of_page(self) -> list[bytes] | None:
-        if not self._has(_HEADER_BYTES) or not self._raw.startswith(_CAPTURE_PATTERN, self._at):
+        self._has(MOST_HEAD_BYTES)
+        head, before = page_head(self._raw, self._at), self._before
+        if head is None:
             return None
-        version, flags, granule, serial, sequence, segments = _HEADER.unpack_from(self._raw, self._at)
-        before = self._before
-        is_next = before is None or (before.serial, before.sequence + 1) == (serial, sequence)
-        if version or flags & ~_CONTINUED or granule < 0 or not is_next or not self._has(_HEADER_BYTES + segments):
+        is_next = before is None or (before.serial, before.sequence + 1) == (head.serial, head.sequence)
+        if head.flags & ~OGG_CONTINUED or head.granule < 0 or not is_next:
             return None
-        if before is not None and bool(flags & _CONTINUED) != bool(self._begun):
+        is_continued = bool(head.flags & OGG_CONTINUED)
+        if before is not None and is_continued != bool(self._begun):
             return None
-        body = self._at + _HEADER_BYTES + segments
         places, place = [0], 0
-        for size in self._raw[self._at + _HEADER_BYTES : body]:
+        for size in head.lacing:
             place += size
-            if size < _WHOLE_SEGMENT:
+            if size < WHOLE_SEGMENT:
                 places.append(place)
         # Where another page follows, this one's sizes are right.
-        if not self._has(body - self._at + place + len(_CAPTURE_PATTERN)):
+        if not self._has(head.page_bytes + len(OGG_PATTERN)):
             return None
-        body = self._at + _HEADER_BYTES + segments
-        if not self._raw.startswith(_CAPTURE_PATTERN, body + place):
+        body = self._at + head.bytes_before_content
+        if not self._raw.startswith(OGG_PATTERN, body + place):
             return None
         sound = bytes(self._raw[body : body + place])
         packets = [sound[start:end] for start, end in pairwise(places)]
-        if packets and flags & _CONTINUED:
+        if packets and is_continued:
             packets[0] = self._begun + packets[0]
-        if before is not None and granule - before.granule != len(packets) * FRAME_SAMPLES:
+        if before is not None and head.granule - before.granule != len(packets) * FRAME_SAMPLES:
             return None
-        if before is None and flags & _CONTINUED:
+        if before is None and is_continued:
             del packets[:1]  # its beginning was not read
         self._begun = sound[places[-1] :]
-        self._before = _Page(serial, sequence, granule)
+        self._before = head
         self._at = body + place
         is_ordinary = bool(packets) and len(self._begun) <= _MOST_BEGUN_BYTES and all(map(can_pass_through, packets))
         return packets if is_ordinary else None

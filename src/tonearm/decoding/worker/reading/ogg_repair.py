@@ -5,15 +5,11 @@ flipped bit is at most a click, so a page whose boundaries are intact gets a new
 """
 
 import io
-import struct
 from typing import Final
 
-from tonearm.core.file_formats import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.ogg_page import MOST_HEAD_BYTES, OGG_CHECKSUM_AT, OGG_PATTERN, PageHead, ogg_checksum, page_head
 from tonearm.decoding.worker.reading.reader import MediaReader
 
-_HEADER_BYTES: Final = 27
-_SERIAL_AT: Final = 14
-_CAPTURE_PATTERN: Final = b"OggS"
 _READ_BYTES: Final = 16 * 1024
 # After so many false pages in a row the bytes only look like Ogg: the rest passes unchanged.
 _MAX_FALSE_PAGES: Final = 1000
@@ -52,24 +48,24 @@ class OggRepairer:
 
     def _repair_next(self) -> None:
         """Move the next page, or the bytes before it, from raw to ready."""
-        if not self._has_raw(len(_CAPTURE_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
+        if not self._has_raw(len(OGG_PATTERN)) or self._false_pages > _MAX_FALSE_PAGES:
             self._pass_on(len(self._raw))
             return
-        start = self._raw.find(_CAPTURE_PATTERN)
+        start = self._raw.find(OGG_PATTERN)
         if start != 0:
             # The last bytes may be the start of a page.
-            self._pass_on(start if start > 0 else len(self._raw) - len(_CAPTURE_PATTERN) + 1)
+            self._pass_on(start if start > 0 else len(self._raw) - len(OGG_PATTERN) + 1)
             return
-        page_bytes = self._page_bytes()
-        if page_bytes is None:
+        head = self._whole_page()
+        if head is None:
             self._false_pages += 1
-            self._pass_on(len(_CAPTURE_PATTERN))
+            self._pass_on(len(OGG_PATTERN))
             return
-        self._repair_checksum(page_bytes)
-        self._pass_on(page_bytes)
+        self._repair_checksum(head)
+        self._pass_on(head.page_bytes)
 
-    def _repair_checksum(self, page_bytes: int) -> None:
-        (serial,) = struct.unpack_from("<I", self._raw, _SERIAL_AT)
+    def _repair_checksum(self, head: PageHead) -> None:
+        page_bytes, serial = head.page_bytes, head.serial
         place = slice(OGG_CHECKSUM_AT, OGG_CHECKSUM_AT + 4)
         stored_checksum = self._raw[place]
         self._raw[place] = bytes(4)
@@ -82,20 +78,16 @@ class OggRepairer:
         self._false_pages = 0 if is_usable else self._false_pages + 1
         self._raw[place] = true_checksum if is_usable else stored_checksum
 
-    def _page_bytes(self) -> int | None:
-        """The size of the page at the start of raw; None when there is no whole page."""
-        if not self._has_raw(_HEADER_BYTES) or self._raw[4] != 0:
-            return None
-        segments = self._raw[26]
-        if not self._has_raw(_HEADER_BYTES + segments):
-            return None
-        size = _HEADER_BYTES + segments + sum(self._raw[_HEADER_BYTES : _HEADER_BYTES + segments])
-        return size if self._has_raw(size) else None
+    def _whole_page(self) -> PageHead | None:
+        """The page at the start of raw; None when there is no whole one."""
+        self._has_raw(MOST_HEAD_BYTES)
+        head = page_head(self._raw)
+        return head if head is not None and self._has_raw(head.page_bytes) else None
 
     def _page_follows(self, position: int) -> bool:
-        if not self._has_raw(position + len(_CAPTURE_PATTERN)):
+        if not self._has_raw(position + len(OGG_PATTERN)):
             return len(self._raw) == position
-        return self._raw[position : position + len(_CAPTURE_PATTERN)] == _CAPTURE_PATTERN
+        return self._raw[position : position + len(OGG_PATTERN)] == OGG_PATTERN
 
     def _has_raw(self, count: int) -> bool:
         while len(self._raw) < count and not self._raw_ended:
