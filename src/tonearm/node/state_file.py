@@ -58,7 +58,7 @@ class StateFile:
         self.set_aside = ""  # why an older file was put away; empty: it was not
         self._database: sqlite3.Connection | None = None
         self._written: dict[str, dict[str, _TrackState]] = {}
-        self._sign_ms = 0  # the last sign of life that was written
+        self._sign_ms: int | None = None  # the last sign of life that was written
 
     def open(self) -> None:
         """Opens the file or makes it.
@@ -105,7 +105,7 @@ class StateFile:
         """Writes all of the changes or none. Raises `sqlite3.Error`."""
         written: dict[str, dict[str, _TrackState]] = {}
         # Each statement waits for the interpreter's lock: one less of them for most writes.
-        is_sign_due = not changes or abs(now_ms - self._sign_ms) >= SIGN_EVERY_MS
+        is_sign_due = not changes or self._sign_ms is None or abs(now_ms - self._sign_ms) >= SIGN_EVERY_MS
         with self._transaction() as database:
             if is_sign_due:
                 database.execute("UPDATE node SET alive_at_ms = ?", (now_ms,))
