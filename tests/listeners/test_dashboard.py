@@ -207,6 +207,8 @@ async def test_the_page_hears_the_player(tmp_path: Path) -> None:
         await browser.button("Listen here").click()
         await browser.hears(1000)
         await browser.shows("Opus by WebSocket")
+        await browser.shows("flac · 48 kHz · stereo")
+        await browser.shows("kbit/s, encoded")
         await until_state(node, "lobby", lambda now: now["listenersByFormat"]["opus"] == 1)
         await browser.button("Skip").click()
         await browser.hears(400)

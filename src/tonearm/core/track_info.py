@@ -7,6 +7,20 @@ MAX_TITLE_CHARACTERS: Final = 1000  # of what strangers call a track; what is lo
 
 
 @dataclass(frozen=True, slots=True)
+class SoundForm:
+    """How the sound in a source is coded: `codec` is its common name, such as `mp3`, `flac`, `opus`; empty when it is
+    not known yet. `bitrate_bps` is 0 when the source does not say it."""
+
+    codec: str = ""
+    sample_rate_hz: int = 0
+    channels: int = 0
+    bitrate_bps: int = 0
+
+
+UNKNOWN_FORM: Final = SoundForm()
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFacts:
     """The facts from opening a source. Texts are clean: no lone surrogates, no control characters.
 
@@ -32,6 +46,7 @@ class SourceFacts:
     is_length_exact: bool = False
     has_picture: bool = False
     has_packets: bool = False
+    form: SoundForm = UNKNOWN_FORM
 
     def completed_by(self, page: "PageFacts") -> "SourceFacts":
         """These facts, with those of `page` where the source itself has none."""
@@ -93,6 +108,7 @@ class TrackInfo:
     probe_name: str = ""
     is_length_exact: bool = False
     has_picture: bool = False
+    form: SoundForm = UNKNOWN_FORM
 
     def with_facts(self, facts: SourceFacts) -> "TrackInfo":
         """Facts from opening replace guesses; without a title the guessed one stays."""
@@ -109,4 +125,5 @@ class TrackInfo:
             probe_name=facts.probe_name or self.probe_name,
             is_length_exact=facts.is_length_exact and not facts.is_stream,
             has_picture=facts.has_picture,
+            form=facts.form,
         )

@@ -174,6 +174,7 @@ def player_out(status: PlayerStatus) -> JsonObject:
         "track": track_out(status.track.info, status.track.user_data(status.metadata), status.position_ms),
         "trackId": status.track.id,
         **_part_out(status.track),
+        "source": _source_out(status.track.info),
         "state": status.state.value,
         "error": None if status.error is None else failure_out(status.error),
         "paused": status.paused,
@@ -199,6 +200,20 @@ def player_out(status: PlayerStatus) -> JsonObject:
             "listenersClosed": {"tooSlow": quality.closed_too_slow, "failed": quality.closed_failed},
             "waitingForRoomMs": quality.waiting_for_room_ms,
         },
+    }
+
+
+def _source_out(info: TrackInfo) -> JsonObject | None:
+    """`replies.SourceForm`; None before the source was opened."""
+    form = info.form
+    if not form.codec:
+        return None
+    return {
+        "container": info.probe_name,
+        "codec": form.codec,
+        "sampleRate": form.sample_rate_hz,
+        "channels": form.channels,
+        "bitrate": form.bitrate_bps,
     }
 
 

@@ -254,6 +254,16 @@ class ListenersByFormat(WireModel):
     mp3: Count
 
 
+class SourceForm(WireModel):
+    """How the sound in a source is coded."""
+
+    container: str = Field(description="As `ogg`, `mp4`, `wav`.")
+    codec: str = Field(min_length=1, description="As `opus`, `aac`, `flac`.")
+    sample_rate: Count = Field(description="In Hz.")
+    channels: Count
+    bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
+
+
 class PlayerStateFields(EffectFields, PartFields):
     """A player's whole state, but for its id."""
 
@@ -261,6 +271,7 @@ class PlayerStateFields(EffectFields, PartFields):
         description="The selected track, also of an idle or failed player; one of empty texts before the first track."
     )
     track_id: TrackId = Field(description="Empty before the first track.")
+    source: SourceForm | None = Field(description="Of the selected track; null before it was opened.")
     state: PlayerState
     error: PlayFailure | None = Field(description="The last failure, until something plays.")
     paused: bool

@@ -4,18 +4,28 @@ import { Panel, useStore } from "./controls.js";
 import { words } from "./effects.js";
 import { LATENESS_LIMITS_MS } from "./listening.js";
 import { effectsAtWork } from "./player_state.js";
-import { count, fileKind } from "./text.js";
+import { count, rounded } from "./text.js";
 import { html, useState } from "./vendor/htm-preact-standalone.js";
+
+function codedAs({ codec, sampleRate, channels, bitrate }) {
+  const rate = `${rounded(sampleRate / 1000, 1)} kHz`;
+  const sides = { 1: "mono", 2: "stereo" }[channels] ?? `${channels} channels`;
+  return [codec, rate, sides, bitrate ? kilobits(bitrate) : ""].filter(Boolean).join(" · ");
+}
+
+function kilobits(bitrate) {
+  return `${Math.round(bitrate / 1000)} kbit/s`;
+}
 
 export function SignalPath({ state, listening }) {
   useStore(listening);
-  const { info, encoded } = state.track;
-  const kind = fileKind(encoded);
+  const { info } = state.track;
   const place = { http: "from the web", file: "from a file" }[info.sourceName] ?? info.sourceName;
-  const source = info.isStream ? `live ${kind || "stream"}` : kind || "source";
+  const source = state.source ? codedAs(state.source) : "source";
+  const about = [info.isStream ? "live" : "", state.source?.container, place].filter(Boolean).join(", ");
   const work = effectsAtWork(state);
   const { pcm, opus, mp3 } = state.listenersByFormat;
-  const heard = listening.isPassedThrough === null || !listening.bitrate ? "" : `${Math.round(listening.bitrate / 1000)} kbit/s${listening.isPassedThrough ? ", passed through" : ""}`;
+  const heard = listening.isPassedThrough === null || !listening.bitrate ? "" : `${kilobits(listening.bitrate)}, ${listening.isPassedThrough ? "passed through" : "encoded"}`;
   const outputs = [
     ["PCM", pcm, "1536 kbit/s"],
     ["Opus", opus, listening.way.startsWith("Opus") ? heard || "" : ""],
@@ -24,7 +34,7 @@ export function SignalPath({ state, listening }) {
   const isPassed = listening.isPassedThrough;
   return html`<${Panel} title="Signal path">
     <ol class="path">
-      <li class="source"><b>${state.trackId ? source : "nothing"}</b><span class="quiet">${state.trackId ? place : ""}</span></li>
+      <li class="source"><b>${state.trackId ? source : "nothing"}</b><span class="quiet">${state.trackId ? about : ""}</span></li>
       <li><b>${isPassed ? "packets as they are" : "48 kHz, stereo"}</b><span class="quiet">${isPassed ? "nothing is decoded" : "decoded"}</span></li>
       ${work.length
         ? work.map((name) => html`<li class="work"><b>${name === "eq" ? "Equalizer" : words(name)}</b></li>`)

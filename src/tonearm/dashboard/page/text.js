@@ -57,31 +57,3 @@ export function addressesIn(text) {
     .map((line) => line.trim())
     .filter((line) => line && !line.startsWith("#"));
 }
-
-// The kind of the file that a track was read from, such as "flac", which its identifier holds: Lavalink's track
-// format, version 3. Empty where there is none.
-export function fileKind(encoded) {
-  try {
-    const bytes = Uint8Array.from(atob(encoded), (letter) => letter.charCodeAt(0));
-    const view = new DataView(bytes.buffer);
-    let at = 5; // length with flags, version
-    const text = () => {
-      const length = view.getUint16(at);
-      at += 2 + length;
-      return new TextDecoder().decode(bytes.subarray(at - length, at));
-    };
-    const textOrNull = () => (view.getUint8(at++) ? text() : null);
-    text(); // title
-    text(); // author
-    at += 8; // length
-    text(); // identifier
-    at += 1; // whether it is a stream
-    textOrNull(); // uri
-    textOrNull(); // artwork
-    textOrNull(); // isrc
-    text(); // source
-    return at + 8 < bytes.length ? text() : "";
-  } catch {
-    return "";
-  }
-}

@@ -9,6 +9,7 @@ import pytest
 from tests.support import audio_files
 from tests.support.audio_files import encoded, id3, m4a, mp3, music, opus, pcm_of, tone, vorbis, wav
 from tests.support.media_files import UnseekableReader, decode_bytes, decode_rest, loudest_hz, open_bytes, snr_db
+from tonearm.core.track_info import SoundForm
 
 SECONDS = 2.0
 
@@ -67,6 +68,22 @@ def test_a_coded_stream_in_a_wav_is_found() -> None:
     coded = encoded("ac3", "ac3", tone(1000, SECONDS, 48_000, level=0.5), 48_000, bit_rate=448_000)
     coded_as_samples = np.frombuffer(coded[: len(coded) // 4 * 4], dtype="<i2").reshape(-1, 2) / 32768.0
     assert loudest_hz(decode_bytes(wav(coded_as_samples))) == pytest.approx(1000, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("file", "form"),
+    [
+        (lambda: wav(at(44_100, 1), 44_100), SoundForm("pcm_s16le", 44_100, 1, 705_600)),
+        (lambda: mp3(at(44_100), 44_100, bit_rate=192_000), SoundForm("mp3", 44_100, 2, 192_000)),
+        (lambda: audio_files.flac(ORIGINAL), SoundForm("flac", 48_000, 2)),
+        (lambda: opus(ORIGINAL), SoundForm("opus", 48_000, 2)),
+    ],
+    ids=["wav", "mp3", "flac", "opus"],
+)
+def test_how_a_source_is_coded_is_told(file: Callable[[], bytes], form: SoundForm) -> None:
+    found = open_bytes(file()).facts.form
+    assert (found.codec, found.sample_rate_hz, found.channels) == (form.codec, form.sample_rate_hz, form.channels)
+    assert found.bitrate_bps == form.bitrate_bps or (form.bitrate_bps == 0 and found.bitrate_bps > 50_000)
 
 
 LOSSLESS: dict[str, tuple[str, Callable[[], bytes]]] = {

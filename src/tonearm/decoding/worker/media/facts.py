@@ -15,7 +15,7 @@ from av.stream import Disposition
 from av.video.stream import VideoStream
 
 from tonearm.core.file_formats import MAX_PICTURE_BYTES
-from tonearm.core.track_info import SourceFacts
+from tonearm.core.track_info import SoundForm, SourceFacts
 from tonearm.decoding.worker.media.formats import probe_name
 from tonearm.decoding.worker.media.lengths import counted_length_s, length_s_by_bit_rate
 from tonearm.decoding.worker.media.opening import OpenedAudio, open_container
@@ -68,7 +68,14 @@ def source_facts(
         probe_name=probe_name(opened.container.format.name),
         is_length_exact=counted_s > 0 and is_exact,
         has_picture=has_picture(opened.container),
+        form=_form(opened),
     )
+
+
+def _form(opened: OpenedAudio) -> SoundForm:
+    codec, frame = opened.stream.codec_context, opened.first_frames[0]
+    bitrate_bps = codec.bit_rate or opened.container.bit_rate or 0
+    return SoundForm(codec.codec.canonical_name, frame.sample_rate, frame.layout.nb_channels, max(0, bitrate_bps))
 
 
 @dataclass(frozen=True, slots=True)
