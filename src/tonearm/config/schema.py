@@ -373,11 +373,12 @@ class StreamConfig(_Section):
     """The endless streams over HTTP: `/stream.ogg`, `/stream.mp3`, `/stream.wav`."""
 
     burst_ms: int = Field(
-        default=2400,
+        default=2000,
         ge=0,
         le=10_000,
         description="How much sound an Ogg or MP3 listener gets at once when it connects, in ms. Browsers begin "
-        "at once and do not stall with 37 kB or more (2400 at 128 kbit/s), but hear everything that much later.",
+        "at once, and Chromium does not stall once with 37 kB or more (2400 at 128 kbit/s), but hear everything "
+        "that much later.",
     )
     mp3_bitrate_bps: Literal[
         32_000, 40_000, 48_000, 56_000, 64_000, 80_000, 96_000, 112_000, 128_000, 160_000, 192_000, 224_000, 256_000,

@@ -28,7 +28,7 @@ class AudioSettings:
 
     opus: Output = field(default_factory=lambda: Output("opus", passes_through=True))
     mp3_bitrate_bps: int = 128_000
-    burst_ms: int = 2400
+    burst_ms: int = 2000
     station: Station = field(default_factory=Station)
 
     def output(self, target: Target, output_format: OutputFormat) -> Output:

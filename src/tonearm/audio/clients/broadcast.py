@@ -33,7 +33,7 @@ NOTHING_READ: Final = "nothing was read for 10 seconds"
 FAILED: Final = "its connection failed in an unforeseen way"
 CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after which a close that does not end is cut short
 
-_LEAST_RECENT_MS: Final = 2400  # is kept of what streams get, whoever comes next
+_LEAST_RECENT_MS: Final = 2400  # is kept of what streams get: as much as Chromium wants at 128 kbit/s
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
