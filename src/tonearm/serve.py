@@ -147,7 +147,7 @@ def serve(loaded: LoadedConfig, *, shows_commands: bool) -> int:
             return runner.run(_run(loaded.config, shows_commands))
     except (ResolverSetupError, SandboxRequiredError) as error:
         sys.stderr.write(f"tonearm: {loaded.path or DEFAULT_FILE}: {error}\n")
-        return exit_codes.WRONG_USE
+        return exit_codes.MISSING if isinstance(error, SandboxRequiredError) else exit_codes.WRONG_USE
     except StateFileError as error:
         sys.stderr.write(f"tonearm: the state {error}\n")
         return exit_codes.MISSING
@@ -284,7 +284,7 @@ async def _run(config: Config, shows_commands: bool) -> int:
         await asyncio.gather(*(server.close() for server in servers))
         await node.stop()
         sys.stderr.write(f"tonearm: {_bind_problem(error)}\n")
-        return exit_codes.WRONG_USE
+        return exit_codes.MISSING
     server = servers[0]
     for public in servers[1:]:
         log.info(

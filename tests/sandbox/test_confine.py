@@ -162,7 +162,7 @@ class TestNode:
     def test_required_ends_the_start_with_the_kernels_reason(self, tmp_path: Path) -> None:
         (tmp_path / "tonearm.toml").write_text('[decoder]\nsandbox = "required"\n')
         ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
-        assert ended.returncode == 2
+        assert ended.returncode == 3
         assert ended.stderr.startswith('tonearm: tonearm.toml: decoder.sandbox is "required", but')
         assert "(seccomp: EINVAL)" in ended.stderr
         assert "Traceback" not in ended.stderr
@@ -170,7 +170,7 @@ class TestNode:
     def test_required_of_the_resolver_too(self, tmp_path: Path) -> None:
         (tmp_path / "tonearm.toml").write_text('[resolver]\nenabled = true\nsandbox = "required"\n')
         ended = run_tonearm("serve", "--port", "0", folder=tmp_path, lacks=NO_SECCOMP)
-        assert ended.returncode == 2
+        assert ended.returncode == 3
         assert ended.stderr.startswith('tonearm: tonearm.toml: resolver.sandbox is "required", but')
         assert "(seccomp: EINVAL)" in ended.stderr
         assert "Traceback" not in ended.stderr
