@@ -32,6 +32,9 @@ _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _FULL_SCALE: Final = np.float32(FULL_SCALE)
 _audible_from = attrgetter("audible_from")
 _GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, for it takes some milliseconds
+# What sessions leave lies between what others use, who come to use it all: for some minutes it is given back again.
+_AGAIN_AFTER_S: Final = 8.0
+_TIMES_AGAIN: Final = 40
 
 Working: TypeAlias = Callable[[], AbstractContextManager[None]]
 
@@ -46,6 +49,7 @@ class FreedMemory:
     def __init__(self) -> None:
         self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
         self._is_noted = self._has_cycles = False
+        self._times_again = 0
         self._last_s = 0.0
 
     def note(self) -> None:
@@ -56,16 +60,22 @@ class FreedMemory:
         """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
         alone, which otherwise comes seldom."""
         self._has_cycles = self._is_noted = True
+        self._times_again = _TIMES_AGAIN
 
     def give_back(self) -> None:
         """To be called often: it does something only now and then."""
-        if self._is_noted and self._trim is not None and time.monotonic() - self._last_s >= _GIVE_BACK_INTERVAL_S:
-            self._is_noted = False
-            if self._has_cycles:
-                self._has_cycles = False
-                gc.collect()
-            self._trim(0)
-            self._last_s = time.monotonic()
+        if self._trim is None or not (self._is_noted or self._times_again):
+            return
+        if time.monotonic() - self._last_s < (_GIVE_BACK_INTERVAL_S if self._is_noted else _AGAIN_AFTER_S):
+            return
+        if not self._is_noted:
+            self._times_again -= 1
+        self._is_noted = False
+        if self._has_cycles:
+            self._has_cycles = False
+            gc.collect()
+        self._trim(0)
+        self._last_s = time.monotonic()
 
 
 freed_memory: Final = FreedMemory()
