@@ -14,8 +14,9 @@ async def main(player_id: str, *sounds: str) -> None:
         player = await node.player(player_id).refresh()
         player.on(OverlayException, lambda event: print("not played:", event.error.message))
         for sound in sounds:
+            ended = asyncio.create_task(player.wait_for(OverlayEnd))  # before the sound: its end may come at once
             await player.overlay(sound, duck_db=-15, fade_ms=300)
-            await player.wait_for(OverlayEnd)
+            await ended
             print("over:", sound)
 
 

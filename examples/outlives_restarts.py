@@ -6,7 +6,7 @@ python examples/outlives_restarts.py radio song.flac other.flac
 import asyncio
 import sys
 
-from tonearm.client import Node, Player, PlayerGone, Reconnected, TrackStart
+from tonearm.client import Node, Player, Reconnected, TrackStart
 
 
 class Kept:
@@ -21,20 +21,20 @@ class Kept:
     async def run(self) -> None:
         while True:
             self.player = await self.node.create_player(self.id, self.track, loop="queue", exist_ok=True)
+            self.player.on(TrackStart, self.started)
             if self.position_ms:
                 await self.player.seek(self.position_ms)
                 print("goes on at", self.position_ms // 1000, "s")
             if not len(self.player.queue):
                 await self.player.queue.put(*(track for track in self.tracks if track != self.track))
             remembering = asyncio.create_task(self.remember(self.player))
-            async for event in self.player.events(TrackStart, Reconnected, PlayerGone):
-                match event:
-                    case TrackStart():
-                        self.track = event.track.info.identifier
-                        print("plays", event.track.info.title)
-                    case Reconnected():
-                        print(f"was away for {event.away_s:.1f} s")
+            async for event in self.player.events(Reconnected):
+                print(f"was away for {event.away_s:.1f} s")
             remembering.cancel()  # the node came back without the player: on to the next round
+
+    def started(self, event: TrackStart) -> None:
+        self.track = event.track.info.identifier
+        print("plays", event.track.info.title)
 
     async def remember(self, player: Player) -> None:
         while True:

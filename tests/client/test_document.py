@@ -36,7 +36,7 @@ def output_of(program: str, process: RunningNode) -> str:
 
 
 async def test_the_first_program_plays_to_the_end_of_its_queue(tmp_path: Path) -> None:
-    (tmp_path / "song.wav").write_bytes(wav(music(1.0)))
+    (tmp_path / "song.wav").write_bytes(wav(music(3.0)))
     (tmp_path / "clip.wav").write_bytes(wav(music(0.2)))
     async with running_node(tmp_path, IMPATIENT) as process:
         assert output_of(FIRST, process) == "now: song\nnow: clip\nnow: song\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 from tests.support.audio_files import music, wav
 from tests.support.cuttable import cuttable
 from tests.support.e2e_players import PATIENT
+from tests.support.eventually import eventually
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
     MetadataChange,
@@ -78,16 +79,19 @@ async def test_a_node_that_starts_again_is_found_again(tmp_path: Path) -> None:
         frames = audio.__aiter__()
         async with asyncio.timeout(60):
             await anext(frames)
-        events = player.events(PlayerGone)
+        events = player.events(PlayerState, PlayerGone)
+        async with asyncio.timeout(60):
+            assert isinstance(await anext(events), PlayerState)
         gone = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)
         port = process.port
     async with running_node(tmp_path, PATIENT, arguments=("--port", str(port))), asyncio.timeout(60):
         assert isinstance(await gone, PlayerGone)
         assert [frame async for frame in frames][-1:] is not None  # ends: there is no such player any more
         again = await node.create_player("a", "song.wav")
+        started: list[TrackStart] = []
+        again.on(TrackStart, started.append)
         async with again.audio("opus") as audio:
-            await again.wait_for(TrackStart)
+            await eventually(lambda: started, "it plays")
             async for frame in audio:
                 assert len(frame.payload) > 3
                 break

@@ -171,7 +171,7 @@ def test_the_readme_is_a_landing_page() -> None:
 
 async def test_the_program_plays_to_the_end_of_its_queue(tmp_path: Path) -> None:
     for name in ("song", "next"):
-        (tmp_path / f"{name}.flac").write_bytes(wav(music(0.2)))  # what a file is decides what is in it
+        (tmp_path / f"{name}.flac").write_bytes(wav(music(2.0)))  # what a file is decides what is in it
     async with (
         running_node(tmp_path, IMPATIENT) as node,
         started("-c", PROGRAM.replace(ADDRESS, node.url), folder=tmp_path) as program,

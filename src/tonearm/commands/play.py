@@ -24,6 +24,7 @@ from tonearm.client import (
     Node,
     Player,
     PlayerGone,
+    PlayerUpdate,
     QueueEnd,
     State,
     TonearmError,
@@ -88,6 +89,7 @@ class _Playing:
         self._peak_db = _FLOOR_DB
         self._has_played = False
         self._pressed: set[asyncio.Task[None]] = set()
+        player.on(object, self._take)  # before anything is played: nothing of it is missed
 
     async def hear(self, audio: AudioStream) -> None:
         """Measures the level, and is the listener whom the player plays to."""
@@ -97,34 +99,25 @@ class _Playing:
             self._peak_db = max(20 * math.log10(peak / 32768), self._peak_db - 1.0, _FLOOR_DB)
 
     async def to_the_end(self) -> int:
-        following = asyncio.create_task(self._follow())
-        try:
-            if self._as_json or not sys.stdout.isatty():
-                await self._ended.wait()
-            else:
-                await self._show()
-        finally:
-            following.cancel()
+        if self._as_json or not sys.stdout.isatty():
+            await self._ended.wait()
+        else:
+            await self._show()
         return exit_codes.OK if self._has_played else exit_codes.FAILED
 
-    async def _follow(self) -> None:
-        async for event in self._player.events():
-            if self._as_json and hasattr(event, "op"):
-                print_json(event)
-            match event:
-                case TrackStart():
-                    self._has_played = True
-                    if not self._as_json and not sys.stdout.isatty():
-                        sys.stdout.write(f"{printable(event.track.info.title)}\n")
-                        sys.stdout.flush()
-                case TrackException():
-                    complain(f"{event.error.message} {event.error.hint}")
-                case QueueEnd() | PlayerGone():
-                    break
-                case _:
-                    if getattr(event, "state", None) is State.FAILED:
-                        break
-        self._ended.set()
+    def _take(self, event: object) -> None:
+        if self._as_json and hasattr(event, "op"):
+            print_json(event)
+        match event:
+            case TrackStart():
+                self._has_played = True
+                if not self._as_json and not sys.stdout.isatty():
+                    sys.stdout.write(f"{printable(event.track.info.title)}\n")
+                    sys.stdout.flush()
+            case TrackException():
+                complain(f"{event.error.message} {event.error.hint}")
+            case QueueEnd() | PlayerGone() | PlayerUpdate(state=State.FAILED):
+                self._ended.set()
 
     async def _show(self) -> None:
         with _keys(self._press), Live(console=Console(), refresh_per_second=10, transient=True) as live:
