@@ -11,6 +11,7 @@ const PRIMING = 4;
 const NEW_PLACE = 2;
 const PAUSE_MS = 500; // no frame for so long: the player was paused
 const RATE_OVER_MS = 2000;
+const FORGOTTEN_MS = 0.2; // a frame: one that came early does not make all others late for ever
 
 export const LATENESS_LIMITS_MS = [5, 10, 20, 50, 100];
 
@@ -158,7 +159,7 @@ export class Listening {
     if (last && !(flags & NEW_PLACE)) this.framesMissed += Math.max(0, number - last.number - 1);
     const begin = now - number * FRAME_MS;
     if (!last || now - last.at > PAUSE_MS) this.last = { at: now, number, begin };
-    else this.last = { at: now, number, begin: Math.min(begin, last.begin) };
+    else this.last = { at: now, number, begin: Math.min(begin, last.begin + FORGOTTEN_MS) };
     const late = begin - this.last.begin;
     const place = LATENESS_LIMITS_MS.findIndex((limit) => late <= limit);
     this.lateness[place < 0 ? LATENESS_LIMITS_MS.length : place] += 1;
