@@ -87,13 +87,19 @@ def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
 
 
 def joins_at(frame: HeardFrame) -> tuple[int, int] | None:
-    """The source that begins in a frame, and where in it."""
+    """The source that begins in a frame, and where in it. Behind its beginning others may seem to begin."""
+    joints: list[tuple[int, int]] = []
     for source in range(1, MOST_SOURCES):
         first = samples_of(source, 0, FRAME_SAMPLES)
-        for offset in np.flatnonzero((frame.pcm == first[0]).all(axis=1)):
-            if offset < FRAME_SAMPLES - 8 and np.array_equal(frame.pcm[offset:], first[: FRAME_SAMPLES - offset]):
-                return source, int(offset)
-    return None
+        joints += [
+            (int(offset), source)
+            for offset in np.flatnonzero((frame.pcm == first[0]).all(axis=1))
+            if offset < FRAME_SAMPLES - 8 and np.array_equal(frame.pcm[offset:], first[: FRAME_SAMPLES - offset])
+        ]
+    if not joints:
+        return None
+    offset, source = min(joints)
+    return source, offset
 
 
 def check(frames: list[HeardFrame]) -> None:

@@ -153,6 +153,8 @@ def _options(proxy: str) -> dict[str, Any]:
         "cachedir": False,
         "js_runtimes": {},  # would be programs
         "enable_file_urls": False,
+        # Where `requests` happens to be installed, yt-dlp would take it, and fail at redirects behind the proxy.
+        "compat_opts": {"prefer-legacy-http-handler"},
         "socket_timeout": _SOCKET_TIMEOUT_S,
         "extractor_retries": 1,
         "color": "never",
