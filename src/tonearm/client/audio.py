@@ -21,6 +21,8 @@ AudioFormat: TypeAlias = Literal["pcm", "opus"]
 _HEADER: Final = struct.Struct(">BBHIQ")
 _PRIMES: Final = 4
 _NUMBERS: Final = 1 << 32
+_FRAME_S: Final = 0.02
+_WAITED_S: Final = 0.001  # what is there already is read within less
 
 
 class Frame(NamedTuple):
@@ -36,6 +38,25 @@ class Frame(NamedTuple):
     lost: int
 
 
+class Freshness:
+    """Which frames are older than `max_latency_ms` because the reader stood still, while its system took what came.
+
+    A frame that was waited for comes as soon as it can. One that was there already is as late as its number says it
+    should have come before; a pause of the player is no delay, for the frame after it is waited for.
+    """
+
+    def __init__(self, max_latency_ms: int) -> None:
+        self._most_s = max_latency_ms / 1000
+        self._zero_s: float | None = None  # when the frame of number 0 would have come
+
+    def is_stale(self, number: int, waited_s: float, now_s: float) -> bool:
+        """Of the frame that comes at `now_s`, after the reader waited so long for it."""
+        zero_s = now_s - number * _FRAME_S
+        if self._zero_s is None or waited_s >= _WAITED_S or zero_s < self._zero_s:
+            self._zero_s = zero_s
+        return zero_s - self._zero_s > self._most_s
+
+
 class AudioStream:
     """Iterates over the frames of a player until it is deleted:
 
@@ -45,7 +66,8 @@ class AudioStream:
 
     A connection that is lost is taken up again; `reconnects`, `received` and `lost` count. When the node came back
     without the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins,
-    later `Unauthorized`.
+    later `Unauthorized`. Frames that are older than `max_latency_ms`, because you stood still, are left out, and count
+    as lost.
     """
 
     def __init__(
@@ -63,6 +85,7 @@ class AudioStream:
         self._path += f"&maxLatencyMs={max_latency_ms}" + (f"&bitrate={bitrate}" if bitrate else "")
         self.format = audio_format
         self._waits_s = waits_s
+        self._max_latency_ms = max_latency_ms
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._number: int | None = None
         self.received = 0
@@ -92,12 +115,16 @@ class AudioStream:
                     self.reconnects += 1
                     gone_at_s = None
                 assert self._socket is not None
+                freshness = Freshness(self._max_latency_ms)
+                asked_s = time.monotonic()
                 async for message in self._socket:
                     if message.type is aiohttp.WSMsgType.BINARY:
                         pause_s = FIRST_PAUSE_S
-                        frame = self._frame(message.data)
+                        now_s = time.monotonic()
+                        frame = self._frame(message.data, freshness, now_s - asked_s, now_s)
                         if frame is not None:
                             yield frame
+                    asked_s = time.monotonic()
                 if self._socket.close_code == close_codes.DELETED:
                     return
             except PlayerNotFound:
@@ -115,13 +142,15 @@ class AudioStream:
     async def _connect(self) -> None:
         self._socket = await self._connection.socket(self._path)
 
-    def _frame(self, message: bytes) -> Frame | None:
+    def _frame(self, message: bytes, freshness: Freshness, waited_s: float, now_s: float) -> Frame | None:
         version, flags, size, number, position_us = _HEADER.unpack_from(message)
         payload = message[_HEADER.size :]
         if version != 1 or len(payload) != size:
             return None
         if flags & _PRIMES:
             return None  # for a decoder that begins here; one that hears silence meanwhile needs it not
+        if freshness.is_stale(number, waited_s, now_s):
+            return None
         lost = 0 if self._number is None else (number - self._number - 1) % _NUMBERS
         self._number = number
         self.received += 1

@@ -1,0 +1,45 @@
+"""Which frames a client leaves out after it stood still."""
+
+from collections.abc import Iterable
+
+from tonearm.client.audio import Freshness
+
+MAX_LATENCY_MS = 200
+
+
+def heard(arrivals: Iterable[tuple[int, float, float]]) -> list[int]:
+    """The numbers of frames that are not stale. Each arrives as number, time waited for it, time of day."""
+    freshness = Freshness(MAX_LATENCY_MS)
+    return [number for number, waited_s, now_s in arrivals if not freshness.is_stale(number, waited_s, now_s)]
+
+
+def steady(first: int, last: int, begin_s: float) -> list[tuple[int, float, float]]:
+    return [(number, 0.019, begin_s + (number - first) * 0.02) for number in range(first, last)]
+
+
+def at_once(first: int, last: int, now_s: float) -> list[tuple[int, float, float]]:
+    return [(number, 0.0, now_s) for number in range(first, last)]
+
+
+def test_what_is_read_in_time_is_heard() -> None:
+    assert heard(steady(1, 500, 7.0)) == list(range(1, 500))
+
+
+def test_after_a_standstill_only_the_newest_are_heard() -> None:
+    """100 frames came in six seconds in which nobody read; the node kept the newest ten of the rest."""
+    stood_still = [*steady(1, 51, 0.0), *at_once(51, 151, 7.0), *at_once(341, 351, 7.0), *steady(351, 400, 7.01)]
+    numbers = heard(stood_still)
+    assert numbers[:50] == list(range(1, 51))
+    assert numbers[50:] == list(range(341, 400))
+
+
+def test_a_pause_of_the_player_makes_no_frame_late() -> None:
+    assert heard([*steady(1, 51, 0.0), *steady(51, 101, 60.0)]) == list(range(1, 101))
+
+
+def test_a_burst_at_the_beginning_is_heard() -> None:
+    assert heard([(1, 0.1, 3.0), *at_once(2, 20, 3.0), *steady(20, 60, 3.02)]) == list(range(1, 60))
+
+
+def test_a_reader_that_is_a_little_late_loses_nothing() -> None:
+    assert heard([*steady(1, 51, 0.0), *at_once(51, 60, 1.17), *steady(60, 90, 1.19)]) == list(range(1, 90))
