@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.support.audio_files import music, wav
-from tests.support.e2e_players import PATIENT, create, refusal, state
+from tests.support.e2e_players import PATIENT, create, refusal, state, until_state
 from tests.support.http_client import WEBSOCKET_HEADERS, Answer, Headers, request, websocket
 from tests.support.running_node import RunningNode, running_node
 
@@ -200,6 +200,7 @@ async def test_the_whole_life_of_a_player(node: RunningNode) -> None:
     (node.folder / "song.wav").write_bytes(wav(music(2.0)))
     assert (await node.request("GET", "/v0/players")).json() == []
     await create(node, "p", "song.wav", metadata={"guild": 1})
+    await until_state(node, "p", lambda now: now["source"] is not None)  # it is opened
     (listed,) = (await node.request("GET", "/v0/players")).json()
     now = await state(node, "p")
     assert {**listed, "track": 0, "position": 0} == {**now, "track": 0, "position": 0}

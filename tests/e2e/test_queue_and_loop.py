@@ -178,7 +178,7 @@ async def test_skip_in_every_state(impatient_node: RunningNode) -> None:
         ]
         await create(impatient_node, "paused", "long.flac")
         await order(impatient_node, "paused", "pause")
-        assert (await skipped("paused", {"paused": True}))[0] == "TrackEnd long skipped"
+        assert (await skipped("paused", {"paused": True, "state": "playing"}))[0] == "TrackEnd long skipped"
         await create(impatient_node, "idle", "a.wav")
         assert await skipped("idle", {"state": "idle"}) == ["PlayerDelete"]
         await create(impatient_node, "failed", "missing.wav")
