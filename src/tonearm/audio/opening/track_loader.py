@@ -7,10 +7,9 @@ import asyncio
 from typing import Final, TypeAlias
 
 from tonearm.audio.opening.live_carriers import Suspects
-from tonearm.audio.opening.source_input import Opener, SourceOpening, SourcePart
-from tonearm.core.admission import Claim, Urgency
+from tonearm.audio.opening.lone_source import LoneSource
+from tonearm.audio.opening.source_input import Opener
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.filters import Filters
 from tonearm.core.play_queue import SourceId
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
@@ -21,17 +20,14 @@ from tonearm.decoding.messages import (
     FromDecoder,
     NoRoom,
     Opened,
-    OpenSession,
     ReadRequest,
     SessionFailed,
     Want,
 )
-from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool, PoolSession
+from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 
 LOAD_DEADLINE_S: Final = 15.0
 LOADS_AT_ONCE: Final = 8
-
-_SOURCE: Final[SourceId] = 1  # the only one of its session
 
 _Outcome: TypeAlias = SourceFacts | FoundPicture | PlayFailure
 _Entries: TypeAlias = tuple[Track, ...]  # of a playlist
@@ -132,20 +128,14 @@ class TrackLoader:
         return failure
 
 
-class _Load:
-    """Opens one source in the process, and again when the process dies."""
+class _Load(LoneSource):
+    """Opens the source, and again when the process dies."""
 
     def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
-        self._uri = uri
-        self._want = want
-        self._pool = pool
-        self._opener = opener
+        super().__init__(uri, opener, pool, want)
         self._suspects = suspects
-        self._session: PoolSession | None = None
-        self._opening: SourceOpening | None = None
-        self._closing: list[asyncio.Task[None]] = []
         self.outcome: asyncio.Future[_Outcome | _Entries] = asyncio.get_running_loop().create_future()
-        self._begin()
+        self.begin()
 
     def receive(self, message: FromDecoder) -> None:
         match message:
@@ -161,55 +151,17 @@ class _Load:
             case NoRoom():
                 self._settle(_NO_MEMORY)
 
-    @property
-    def frames_ahead(self) -> int:
-        return 0
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)  # it waits for nobody: in its process nothing plays
-
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
         if suspect_sources:
             self._suspects.add(self._uri)
-        self._drop()
-        self._begin()
+        self.drop()
+        self.begin()
 
-    async def close(self) -> None:
-        """Gives everything back."""
-        self._pool.forget(self)
-        self._drop()
-        if self._session is not None:
-            self._session.close()
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    def _begin(self) -> None:
-        self._session = self._pool.open(self)
-        if self._session is None:
-            return  # the pool calls `process_lost` when there is a process again
-        self._session.send(OpenSession(self._session.id, epoch=1, first_frame=0, filters=Filters()))
-        self._opening = SourceOpening(
-            _SOURCE,
-            SourcePart(self._uri),
-            0.0,
-            self._opener,
-            self._session,
-            self._open_failed,
-            self._open_expanded,
-            want=self._want,
-        )
-
-    def _drop(self) -> None:
-        if self._opening is not None:
-            self._closing.append(self._opening.drop())
-            self._opening = None
-
-    def _open_failed(self, source: SourceId, failure: PlayFailure) -> None:
+    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._settle(failure)
 
-    def _open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
         self._settle(tracks)
 
     def _settle(self, outcome: _Outcome | _Entries) -> None:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from typing import Final
 
-from tonearm.audio.opening.source_input import Opener, SourceOpening, SourcePart
-from tonearm.core.admission import Claim, Urgency
+from tonearm.audio.opening.lone_source import FIRST_EPOCH, SOURCE, LoneSource
+from tonearm.audio.opening.source_input import Opener
+from tonearm.core.failure import PlayFailure
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.core.play_queue import SourceId
@@ -20,19 +21,18 @@ from tonearm.decoding.messages import (
     FromDecoder,
     Grant,
     NoRoom,
-    OpenSession,
     Plan,
     ReadRequest,
     SessionFailed,
+    Want,
 )
-from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool, PoolSession
+from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
 
 log = logging.getLogger(__name__)
 
 TRIAL_FRAMES: Final = 6 * FRAMES_PER_SECOND  # of its sound
 TRIAL_LIMIT_S: Final = 20.0  # longer than a process may be silent; then nothing is proven
-_SOURCE: Final[SourceId] = 1  # the only one of its session
-_EPOCH: Final = 2
+_EPOCH: Final = FIRST_EPOCH + 1
 
 
 class Trials:
@@ -64,26 +64,13 @@ class Trials:
         await self._pool.stop()
 
 
-class _Trial:
-    """Owner of the session in which the source is played."""
+class _Trial(LoneSource):
+    """Plays the source."""
 
     def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool) -> None:
-        self._uri = uri
-        self._opener = opener
-        self._pool = pool
-        self._session: PoolSession | None = None
-        self._opening: SourceOpening | None = None
-        self._closing: list[asyncio.Task[None]] = []
+        super().__init__(uri, opener, pool, Want.SOUND)
         self.ended_its_process: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._begin()
-
-    @property
-    def frames_ahead(self) -> int:
-        return 0
-
-    @property
-    def claim(self) -> Claim:
-        return Claim(Urgency.PLAYS, 0)
+        self._play()
 
     def receive(self, message: FromDecoder) -> None:
         match message:
@@ -100,40 +87,23 @@ class _Trial:
 
     def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
         """With suspects the source is the only one; without, somebody else has ended the process: it is tried again."""
-        self._drop()
+        self.drop()
         if suspect_sources:
             self._settle(ended=True)
         else:
-            self._begin()
+            self._play()
 
-    async def close(self) -> None:
-        """Gives everything back."""
-        self._pool.forget(self)
-        self._drop()
-        if self._session is not None:
-            self._session.close()
-        if self._closing:
-            await asyncio.wait(self._closing)
-
-    def _begin(self) -> None:
-        session = self._session = self._pool.open(self)
-        if session is None:
-            return  # the pool calls `process_lost` when there is a process again
-        session.send(OpenSession(session.id, epoch=_EPOCH - 1, first_frame=0, filters=Filters()))
-        session.send(Plan(session.id, _EPOCH, _EPOCH - 1, 0, _SOURCE, _SOURCE, None, Filters()))
-        session.send(Grant(session.id, _EPOCH, 0, GRANT_FRAMES))
-        part = SourcePart(self._uri)
-        self._opening = SourceOpening(
-            _SOURCE, part, 0.0, self._opener, session, lambda *_: self._settle(ended=False), self._expanded
-        )
-
-    def _expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._settle(ended=False)
 
-    def _drop(self) -> None:
-        if self._opening is not None:
-            self._closing.append(self._opening.drop())
-            self._opening = None
+    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        self._settle(ended=False)
+
+    def _play(self) -> None:
+        session = self.begin()
+        if session is not None:
+            session.send(Plan(session.id, _EPOCH, FIRST_EPOCH, 0, SOURCE, SOURCE, None, Filters()))
+            session.send(Grant(session.id, _EPOCH, 0, GRANT_FRAMES))
 
     def _settle(self, *, ended: bool) -> None:
         if not self.ended_its_process.done():
