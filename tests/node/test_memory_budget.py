@@ -5,12 +5,17 @@ import logging
 import pytest
 
 from tests.support.audio_files import mp3, music
-from tests.support.node_in_process import listening, running_node
+from tests.support.eventually import eventually
+from tests.support.node_in_process import Listening, listening, running_node
 from tests.support.shelf import Shelf
 from tonearm.node.node import NodeSettings
 
 LIMIT_MB = 400  # some 310 are taken before anybody plays, and each player takes 1.8
 PLAYERS = 60
+
+
+def plays_or_says_why(player: Listening) -> bool:
+    return player.state["state"] != "loading" or bool(player.events.named("TrackStuck"))
 
 
 async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
@@ -28,6 +33,8 @@ async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
         assert [player.failures for player in players] == [[]] * PLAYERS
         assert len(playing) >= 15
         assert waiting
+        # One that was sent away only now says so after its patience, unless it plays by then.
+        await eventually(lambda: all(map(plays_or_says_why, waiting)), "those who wait say why")
         for player in waiting:
             if player.state["state"] == "loading":
                 assert "more to do than it can" in player.events.named("TrackStuck")[0]["cause"]
