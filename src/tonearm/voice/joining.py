@@ -101,29 +101,37 @@ class VoicePlayer(Player):
         await self.leave()
 
 
-async def join_with(
-    source: Callable[[Player], FrameSource],
-    channel: Connectable,
-    node: Node,
-    track: Playable | None,
-    *,
-    player_id: str | None,
-    leave_after_s: float | None,
-    metadata: Json,
-) -> VoicePlayer:
-    """`join` of a library's module, which says what its source is."""
-    name = player_id or str(getattr(channel, "id", "voice"))
-    voice = await channel.connect()
-    try:
-        settings: JsonObject = {} if metadata is None else {"metadata": metadata}
-        player = await node.create_player_of(VoicePlayer, name, track, settings)
-        made = source(player)
-        if track is not None:
-            await made.ready()
-    except BaseException:
-        await voice.disconnect(force=True)
-        raise
-    return player.play_in(voice, made, leave_after_s)
+class JoiningSource(FrameSource):
+    """A source that a channel can be joined with."""
+
+    @classmethod
+    async def join(
+        cls,
+        channel: Connectable,
+        node: Node,
+        track: Playable | None = None,
+        *,
+        player_id: str | None = None,
+        leave_after_s: float | None = 300.0,
+        metadata: Json = None,
+    ) -> VoicePlayer:
+        """Connects to `channel` and plays `track` there, or waits for one. The player is named for the channel, unless
+        `player_id` names it; it leaves a channel that has had no people in it for so long.
+
+        Raises what the library's `connect` raises, and `ApiError` and `ConnectError`; then the channel is left again.
+        """
+        name = player_id or str(getattr(channel, "id", "voice"))
+        voice = await channel.connect()
+        try:
+            settings: JsonObject = {} if metadata is None else {"metadata": metadata}
+            player = await node.create_player_of(VoicePlayer, name, track, settings)
+            source = cls(player)
+            if track is not None:
+                await source.ready()
+        except BaseException:
+            await voice.disconnect(force=True)
+            raise
+        return player.play_in(voice, source, leave_after_s)
 
 
 def dispatch(bot: Bot, player: Player) -> Callable[[], None]:
