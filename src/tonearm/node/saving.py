@@ -127,16 +127,14 @@ class Saving:
         """Waits until all that has happened so far is in the file, but not for long. Returns whether it is."""
         if self._written >= self._changes:
             return True
+        if not self.trouble:
+            done = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._changes, done))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_PATIENCE_S):
+                    await done
+                    return True
         self._unsaved_answers += 1
-        if self.trouble:
-            return False
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((self._changes, done))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_PATIENCE_S):
-                await done
-                self._unsaved_answers -= 1
-                return True
         return False
 
     @property
