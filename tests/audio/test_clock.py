@@ -188,7 +188,8 @@ def test_a_member_that_leaves_and_rejoins_while_a_timer_waits_is_not_ticked_twic
     assert min(steps) >= FRAME_S - 0.0011
 
 
-def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
+def rejoining_member(clock: Clock, time: HandTime) -> Member:
+    """One that leaves and joins within each of its ticks."""
     member = Member(time)
 
     def leave_and_join() -> None:
@@ -197,6 +198,11 @@ def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: 
 
     member.then = leave_and_join
     clock.join(member)
+    return member
+
+
+def test_a_member_that_leaves_and_rejoins_within_its_tick_keeps_its_pace(clock: Clock, time: HandTime) -> None:
+    member = rejoining_member(clock, time)
     time.forward(1.0, late_s=-0.0009)
     assert len(member.ticks_s) in range(40, 52)
 
@@ -392,14 +398,7 @@ def test_in_a_crowd_fewer_do_it_at_once_and_nobody_waits_for_long_when_it_comes(
 
 
 def test_a_member_that_leaves_and_joins_within_its_own_tick_costs_no_further_wake(clock: Clock, time: HandTime) -> None:
-    member = Member(time)
-
-    def leave_and_join() -> None:
-        clock.leave(member)
-        clock.join(member)
-
-    member.then = leave_and_join
-    clock.join(member)
+    member = rejoining_member(clock, time)
     time.forward(2.0)
     assert len(member.ticks_s) in range(99, 102)
     assert time.waiting_timers == 1

@@ -23,6 +23,19 @@ class Clock:
         return self.now_s
 
 
+class NotingWaiter(Waiter):
+    """Notes its name when it gets a slot."""
+
+    def __init__(self, name: str, order: list[str]) -> None:
+        super().__init__(2)
+        self._name = name
+        self._order = order
+
+    def start_in(self, slot: int) -> None:
+        self._order.append(self._name)
+        super().start_in(slot)
+
+
 def acquire(scheduler: DecodeScheduler, deadline_s: float, suspect: int) -> int:
     """Blocks until the calling thread gets a slot, and returns it."""
     waiter = Waiter(suspect)
@@ -214,13 +227,12 @@ def test_a_job_that_is_hastened_goes_before_the_others_and_runs_once() -> None:
     scheduler = DecodeScheduler(range(1), lambda _slot, _suspect: None)
     slot = acquire(scheduler, 0, 1)
     order: list[str] = []
-    waiters = {name: Waiter(2) for name in ("first", "second", "last")}
+    waiters = {name: NotingWaiter(name, order) for name in ("first", "second", "last")}
     for deadline_s, waiter in enumerate(waiters.values(), start=1):
         scheduler.submit(waiter, deadline_s)
     scheduler.hasten(waiters["last"], 0.5)
     for _ in range(3):
         scheduler.release(slot)
-        order += [name for name, waiter in waiters.items() if name not in order and waiter.has_slot]
     assert order == ["last", "first", "second"]
     assert scheduler.waiting == 0
     scheduler.hasten(waiters["last"], 0.1)  # it waits no longer

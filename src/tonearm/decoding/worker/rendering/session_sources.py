@@ -5,9 +5,9 @@ mixed and kept are `StretchedSource`s, with numbers and samples of their own. On
 release of PCM) they are the sources and samples of the files again: `file_of`, `file_sample`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Protocol
 
 from tonearm.core.effects import Timescale
 from tonearm.core.filters import Filters
@@ -20,8 +20,6 @@ from tonearm.decoding.worker.sources.pcm_store import PcmStore, Segment
 
 # Sources at a timescale are numbered from here on, behind all that the node numbers.
 _FIRST_STRETCHED: Final = 1 << 32
-
-StoreOf: TypeAlias = Callable[[int], PcmStore | None]
 
 
 class SessionSource(Protocol):

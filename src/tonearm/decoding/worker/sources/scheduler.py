@@ -208,10 +208,6 @@ class Waiter:
         self._started = threading.Lock()
         self._started.acquire()
 
-    @property
-    def has_slot(self) -> bool:
-        return self._slot >= 0
-
     def wait(self) -> int:
         """Blocks, then returns the slot."""
         self._started.acquire()
