@@ -130,7 +130,11 @@ async def test_a_channel_without_people_is_left(tmp_path: Path) -> None:
         voice.channel.members.pop()
         await join(voice.channel, node, leave_after_s=0.05)
         await eventually(lambda: voice.channel.voice_client is None, "it has left")
-        assert await node.players() == []
+
+        async def is_gone() -> bool:
+            return await node.players() == []
+
+        await eventually(is_gone, "the player, which is deleted after that, is gone")
 
 
 async def test_a_join_that_fails_leaves_the_channel(tmp_path: Path) -> None:
