@@ -63,8 +63,8 @@ SEEDS ?=
 SEED ?=
 fuzz: $(VENV)/.dev
 	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" \
-	$(BIN)/python -m pytest -q -s --timeout 86400 tests/decoding/worker/media/test_mutated_media.py \
-	tests/decoding/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py $(ARGS)
+	$(BIN)/python -m pytest -q -s --timeout 86400 tests/worker/media/test_mutated_media.py \
+	tests/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py $(ARGS)
 
 # A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.
 MINUTES ?= 10

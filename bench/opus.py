@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output
-from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
+from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 Samples: TypeAlias = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from typing import Final
 from bench.opus import decoded
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output
-from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
-from tonearm.decoding.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES
+from tonearm.worker.packets.opus_encoder import OpusEncoder
+from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES
 
 _BEAT_S: Final = ENCODED_BLOCK_FRAMES * 0.020
 _WARM_UP_BEATS: Final = 3

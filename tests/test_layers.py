@@ -16,14 +16,14 @@ import tonearm
 
 SOURCE: Final = Path(tonearm.__file__).parent
 
-MESSAGES: Final = ("decoding.messages", "decoding.message_coding")
+MESSAGES: Final = ("decoder.messages", "decoder.message_coding")
 # Mathematics of sound, and nothing of a decoder process: the listener measures with it, too.
-METERS: Final = tuple(f"decoding.worker.filters.{name}" for name in ("blocks", "loudness"))
+METERS: Final = tuple(f"worker.filters.{name}" for name in ("blocks", "loudness"))
 SUPERVISION: Final = ("sandbox.report", "sandbox.supervision")
 
 
 def _worker(*names: str) -> tuple[str, ...]:
-    return tuple(f"decoding.worker.{name}" for name in names)
+    return tuple(f"worker.{name}" for name in names)
 
 
 # What each room may import of tonearm. A module is in the room of the longest name here that it begins with.
@@ -33,43 +33,42 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "protocol": ("protocol", "interop", "core"),
     "description": ("description", "protocol", "core"),
     "sandbox": ("sandbox",),
-    "decoding": (*MESSAGES, "core", "sandbox.report"),
-    "decoding.pool": ("decoding.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.figures", "core.outputs"),
-    "decoding.worker": ("decoding.worker", *MESSAGES, "core", "sandbox"),
+    "decoder": (*MESSAGES, "core", "sandbox.report"),
+    "decoder.pool": ("decoder.pool", *MESSAGES, *SUPERVISION, "core.admission", "core.figures", "core.outputs"),
+    "decoder.opening": ("decoder.opening", "decoder.pool", "decoder.messages", "core"),
+    "decoder.session": (
+        *("decoder.session", "decoder.opening", "protocol.framing"),
+        *("decoder.pool", "decoder.messages", "core"),
+    ),
+    "worker": ("worker", *MESSAGES, "core", "sandbox"),
     # The rooms of a decoder process, from the one that imports most to those that import only core and what is said
     # between the processes. The process itself stands above them.
-    "decoding.worker.rendering": (
+    "worker.rendering": (
         *_worker("rendering", "packets", "mixing", "sources", "filters"),
-        *("decoding.messages", "core"),
+        *("decoder.messages", "core"),
     ),
-    "decoding.worker.packets": (
+    "worker.packets": (
         *_worker(
             "packets", "mixing.voices", "sources.packet_store", "sources.pcm_store", "media.opus_format", "filters"
         ),
-        *("decoding.messages", "core"),
+        *("decoder.messages", "core"),
     ),
-    "decoding.worker.mixing": (*_worker("mixing", "sources.pcm_store", "filters"), "decoding.messages", "core"),
-    "decoding.worker.sources": (
+    "worker.mixing": (*_worker("mixing", "sources.pcm_store", "filters"), "decoder.messages", "core"),
+    "worker.sources": (
         *_worker("sources", "media", "reading", "filters"),
-        *("decoding.messages", "core"),
+        *("decoder.messages", "core"),
     ),
-    "decoding.worker.media": (*_worker("media", "reading"), "core"),
-    "decoding.worker.reading": (*_worker("reading"), *MESSAGES, "core"),
-    "decoding.worker.filters": (*_worker("filters"), "core"),
+    "worker.media": (*_worker("media", "reading"), "core"),
+    "worker.reading": (*_worker("reading"), *MESSAGES, "core"),
+    "worker.filters": (*_worker("filters"), "core"),
     "sources": ("sources", "core"),
     "sources.resolver": ("sources", "core", "sandbox"),
-    "audio": ("audio", "decoding.pool", "decoding.messages", "protocol.close_codes", "core"),
-    # The rooms below the player and its engine.
-    "audio.session": (
-        *("audio.session", "audio.opening", "audio.clients.framing"),
-        *("decoding.pool", "decoding.messages", "core"),
-    ),
-    "audio.opening": ("audio.opening", "audio.load", "decoding.pool", "decoding.messages", "core"),
-    "audio.clients": ("audio.clients", "audio.timers", "protocol.close_codes", "core"),
-    "node.artwork": ("node.lookup", "audio.opening.track_loader", "core"),
-    "node.lookup": ("audio.opening.source_input", "audio.opening.track_loader", "sources", "interop", "core"),
+    "player": ("player", "decoder", "protocol.close_codes", "protocol.framing", "core"),
+    "player.clients": ("player.clients", "player.timers", "protocol.close_codes", "protocol.framing", "core"),
+    "node.artwork": ("node.lookup", "decoder.opening.track_loader", "core"),
+    "node.lookup": ("decoder.opening.source_input", "decoder.opening.track_loader", "sources", "interop", "core"),
     "node.wanted_tracks": (
-        *("node.lookup", "audio.opening.source_input", "protocol.json_text"),
+        *("node.lookup", "decoder.opening.source_input", "protocol.json_text"),
         *("sources", "interop", "core"),
     ),
     "node.process_figures": ("core",),
@@ -78,8 +77,8 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "node.saving": ("node.state_file", "protocol.saved_state", "sources.detached_threads", "core"),
     "node": (
         "node",
-        "audio",
-        "decoding.pool",
+        "player",
+        "decoder",
         "sources",
         "protocol.close_codes",
         "protocol.rendering",
@@ -92,7 +91,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "dashboard.page_files": ("protocol.filters", "protocol.json_text", "core"),
     "server": (
         *("server", "dashboard.page_files"),
-        *("node.node", "node.lookup", "node.wanted_tracks", "audio.player", "audio.clients.framing"),
+        *("node.node", "node.lookup", "node.wanted_tracks", "player.player", "protocol.framing"),
         *("protocol", "description", "interop", "core", "version"),
     ),
     "client": ("client", "protocol", "core"),

@@ -28,11 +28,11 @@ from tonearm.core.effects import (
 )
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_SAMPLES
-from tonearm.decoding.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, Overlay, Plan
-from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES
-from tonearm.decoding.worker.rendering.render_session import RenderSession
-from tonearm.decoding.worker.sources.pcm_store import PcmStore
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, Grant, OpenSession, Overlay, Plan
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
+from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.sources.pcm_store import PcmStore
 
 FRAMES: Final = 500
 REPEATS: Final = 5

@@ -11,8 +11,8 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, create, state
 from tests.support.e2e_sockets import listening
 from tests.support.running_node import running_node
-from tonearm.audio.clock import CATCH_UP_FRAMES
 from tonearm.core.frame import FRAME_BYTES, FRAME_MS
+from tonearm.player.clock import CATCH_UP_FRAMES
 
 
 @pytest.mark.parametrize("stopped_s", [0.5, 1.5])

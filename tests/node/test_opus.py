@@ -20,9 +20,9 @@ from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.packets.opus_encoder import OpusEncoder
 from tonearm.node.node import Node
 from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus")
 SMALL = Output("opus", 32_000)

@@ -17,9 +17,9 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.frame import FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, Output
 from tonearm.core.overlays import OverlaySettings
-from tonearm.decoding.worker.packets.passthrough import WAIT_FRAMES
 from tonearm.node.node import Node
 from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.worker.packets.passthrough import WAIT_FRAMES
 
 PASSING = Output("opus", passes_through=True)
 NAMED = Output("opus", 96_000)

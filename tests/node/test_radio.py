@@ -14,9 +14,9 @@ from tests.support.media_files import loudest_hz, samples_of
 from tests.support.media_server import Answer, MediaServer, Reply, in_turn, media
 from tests.support.node_in_process import Listening, decoder_processes, listening, running_node, spare_ready
 from tests.support.radio_server import fall_silent, radio
-from tonearm.audio import timers
 from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.node.node import Node, NodeSettings
+from tonearm.player import timers
 
 BYTES_PER_S: Final = 16_000
 

@@ -10,8 +10,8 @@ from tests.support.audio_files import music, pcm_of, wav
 from tests.support.node_in_process import listening, padded, running_node
 from tests.support.shelf import Shelf
 from tests.support.slow_disk import SlowDisk
-from tonearm.decoding.pool import pool
-from tonearm.decoding.pool.process import Timeouts
+from tonearm.decoder.pool import pool
+from tonearm.decoder.pool.process import Timeouts
 from tonearm.node.node import NodeSettings
 from tonearm.sandbox.report import SandboxMode
 

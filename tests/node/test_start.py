@@ -4,9 +4,9 @@ from tests.support.eventually import eventually
 from tests.support.node_in_process import Listening, listening, padded, queue_of, running_node, state_of
 from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
-from tonearm.audio.clients.framing import Framing, Stamp, as_message, framed
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.node.node import Node, NodeSettings
+from tonearm.protocol.framing import Framing, Stamp, as_message, framed
 
 
 async def test_a_client_that_comes_a_little_later_hears_the_first_sample(node: Node, shelf: Shelf) -> None:

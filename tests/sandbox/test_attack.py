@@ -19,7 +19,7 @@ from tests.support.hostile import Hostile, got_through
 from tests.support.media_server import MediaServer
 from tests.support.resolving import fake_sites, told
 from tests.support.running_node import running_node
-from tonearm.decoding.messages import Failed, Opened
+from tonearm.decoder.messages import Failed, Opened
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 MUSIC = music(0.2)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from tests.decoding.worker.media.test_media_formats import LOSSLESS, LOSSY, at
 from tests.support.audio_files import encoded, flac, id3, mp3, music, opus, tone, video_without_sound, vorbis, wav
 from tests.support.decoder_driver import DecoderDriver, SentAudio, open_order
 from tests.support.hostile import Hostile
 from tests.support.mutation import mutated_file
+from tests.worker.media.test_media_formats import LOSSLESS, LOSSY, at
 from tonearm.core.filters import BAND_COUNT, Filters
-from tonearm.decoding.messages import CloseSession, Failed, Opened, Plan, Titled
+from tonearm.decoder.messages import CloseSession, Failed, Opened, Plan, Titled
 from tonearm.sandbox.report import SandboxMode
 
 EQUALIZED = Filters(0.7, (3.0, *(0.0,) * (BAND_COUNT - 2), -3.0))

@@ -32,7 +32,7 @@ from tonearm.core.effects import (
 from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import MP3_BITRATES_BPS, PCM, Output, Outputs, mp3_output
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     CloseSession,
     Crossfade,
@@ -48,7 +48,7 @@ from tonearm.decoding.messages import (
     SeekSource,
     Want,
 )
-from tonearm.decoding.messages import Audio as AudioMessage
+from tonearm.decoder.messages import Audio as AudioMessage
 from tonearm.sandbox.report import SandboxMode
 
 FRAMES_A_SETTING = 12

@@ -19,10 +19,10 @@ from tests.support.http_client import (
     request,
     websocket,
 )
-from tonearm.audio.clients.framing import Framing
-from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.player.clients.sinks import FrameSink
+from tonearm.protocol.framing import Framing
 from tonearm.server.app import EdgeSettings
 
 SOCKETS = ["/v0/players/p/ws", "/v0/players/p/events"]

@@ -8,10 +8,10 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import connected, request
-from tonearm.audio.clients.framing import Framing
-from tonearm.audio.clients.sinks import FrameSink
 from tonearm.core.errors import LimitReached
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.player.clients.sinks import FrameSink
+from tonearm.protocol.framing import Framing
 
 STREAM = "/v0/players/p/stream.wav"
 PCM = bytes(range(256)) * (FRAME_BYTES // 256)

@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.fetching import IMPATIENT, QUICK, opener
 from tests.support.media_server import Canary, MediaServer, drip, media, redirect, stall, status
-from tonearm.audio.opening.source_input import playlist_tracks
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.errors import BadRequest
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
@@ -20,6 +19,7 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut, Playlist
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.opening.source_input import playlist_tracks
 from tonearm.sources.http.client import FetchSettings
 from tonearm.sources.playlist import Listed, entry_uri, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 

@@ -17,8 +17,8 @@ from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
 from tests.support.sandboxing import SANDBOX
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES
-from tonearm.decoding.message_coding import MessageSplitter, pack
-from tonearm.decoding.messages import (
+from tonearm.decoder.message_coding import MessageSplitter, pack
+from tonearm.decoder.messages import (
     END_MEMORY,
     GRANT_FRAMES,
     SUSPECT_BYTES,
@@ -36,8 +36,8 @@ from tonearm.decoding.messages import (
     ReadRequest,
     Ready,
 )
-from tonearm.decoding.pool.starting import ChildProcess
-from tonearm.decoding.pool.suspects import suspects_of_exit
+from tonearm.decoder.pool.starting import ChildProcess
+from tonearm.decoder.pool.suspects import suspects_of_exit
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 
 Feed: TypeAlias = Callable[[ReadRequest], Data | DataFailed | None]

@@ -17,8 +17,8 @@ from typing import Final
 
 import pytest
 
-from tonearm.decoding.pool import starting, template
-from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess, start_interpreter
+from tonearm.decoder.pool import starting, template
+from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.supervision import minimal_environment
 
 _PROGRAM: Final = Path(__file__).with_name("decoder_template.py")
@@ -77,7 +77,7 @@ def decoder_template_process_id() -> int | None:
 
 
 def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ChildProcess:
-    """As `python -m tonearm.decoding.worker` with these arguments and descriptors, in a session of its own. Where a
+    """As `python -m tonearm.worker` with these arguments and descriptors, in a session of its own. Where a
     system does not let a process fork children for another one, it is an interpreter indeed."""
     return _template().start(arguments, descriptors, stderr) or start_alone(arguments, descriptors, stderr)
 
@@ -91,7 +91,7 @@ def start_alone(
 ) -> ChildProcess:
     """The same without a fork, by this or another `interpreter`, with more `variables` in its environment."""
     return subprocess.Popen(
-        [interpreter or sys.executable, "-m", "tonearm.decoding.worker", *map(str, arguments)],
+        [interpreter or sys.executable, "-m", "tonearm.worker", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

@@ -5,7 +5,7 @@ To load the modules and to try them is nearly all that the start of a decoder pr
 that what comes of it has at hand what one that was started alone has, and no more: the sandbox shuts later imports out.
 
 It is asked on the socket whose descriptor it is given: a packet of words, the numbers that the descriptors which come
-with it are to have, in the first one, and the arguments of `tonearm.decoding.worker` in the others. It answers with the
+with it are to have, in the first one, and the arguments of `tonearm.worker` in the others. It answers with the
 number of the process, which is a child of the one that asks, and with 0 where a system does not allow that.
 """
 
@@ -17,12 +17,12 @@ import sys
 import time
 from contextlib import closing
 
-import tonearm.decoding.worker.template  # noqa: F401 - so that those that come of it have it
-from tonearm.decoding.worker.warm_up import Exercise
+import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
 from tonearm.sandbox.forking import SiblingFork
 from tonearm.sandbox.report import SandboxUnavailable
+from tonearm.worker.warm_up import Exercise
 
-_MODULE = "tonearm.decoding.worker"
+_MODULE = "tonearm.worker"
 _REQUEST_BYTES = 4096
 _MOST_DESCRIPTORS = 8
 

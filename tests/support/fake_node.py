@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import cast
 
 from tests.support.tracks import FILE_MISSING, make_status
-from tonearm.audio.clients.sinks import EventSink, FrameSink
 from tonearm.core.errors import BadRequest, PlayerExists, PlayerNotFound, ResolverDisabled
 from tonearm.core.failure import PlayFailure
 from tonearm.core.json_value import Json
@@ -18,6 +17,7 @@ from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.node.node import AddedTracks, Node, WantedSettings
 from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.player.clients.sinks import EventSink, FrameSink
 
 
 class FakePlayer:

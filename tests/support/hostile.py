@@ -23,9 +23,9 @@ _SITECUSTOMIZE: Final = """
 import ctypes
 import sys
 
-if "tonearm.decoding.worker" in sys.orig_argv:
+if "tonearm.worker" in sys.orig_argv:
     import attack
-    import tonearm.decoding.worker.sources.source_content as content
+    import tonearm.worker.sources.source_content as content
     from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 
     open_really = content.open_media
@@ -48,7 +48,7 @@ if "tonearm.decoding.worker" in sys.orig_argv:
 
     content.open_media = open_media
 
-    from tonearm.decoding.worker.rendering.render_session import RenderSession
+    from tonearm.worker.rendering.render_session import RenderSession
 
     render_really = RenderSession.render
 

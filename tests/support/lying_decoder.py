@@ -7,8 +7,8 @@ import socket
 import threading
 from typing import Final
 
-from tonearm.decoding.message_coding import pack
-from tonearm.decoding.messages import SUSPECT_BYTES, SUSPECT_NOTE, FromDecoder, Ready
+from tonearm.decoder.message_coding import pack
+from tonearm.decoder.messages import SUSPECT_BYTES, SUSPECT_NOTE, FromDecoder, Ready
 from tonearm.sandbox.report import SandboxReport
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from tests.support.audio_files import Signal
 from tonearm.core.failure import PlayError
-from tonearm.decoding.worker.media.media import Media, MediaReader, open_media
+from tonearm.worker.media.media import Media, MediaReader, open_media
 
 Samples = npt.NDArray[np.int16]
 

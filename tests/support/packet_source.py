@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.support.media_files import open_bytes
-from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.media.opus_packets import OpusPackets, SourcePacket
-from tonearm.decoding.worker.sources.packet_store import PacketDecoding, PacketStore
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
+from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
 
 
 class CountingDecoding(PacketDecoding):

@@ -7,7 +7,7 @@ from tests.support.player_bench import HandSession, PlayerBench
 from tonearm.core.frame import ms_of_samples
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     FIRST_OVERLAY_SOURCE,
     Audio,
     Decoded,
@@ -22,9 +22,9 @@ from tonearm.decoding.messages import (
     Plan,
     SeekSource,
 )
-from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.rendering.render_session import RenderSession
-from tonearm.decoding.worker.sources.pcm_store import PcmStore
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.sources.pcm_store import PcmStore
 
 
 class HeldSource:

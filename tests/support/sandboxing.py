@@ -1,6 +1,6 @@
 """How the decoder processes of tests are confined.
 
-SANDBOX_OF_TESTS=trap make test ARGS="tests/decoding tests/node"    a call that the list does not foresee ends a process
+SANDBOX_OF_TESTS=trap make test ARGS="tests/decoder tests/node"    a call that the list does not foresee ends a process
 """
 
 import os

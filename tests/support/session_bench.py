@@ -9,7 +9,7 @@ import numpy as np
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, PCM_ONLY, Output, Outputs
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     GRANT_FRAMES,
     PASSED_GRANT_FRAMES,
     SHORT_GRANT_FRAMES,
@@ -22,11 +22,11 @@ from tonearm.decoding.messages import (
     Overlay,
     Plan,
 )
-from tonearm.decoding.worker.filters.normalization import SourceLoudness
-from tonearm.decoding.worker.rendering.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
-from tonearm.decoding.worker.rendering.render_session import RenderSession
-from tonearm.decoding.worker.rendering.session_sources import SessionSource
-from tonearm.decoding.worker.sources.pcm_store import PcmStore
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.rendering.block_packets import BLOCK_FRAMES, PASSED_BLOCK_FRAMES
+from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.rendering.session_sources import SessionSource
+from tonearm.worker.sources.pcm_store import PcmStore
 
 
 class MemorySource:

@@ -1,6 +1,6 @@
 """A decoder's side of a session without sound: which samples of which source it would put into which frame.
 
-It keeps to what `decoding.messages` says and renders nothing. A frame's PCM is a number, under which `contents` has
+It keeps to what `decoder.messages` says and renders nothing. A frame's PCM is a number, under which `contents` has
 what the frame holds.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     SHORT_GRANT_FRAMES,
     Audio,
     Crossfade,

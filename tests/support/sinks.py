@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.support.eventually import Changes
 from tests.support.wire_check import check_event
-from tonearm.audio.clients.framing import HEADER_BYTES, FrameFlag, Framing
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import PCM, Output
+from tonearm.protocol.framing import HEADER_BYTES, FrameFlag, Framing
 
 
 class MemoryListener:

@@ -14,17 +14,13 @@ from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
-from tonearm.audio.clock import Clock
-from tonearm.audio.opening.known_files import KnownFiles
-from tonearm.audio.player import Player
-from tonearm.audio.player_services import PlayerServices
 from tonearm.core.failure import PlayError
 from tonearm.core.frame import SAMPLE_RATE_HZ, ms_of_samples
 from tonearm.core.opened_source import FileVersion, OpenedSource, ReportWait
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     Audio,
     Decoded,
     DropSource,
@@ -40,8 +36,12 @@ from tonearm.decoding.messages import (
     Recall,
     SeekSource,
 )
-from tonearm.decoding.pool.pool import DecoderPool, PoolSession
-from tonearm.decoding.pool.process import SessionOwner
+from tonearm.decoder.opening.known_files import KnownFiles
+from tonearm.decoder.pool.pool import DecoderPool, PoolSession
+from tonearm.decoder.pool.process import SessionOwner
+from tonearm.player.clock import Clock
+from tonearm.player.player import Player
+from tonearm.player.player_services import PlayerServices
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text
 from tonearm.sources.detached_threads import DetachedThreads

@@ -22,18 +22,15 @@ import sys
 from contextlib import closing
 from typing import Any
 
-import tonearm.decoding.worker.template
-import tonearm.listen.command
-import tonearm.serve  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
-from tonearm.decoding.pool import template
-from tonearm.decoding.pool.starting import ChildProcess, ForkedProcess, start_interpreter
-from tonearm.decoding.worker.warm_up import Exercise
+from tonearm.decoder.pool import template
+from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.sandbox.kernel import die_with_the_node
+from tonearm.worker.warm_up import Exercise
 
 _REQUEST_BYTES = 1 << 20
-_DECODER_MODULE = "tonearm.decoding.worker"
+_DECODER_MODULE = "tonearm.worker"
 
 
 def serve(requests: socket.socket) -> None:

@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from tests.support.decoder_driver import noted_suspects, open_order
 from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
-from tonearm.decoding.message_coding import MessageSplitter, pack
-from tonearm.decoding.messages import SUSPECT_BYTES, FromDecoder, FromNode
-from tonearm.decoding.worker.worker import Worker
+from tonearm.decoder.message_coding import MessageSplitter, pack
+from tonearm.decoder.messages import SUSPECT_BYTES, FromDecoder, FromNode
 from tonearm.sandbox.report import SandboxReport
+from tonearm.worker.worker import Worker
 
 _M = TypeVar("_M", bound=FromDecoder)
 

@@ -13,7 +13,7 @@ import aiohttp
 import numpy as np
 from tests.support.audio_files import s16, tone
 
-from tonearm.audio.clients.framing import HEADER, FrameFlag
+from tonearm.protocol.framing import HEADER, FrameFlag
 from tools.soak.sources import STEADY_HZ, STEADY_LEVEL
 
 # Between two samples of the steady tone, and half as much again.

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.support.opus_listening import decoded as decoded_opus
 
-from tonearm.audio.clients.framing import FrameFlag
 from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE
+from tonearm.protocol.framing import FrameFlag
+from tonearm.worker.filters.blocks import FULL_SCALE
 from tools.soundcheck.programme import Mark
 from tools.soundcheck.recording import HeardEvent, HeardFrame, Recording
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from tonearm.audio.clients.framing import HEADER
+from tonearm.protocol.framing import HEADER
 
 
 @dataclass(frozen=True, slots=True)

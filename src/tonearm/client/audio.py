@@ -1,7 +1,6 @@
 """A player's sound, frame by frame, as a stream that outlives the node's restarts."""
 
 import asyncio
-import struct
 import time
 from collections.abc import AsyncIterator
 from types import TracebackType
@@ -14,11 +13,10 @@ from tonearm.client.connection import Connection
 from tonearm.client.errors import ConnectError, LimitReached, NodeFailed, PlayerNotFound
 from tonearm.client.events import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tonearm.protocol import close_codes
+from tonearm.protocol.framing import HEADER, FrameFlag
 
 AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
-# docs/interface.md, "Frame numbers and clocks": version, flags, bytes, number, position in µs; in network byte order.
-_HEADER: Final = struct.Struct(">BBHIQ")
 _PRIMES: Final = 4
 _NUMBERS: Final = 1 << 32
 _FRAME_S: Final = 0.02
@@ -143,8 +141,8 @@ class AudioStream:
         self._socket = await self._connection.socket(self._path)
 
     def _frame(self, message: bytes, freshness: Freshness, waited_s: float, now_s: float) -> Frame | None:
-        version, flags, size, number, position_us = _HEADER.unpack_from(message)
-        payload = message[_HEADER.size :]
+        version, flags, size, number, position_us = HEADER.unpack_from(message)
+        payload = message[HEADER.size :]
         if version != 1 or len(payload) != size:
             return None
         if flags & _PRIMES:
@@ -155,4 +153,12 @@ class AudioStream:
         self._number = number
         self.received += 1
         self.lost += lost
-        return Frame(payload, number, position_us / 1000, bool(flags & 1), bool(flags & 2), bool(flags & 8), lost)
+        return Frame(
+            payload,
+            number,
+            position_us / 1000,
+            starts_track=bool(flags & FrameFlag.TRACK_STARTS),
+            is_cut=bool(flags & FrameFlag.DISCONTINUITY),
+            passed_through=bool(flags & FrameFlag.PASSED),
+            lost=lost,
+        )

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from tonearm.core.frame import CHANNELS
-from tonearm.decoding.worker.filters.blocks import FULL_SCALE
-from tonearm.decoding.worker.filters.loudness import Meter, TruePeakMeter
+from tonearm.worker.filters.blocks import FULL_SCALE
+from tonearm.worker.filters.loudness import Meter, TruePeakMeter
 
 SILENCE_DB: Final = -60.0  # where the bars begin
 

@@ -5,11 +5,11 @@ import hashlib
 from collections import OrderedDict
 from typing import Final
 
-from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.core.errors import NoArtwork
 from tonearm.core.failure import PlayError
 from tonearm.core.file_formats import MAX_PICTURE_BYTES, Picture, picture_type
 from tonearm.core.track import Track
+from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.node.lookup import raise_refusal
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024

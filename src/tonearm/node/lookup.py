@@ -4,8 +4,6 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 
-from tonearm.audio.opening.source_input import playlist_tracks
-from tonearm.audio.opening.track_loader import TrackLoader
 from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.play_queue import LeftOut, NothingFound, Playlist
@@ -13,6 +11,8 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
+from tonearm.decoder.opening.source_input import playlist_tracks
+from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.interop.track_codec import is_encoded_track
 from tonearm.sources.opener import SourceOpener
 

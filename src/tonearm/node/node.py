@@ -13,19 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from tonearm.audio.clients.event_feed import EventFeed
-from tonearm.audio.clients.event_log import MAX_KEPT_BYTES
-from tonearm.audio.clients.sinks import EventSink
-from tonearm.audio.clock import Clock
-from tonearm.audio.load import LoadWatch
-from tonearm.audio.opening.known_files import KnownFiles
-from tonearm.audio.opening.live_carriers import LiveCarriers
-from tonearm.audio.opening.tags_ahead import TagsAhead
-from tonearm.audio.opening.track_loader import TrackLoader
-from tonearm.audio.opening.trials import Trials
-from tonearm.audio.player import Player
-from tonearm.audio.player_services import FirstSettings, PlayerServices
-from tonearm.audio.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 from tonearm.core.errors import (
     BadRequest,
     LimitReached,
@@ -50,14 +37,27 @@ from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoding.pool.pool import DecoderPool, OnDemandPool
-from tonearm.decoding.pool.template import DecoderTemplate
+from tonearm.decoder.opening.known_files import KnownFiles
+from tonearm.decoder.opening.live_carriers import LiveCarriers
+from tonearm.decoder.opening.tags_ahead import TagsAhead
+from tonearm.decoder.opening.track_loader import TrackLoader
+from tonearm.decoder.opening.trials import Trials
+from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoder.pool.template import DecoderTemplate
 from tonearm.node.artwork import Artworks
+from tonearm.node.load import LATE_S, LoadWatch
 from tonearm.node.lookup import Lookup, client_uri, raise_refusal
 from tonearm.node.process_figures import process_figures
 from tonearm.node.quarantined_opener import QuarantinedOpener
 from tonearm.node.saving import Saving
 from tonearm.node.wanted_tracks import TrackMaker, WantedTrack
+from tonearm.player.clients.event_feed import EventFeed
+from tonearm.player.clients.event_log import MAX_KEPT_BYTES
+from tonearm.player.clients.sinks import EventSink
+from tonearm.player.clock import Clock
+from tonearm.player.player import Player
+from tonearm.player.player_services import FirstSettings, PlayerServices
+from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S
 from tonearm.protocol import close_codes
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import event_text, events_lost_text, player_create_text
@@ -189,7 +189,7 @@ class Node:
         self._lookup = Lookup(self._opener, self._loader)
         self._artworks = Artworks(self._loader)
         self._known_files = KnownFiles(suspects, partial(self._loader.load, counts_length=True))
-        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead)
+        self._tags_ahead = TagsAhead(self._loader, suspects.for_tags, self._settings.tags_ahead, late_s=LATE_S)
         self._feed = EventFeed(loop.call_later, lambda: events_lost_text(_wall_ms()))
         self._services = PlayerServices(
             pool=self._pool,

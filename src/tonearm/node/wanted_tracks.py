@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from tonearm.audio.opening.source_input import playlist_tracks
 from tonearm.core.errors import BadRequest, RequestError
 from tonearm.core.json_value import Json
 from tonearm.core.metadata import require_metadata_bytes
@@ -15,6 +14,7 @@ from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
+from tonearm.decoder.opening.source_input import playlist_tracks
 from tonearm.interop.track_codec import decode_track
 from tonearm.node.lookup import client_uri
 from tonearm.protocol.json_text import json_bytes

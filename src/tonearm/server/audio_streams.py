@@ -7,11 +7,11 @@ from typing import Final
 
 from aiohttp import HttpVersion11, web
 
-from tonearm.audio.clients.framing import Framing
-from tonearm.audio.player import Player
 from tonearm.core.frame import FRAME_MS
 from tonearm.core.outputs import Output, OutputFormat
 from tonearm.node.node import Node
+from tonearm.player.player import Player
+from tonearm.protocol.framing import Framing
 from tonearm.server.audio_parameters import (
     HIGHEST_BURST_MS,
     AudioSettings,

@@ -10,8 +10,8 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.player import Player
 from tonearm.node.node import Node
+from tonearm.player.player import Player
 from tonearm.protocol import close_codes
 from tonearm.protocol.public_state import public_state_text
 from tonearm.server.http_server import let_in

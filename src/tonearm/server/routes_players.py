@@ -6,11 +6,11 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.player import Player
 from tonearm.core.errors import BadRequest
 from tonearm.core.json_value import Json
 from tonearm.node.node import AddedTracks, Node, WantedSettings
 from tonearm.node.wanted_tracks import WantedTrack
+from tonearm.player.player import Player
 from tonearm.protocol.rendering import (
     filters_out,
     node_info_out,

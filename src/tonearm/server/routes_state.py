@@ -9,9 +9,9 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.player import Player
 from tonearm.core.snapshot import STATE_VERSION
 from tonearm.node.node import Node
+from tonearm.player.player import Player
 from tonearm.protocol.json_text import json_text
 from tonearm.protocol.rendering import player_out
 from tonearm.protocol.saved_state import SavedPlayer, state_out

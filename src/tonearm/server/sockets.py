@@ -8,10 +8,10 @@ from typing import Final
 
 from aiohttp import web
 
-from tonearm.audio.clients.framing import Framing
 from tonearm.core.errors import BadRequest
 from tonearm.core.outputs import Output
 from tonearm.node.node import Node
+from tonearm.protocol.framing import Framing
 from tonearm.server.audio_parameters import AudioSettings, max_latency_ms, socket_format, switch
 from tonearm.server.replies import SENT_AT_ONCE_BYTES, SLICE_BYTES, SLICE_ITEMS
 from tonearm.server.routing import Call, Route, Target

@@ -27,8 +27,8 @@ from tests.support.media_server import Answer, Canary, MediaServer, in_turn, med
 from tonearm.config.patterns import compile_pattern
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure
 from tonearm.core.opened_source import OpenedSource
-from tonearm.decoding.worker.media.media import open_media
 from tonearm.sources.http.client import FetchSettings
+from tonearm.worker.media.media import open_media
 
 SOUND = tone(440, 3.0)
 PIECES = [bytes([number]) * 5000 for number in range(1, 13)]

@@ -17,7 +17,7 @@ from tonearm.core.failure import FailureCode
 from tonearm.core.filters import Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import PCM, Output, Outputs, mp3_output
-from tonearm.decoding.messages import (
+from tonearm.decoder.messages import (
     GRANT_FRAMES,
     Audio,
     CloseSession,

@@ -16,8 +16,8 @@ import av
 from tests.support.eventually import Changes
 from tests.support.running_node import RunningNode
 from tests.support.strange.checking import check_opus_packet, mp3_decoder, opus_decoder
-from tonearm.audio.clients.framing import HEADER, HEADER_BYTES, FrameFlag
 from tonearm.core.frame import FRAME_BYTES
+from tonearm.protocol.framing import HEADER, HEADER_BYTES, FrameFlag
 
 # A test that is late itself is to lose nothing for that.
 _PATIENT: Final = "maxLatencyMs=60000"

@@ -1,0 +1,90 @@
+"""What is known of local files: as long as one is the same file, nothing about it has to be found out again.
+
+So the length of a file that has to be counted is counted once.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from tonearm.core.failure import PlayError
+from tonearm.core.opened_source import FileVersion, OpenedSource, ignore_wait
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.opening.source_input import Opener
+
+MAX_KNOWN_FILES: Final = 5000  # some hundred bytes each
+
+
+class KnownFile(NamedTuple):
+    """A file, and what it is."""
+
+    version: FileVersion
+    facts: SourceFacts
+
+
+class KnownFiles:
+    """Of all players of a node; those that were asked for last are kept. `load` opens a file in a decoder process for
+    its facts, and counts its length where that is not written in it."""
+
+    def __init__(self, opener: Opener, load: Callable[[SourceUri], Awaitable[SourceFacts]]) -> None:
+        self._opener = opener
+        self._load = load
+        self._facts: OrderedDict[FileVersion, SourceFacts] = OrderedDict()
+        self._loads: dict[FileVersion, asyncio.Task[SourceFacts | None]] = {}
+
+    def completed(self, version: FileVersion | None, facts: SourceFacts) -> SourceFacts:
+        """The facts with the length that was counted before, if it was. Notes those that are complete."""
+        if version is None:
+            return facts
+        if facts.is_length_exact:
+            self._note(version, facts)
+            return facts
+        known = self._facts.get(version)
+        return facts if known is None else replace(facts, length_ms=known.length_ms, is_length_exact=True)
+
+    async def find(self, uri: SourceUri) -> KnownFile | None:
+        """Which file it is now, and its facts. None for what is no local file, or has no length that can be counted.
+
+        Raises PlayError.
+        """
+        opened = await self._opener.open(uri, ignore_wait)
+        if not isinstance(opened, OpenedSource):
+            return None
+        await opened.close()
+        version = opened.version
+        if version is None:
+            return None
+        facts = self._facts.get(version)
+        if facts is None:
+            load = self._loads.get(version)
+            if load is None:
+                load = self._loads[version] = asyncio.get_running_loop().create_task(self._found(version, uri))
+            facts = await asyncio.shield(load)
+        return None if facts is None else KnownFile(version, facts)
+
+    async def stop(self) -> None:
+        for load in self._loads.values():
+            load.cancel()
+        if self._loads:
+            await asyncio.wait(self._loads.values())
+
+    async def _found(self, version: FileVersion, uri: SourceUri) -> SourceFacts | None:
+        try:
+            facts = await self._load(uri)
+        except (PlayError, OSError, TimeoutError):
+            return None  # found once more, and reported, when the track is opened to be played
+        finally:
+            del self._loads[version]
+        if not facts.is_length_exact:
+            return None
+        self._note(version, facts)
+        return facts
+
+    def _note(self, version: FileVersion, facts: SourceFacts) -> None:
+        self._facts[version] = facts
+        self._facts.move_to_end(version)
+        if len(self._facts) > MAX_KNOWN_FILES:
+            self._facts.popitem(last=False)

@@ -1,0 +1,133 @@
+"""Live streams that are decoded once in a process for all its sessions that play them.
+
+A stream has a session of its own there, its carrier, which nobody hears. So it does not end with anybody's player: the
+sessions that play the stream only join it.
+"""
+
+from dataclasses import replace
+from typing import Protocol
+
+from tonearm.core.admission import Claim, Urgency
+from tonearm.core.filters import Filters
+from tonearm.core.opened_source import OpenedSource, SharedStream, Wait
+from tonearm.core.source_uri import SourceUri
+from tonearm.decoder.messages import (
+    SHARED_SOURCE,
+    Decoded,
+    Failed,
+    FromDecoder,
+    NoRoom,
+    OpenSession,
+    OpenSource,
+    ReadRequest,
+    SessionFailed,
+)
+from tonearm.decoder.opening.source_feed import SourceFeed
+from tonearm.decoder.pool.pool import PoolSession
+
+
+class Suspects(Protocol):
+    """Remembers the sources that decoder processes worked on when they died."""
+
+    def add(self, uri: SourceUri) -> None: ...
+
+
+class LiveCarriers:
+    """The carriers in all processes of a node."""
+
+    def __init__(self, suspects: Suspects) -> None:
+        self._suspects = suspects
+        self._carriers: dict[tuple[SharedStream, int], Carrier] = {}
+
+    def join(self, opened: OpenedSource, uri: SourceUri, link: PoolSession) -> "Carrier | None":
+        """What decodes a live stream in the process of a session, until the caller leaves it. None for what is no live
+        stream."""
+        stream = opened.reader.stream
+        if stream is None or not opened.is_live:
+            return None
+        key = stream, link.process_id
+        carrier = self._carriers.get(key)
+        if carrier is None or carrier.is_over:
+            alone = replace(opened, reader=stream.new_reader())
+            carrier = self._carriers[key] = Carrier(alone, uri, link, self)
+        carrier.members += 1
+        return carrier
+
+    def suspect(self, uri: SourceUri) -> None:
+        """A process died while it worked on this stream."""
+        self._suspects.add(uri)
+
+    def forget(self, carrier: "Carrier") -> None:
+        for key in [key for key, known in self._carriers.items() if known is carrier]:
+            del self._carriers[key]
+
+
+class Carrier:
+    """Has a live stream, which is its own from now on, decoded beside the session `link`. Owner of its session."""
+
+    def __init__(self, opened: OpenedSource, uri: SourceUri, link: PoolSession, carriers: LiveCarriers) -> None:
+        self.members = 0
+        self.is_over = False  # who comes now needs another one
+        self._uri = uri
+        self._carriers = carriers
+        self._session = link.beside(self)
+        self._feed = SourceFeed(opened, self._session.send)
+        self._session.send(OpenSession(self.session_id, epoch=1, first_frame=0, filters=Filters()))
+        self._session.send(
+            OpenSource(
+                session=self.session_id,
+                source=SHARED_SOURCE,
+                name=opened.name,
+                size_bytes=opened.size_bytes,
+                is_seekable=False,
+                is_live=True,
+                content_type=opened.content_type,
+                start_sample=0,
+                has_descriptor=False,
+                is_shared=True,
+            )
+        )
+
+    @property
+    def session_id(self) -> int:
+        return self._session.id
+
+    @property
+    def waiting_for(self) -> Wait:
+        """What is waited for while the stream gives no audio."""
+        return self._feed.waiting_for
+
+    async def leave(self) -> None:
+        """A session does not play the stream any more. With the last one everything is given back."""
+        self.members -= 1
+        if not self.members:
+            self._end()
+            self._session.close()
+            await self._feed.close()
+
+    # From the pool
+
+    @property
+    def frames_ahead(self) -> int:
+        return 0
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(Urgency.PLAYS, 0)  # those who play it wait for room, or leave
+
+    def receive(self, message: FromDecoder) -> None:
+        match message:
+            case ReadRequest():
+                self._feed.request_read(message)
+            case Failed() | Decoded() | SessionFailed() | NoRoom():
+                self._end()  # its members are told, too
+
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """Those who play it go on elsewhere, by themselves."""
+        if suspect_sources:
+            self._carriers.suspect(self._uri)
+        self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._carriers.forget(self)

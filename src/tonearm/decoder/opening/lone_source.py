@@ -1,0 +1,88 @@
+"""One source alone in a session of its own, beside all players: to look at it, or to try it."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Final
+
+from tonearm.core.admission import Claim, Urgency
+from tonearm.core.failure import PlayFailure
+from tonearm.core.filters import Filters
+from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
+from tonearm.decoder.messages import FromDecoder, OpenSession, Want
+from tonearm.decoder.opening.source_input import Opener, SourceOpening, SourcePart
+from tonearm.decoder.pool.pool import DecoderPool, PoolSession
+
+SOURCE: Final[SourceId] = 1  # the only one of its session
+FIRST_EPOCH: Final = 1
+
+
+class LoneSource(ABC):
+    """Owner of the session, from `begin` to `close`."""
+
+    def __init__(self, uri: SourceUri, opener: Opener, pool: DecoderPool, want: Want) -> None:
+        self._uri = uri
+        self._opener = opener
+        self._pool = pool
+        self._want = want
+        self._session: PoolSession | None = None
+        self._opening: SourceOpening | None = None
+        self._closing: list[asyncio.Task[None]] = []
+
+    @property
+    def frames_ahead(self) -> int:
+        return 0
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(Urgency.PLAYS, 0)  # it waits for nobody: in its process nothing plays
+
+    @abstractmethod
+    def receive(self, message: FromDecoder) -> None:
+        """What the process says of it."""
+
+    @abstractmethod
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """As `SessionOwner.process_lost`."""
+
+    @abstractmethod
+    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        """It could not be opened."""
+
+    @abstractmethod
+    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        """It is a playlist."""
+
+    def begin(self) -> PoolSession | None:
+        """Opens the session and the source in it, also once more after `drop`. None while there is no process: then the
+        pool calls `process_lost` when there is one."""
+        session = self._session = self._pool.open(self)
+        if session is not None:
+            session.send(OpenSession(session.id, epoch=FIRST_EPOCH, first_frame=0, filters=Filters()))
+            self._opening = SourceOpening(
+                SOURCE,
+                SourcePart(self._uri),
+                0.0,
+                self._opener,
+                session,
+                self.open_failed,
+                self.open_expanded,
+                want=self._want,
+            )
+        return session
+
+    def drop(self) -> None:
+        """The source is not needed any more, or its process is gone."""
+        if self._opening is not None:
+            self._closing.append(self._opening.drop())
+            self._opening = None
+
+    async def close(self) -> None:
+        """Gives everything back."""
+        self._pool.forget(self)
+        self.drop()
+        if self._session is not None:
+            self._session.close()
+        if self._closing:
+            await asyncio.wait(self._closing)

@@ -1,0 +1,455 @@
+"""From a track's URI to its decoder session: opens sources and hands their bytes over, as descriptors or as requested.
+
+`SourceOpenings` has all sources of a player, `SourceOpening` one of them.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.json_value import Json
+from tonearm.core.opened_source import OPENING, UNRESOLVED_PAGE, FileVersion, OpenedSource, ReportWait, Wait
+from tonearm.core.play_queue import Playlist, SourceId
+from tonearm.core.printable import text_for_logs
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, DropSource, OpenSource, ReadRequest, SeekSource, Want
+from tonearm.decoder.opening.live_carriers import Carrier, LiveCarriers
+from tonearm.decoder.opening.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.decoder.opening.source_feed import DECODER_BUSY, SourceFeed
+from tonearm.decoder.pool.pool import PoolSession
+
+log = logging.getLogger(__name__)
+
+WAITING_FOR_PROCESS: Final = Wait("waiting for a decoder process", Stage.DECODE)
+NODE_BUSY: Final = Wait(
+    "the node has more to do than it can; who plays already goes on, and this player waits for its turn",
+    Stage.DECODE,
+    counts=False,
+    is_told=True,
+)
+RETRY_DELAYED: Final = Wait("the next attempt is not due yet", Stage.CONNECT, counts=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """What is to be decoded of a URI: samples at 48 kHz, `end_sample` excluded (None: to its end).
+
+    `resumes`: it was played up to `start_sample` before. Then a source that cannot be sought is decoded up to there.
+    """
+
+    uri: SourceUri
+    start_sample: int = 0
+    end_sample: int | None = None
+    resumes: bool = False
+
+
+class Opener(Protocol):
+    """Opens URIs."""
+
+    async def open(self, uri: SourceUri, report_wait: ReportWait) -> OpenedSource | Playlist:
+        """What comes back belongs to the caller. Raises `PlayError`."""
+        ...
+
+
+class PlayersOpener(Opener, Protocol):
+    """Opens URIs for players, whose sources are opened again when a decoder process has died."""
+
+    def is_suspect(self, uri: SourceUri) -> bool:
+        """Whether a decoder process died while it worked on `uri`, so that `open` has to judge it once more."""
+        ...
+
+
+class OpeningsOwner(Protocol):
+    """Gets reports about sources that cannot be played as they are."""
+
+    def source_failed(self, source: SourceId, failure: PlayFailure) -> None: ...
+
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None: ...
+
+    def wait_changed(self) -> None: ...
+
+    def went_wrong(self) -> None: ...
+
+
+class SourceOpenings:
+    """All sources of a player that are open or being opened, for its decoder session.
+
+    `close` waits for all that were ever started: a dropped source takes a moment to give everything back.
+    """
+
+    def __init__(self, owner: OpeningsOwner, opener: PlayersOpener, carriers: LiveCarriers | None = None) -> None:
+        """`carriers` decode live streams for several players; None: each session for itself."""
+        self._owner = owner
+        self._opener = opener
+        self._carriers = carriers
+        self._openings: dict[SourceId, SourceOpening] = {}
+        self._kept: dict[SourceId, KeptSource] = {}  # by source: what was open in a session that was lost
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def start(
+        self,
+        source: SourceId,
+        part: SourcePart,
+        delay_s: float,
+        session: PoolSession,
+        loudness: LoudnessHints = NO_HINTS,
+    ) -> None:
+        """Opens a source; one that was kept when the session before was lost is open already."""
+        self._openings[source] = SourceOpening(
+            source,
+            part,
+            delay_s,
+            self._opener,
+            session,
+            self._failed,
+            self._expanded,
+            self._owner.wait_changed,
+            loudness=loudness,
+            kept=self._kept.pop(source, None),
+            carriers=self._carriers if source < FIRST_OVERLAY_SOURCE else None,
+        )
+
+    def session_lost(self) -> None:
+        """Drops all sources. Those that can be read from their start again stay open until they are started again or
+        dropped: many players that move at once must wait neither for the disk nor for threads, and a page is not to be
+        resolved again, nor redirects to be followed."""
+        for source, opening in self._openings.items():
+            kept = opening.keep()
+            if kept is not None and not self._opener.is_suspect(opening.uri):
+                self._kept[source] = kept
+            elif kept is not None:
+                self._wait_for(asyncio.get_running_loop().create_task(kept.close()))
+        self._drop_openings()
+
+    def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> bool:
+        """Has a source go on as `new_source`, from `start_sample` on. False when that one has to be opened instead."""
+        opening = self._openings.get(source)
+        if opening is None or not opening.seek(new_source, start_sample):
+            return False
+        del self._openings[source]
+        self._openings[new_source] = opening
+        return True
+
+    def opened_as(self, number: int) -> SourceId:
+        """The source that was opened in the session with this number: it has another one since it was sought."""
+        return next((source for source, opening in self._openings.items() if opening.opened_as == number), number)
+
+    def request_read(self, request: ReadRequest) -> None:
+        opening = self._openings.get(self.opened_as(request.source))
+        if opening is not None:
+            opening.request_read(request)
+
+    def completed(self, source: SourceId, facts: SourceFacts) -> SourceFacts:
+        """The facts that the decoder found, completed by those that came beside the bytes."""
+        opening = self._openings.get(source)
+        return facts if opening is None else opening.completed(facts)
+
+    def file_version(self, source: SourceId) -> FileVersion | None:
+        """Which file a source is read from; None for what is no local file."""
+        opening = self._openings.get(source)
+        return None if opening is None else opening.file_version
+
+    def waiting_for(self, source: SourceId) -> Wait:
+        """What a source waits for while it gives no audio."""
+        opening = self._openings.get(source)
+        return WAITING_FOR_PROCESS if opening is None else opening.waiting_for
+
+    def drop(self, source: SourceId) -> None:
+        opening = self._openings.pop(source, None)
+        if opening is not None:
+            self._wait_for(opening.drop())
+        kept = self._kept.pop(source, None)
+        if kept is not None:
+            self._wait_for(asyncio.get_running_loop().create_task(kept.close()))
+
+    def drop_all(self) -> None:
+        for source in (*self._openings, *self._kept):
+            self.drop(source)
+
+    def _drop_openings(self) -> None:
+        for opening in self._openings.values():
+            self._wait_for(opening.drop())
+        self._openings.clear()
+
+    def _wait_for(self, task: asyncio.Task[None]) -> None:
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        self.drop_all()
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    def _failed(self, source: SourceId, failure: PlayFailure) -> None:
+        try:
+            self._owner.source_failed(source, failure)
+        except Exception:
+            log.exception("the failure of a source could not be taken in")
+            self._owner.went_wrong()
+
+    def _expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        try:
+            self._owner.source_expanded(source, tracks)
+        except Exception:
+            log.exception("the entries of a playlist could not be taken in")
+            self._owner.went_wrong()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSource:
+    """A source that was open in a session, for the next one. `reading` is its last read, which was told to end."""
+
+    opened: OpenedSource
+    reading: asyncio.Task[None] | None
+
+    async def close(self) -> None:
+        if self.reading is not None:
+            await asyncio.wait([self.reading])
+        await self.opened.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _OnItsWay:
+    """Not open (yet): it waits for this, or until a delay is over."""
+
+    wait: Wait
+    is_delayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """Open in the session, under this number in read requests. A descriptor needs no `feed`; a live stream may have a
+    `carrier` instead of one."""
+
+    opened: OpenedSource
+    number: int
+    feed: SourceFeed | None = None
+    carrier: Carrier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What it had open belongs to another session."""
+
+
+class SourceOpening:
+    """One source on its way into one session: opened after `delay_s`, then fed until it is dropped.
+
+    `failed` is called when the URI cannot be opened, `expanded` when it is a list of tracks, `wait_changed` when it
+    begins or ceases to be the source's own fault that nothing comes. A live source starts where it is now. `want`: what
+    it is opened for. With `kept` it is open already, and its own from now on. With `carriers` a live stream is decoded
+    by one of them, for all who play it in the same process.
+    """
+
+    def __init__(
+        self,
+        source: SourceId,
+        part: SourcePart,
+        delay_s: float,
+        opener: Opener,
+        link: PoolSession,
+        failed: Callable[[SourceId, PlayFailure], None],
+        expanded: Callable[[SourceId, tuple[Track, ...]], None],
+        wait_changed: Callable[[], None] = lambda: None,
+        *,
+        want: Want = Want.SOUND,
+        loudness: LoudnessHints = NO_HINTS,
+        kept: "KeptSource | None" = None,
+        carriers: LiveCarriers | None = None,
+    ) -> None:
+        self._source = source
+        self._carriers = carriers
+        self._part = part
+        self._want = want
+        self._loudness = loudness
+        self._link = link
+        self._failed = failed
+        self._expanded = expanded
+        self._wait_changed = wait_changed
+        self._state: _OnItsWay | _Open | _Kept = _OnItsWay(RETRY_DELAYED, is_delayed=True)
+        if not delay_s:
+            self._state = _OnItsWay(OPENING)
+        self._closing: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        if kept is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open(opener, delay_s))
+        else:
+            self._begin(kept.opened, kept.reading)
+
+    @property
+    def uri(self) -> SourceUri:
+        return self._part.uri
+
+    @property
+    def opened_as(self) -> int | None:
+        """The number that it has in read requests; None while it is not open."""
+        return None if self._open_now is None else self._open_now.number
+
+    @property
+    def _open_now(self) -> _Open | None:
+        return self._state if isinstance(self._state, _Open) else None
+
+    def seek(self, new_source: SourceId, start_sample: int) -> bool:
+        """Goes on as `new_source`, from `start_sample` on, whether it is open yet or not. False when it only waits to
+        be opened."""
+        if isinstance(self._state, _OnItsWay) and self._state.is_delayed:
+            return False
+        self._part = replace(self._part, start_sample=start_sample, resumes=False)
+        if self._open_now is not None:
+            self._link.send(SeekSource(self._link.id, self._source, new_source, start_sample))
+        self._source = new_source
+        return True
+
+    def request_read(self, request: ReadRequest) -> None:
+        now = self._open_now
+        if now is not None and now.feed is not None:
+            now.feed.request_read(request)
+
+    @property
+    def waiting_for(self) -> Wait:
+        """What the source waits for while it gives no audio."""
+        match self._state:
+            case _OnItsWay(wait):
+                return wait
+            case _Open(carrier=Carrier() as carrier):
+                return carrier.waiting_for
+            case _Open(feed=SourceFeed() as feed):
+                return feed.waiting_for
+        return DECODER_BUSY
+
+    def completed(self, facts: SourceFacts) -> SourceFacts:
+        """The facts that the decoder found, completed by those that came beside the bytes."""
+        if self._open_now is None:
+            return facts
+        opened = self._open_now.opened
+        length_ms = opened.length_ms if opened.length_ms and not facts.is_stream else facts.length_ms
+        if length_ms:
+            opened.reader.set_length(length_ms)
+        return opened.completed(facts)
+
+    @property
+    def file_version(self) -> FileVersion | None:
+        """Which file it is; None for what is no local file, or not open."""
+        return None if self._open_now is None else self._open_now.opened.version
+
+    def keep(self) -> "KeptSource | None":
+        """What it has open, if that can be read from its start again; it is the caller's from now on, before a `drop`.
+
+        A live source is not: it goes on where it is by then.
+        """
+        now = self._open_now
+        if now is None or now.carrier is not None:
+            return None
+        opened, feed = now.opened, now.feed
+        if feed is not None and (opened.is_live or not opened.is_seekable):
+            return None
+        self._state = _Kept()
+        return KeptSource(opened, None if feed is None else feed.let_go())
+
+    def drop(self) -> asyncio.Task[None]:
+        """Stops whatever is under way. The task ends when everything is given back."""
+        if self._closing is None:
+            if self._opening is not None:
+                self._opening.cancel()
+            self._link.send(DropSource(self._link.id, self._source))
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        return self._closing
+
+    async def _close(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+        now = self._open_now
+        if now is None:
+            return
+        if now.carrier is not None:
+            await now.carrier.leave()
+        if now.feed is not None:
+            await now.feed.close()
+        else:
+            await now.opened.close()
+
+    async def _open(self, opener: Opener, delay_s: float) -> None:
+        if delay_s:
+            await asyncio.sleep(delay_s)
+        try:
+            self._report_wait(OPENING)
+            opened = await opener.open(self._part.uri, self._report_wait)
+            if isinstance(opened, Playlist):
+                # In a thread: to make hundreds of tracks takes some ms.
+                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
+            else:
+                self._begin(opened)
+        except PlayError as error:
+            self._failed(self._source, error.failure)
+        except Exception as error:
+            # An error that no one foresaw ends this track with a reason instead of leaving it loading for ever.
+            log.exception("opening %s failed unexpectedly", text_for_logs(self._part.uri.given))
+            self._failed(
+                self._source,
+                PlayFailure(
+                    FailureCode.CONNECT_FAILED,
+                    Stage.CONNECT,
+                    f"Opening the source failed unexpectedly ({type(error).__name__}: {error}).",
+                    "Try again; report it when it happens again with this source.",
+                ),
+            )
+
+    def _report_wait(self, wait: Wait) -> None:
+        before = self._state
+        if isinstance(before, _OnItsWay):
+            self._state = _OnItsWay(wait)
+            if wait.counts != before.wait.counts:
+                self._wait_changed()
+
+    def _begin(self, opened: OpenedSource, reading: asyncio.Task[None] | None = None) -> None:
+        self._state = _Open(opened, self._source)
+        descriptor = opened.reader.take_descriptor()
+        carrier = None if self._carriers is None else self._carriers.join(opened, self._part.uri, self._link)
+        if descriptor is None and carrier is None:
+            self._state = replace(self._state, feed=SourceFeed(opened, self._link.send, reading))
+        elif carrier is not None:
+            self._state = replace(self._state, carrier=carrier)
+        order = OpenSource(
+            session=self._link.id,
+            source=self._source,
+            name=opened.name,
+            size_bytes=opened.size_bytes,
+            is_seekable=opened.is_seekable,
+            is_live=opened.is_live,
+            content_type=UNRESOLVED_PAGE if opened.is_unresolved_page else opened.content_type,
+            start_sample=self._part.start_sample,
+            has_descriptor=descriptor is not None,
+            end_sample=self._part.end_sample,
+            resumes=self._part.resumes,
+            measured=self._loudness.measured,
+            album=self._loudness.album,
+            want=self._want,
+            joins=None if carrier is None else carrier.session_id,
+        )
+        self._link.send(order, descriptor)
+
+
+def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
+    """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
+    return tuple(
+        Track.create(
+            str(uuid.uuid4()),
+            entry.uri,
+            metadata,
+            title=entry.title,
+            author=entry.author,
+            length_ms=entry.length_ms,
+            artwork_url=entry.artwork_url,
+            keeps_names=entry.is_part and entry.title is not None,
+            is_playlist_entry=True,
+            metadata_bytes=metadata_bytes,
+            has_own_tags=entry.has_own_tags,
+        )
+        for entry in playlist.entries
+    )

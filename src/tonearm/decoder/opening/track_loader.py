@@ -1,0 +1,178 @@
+"""Opens sources for their facts or their picture, without playing them, in a decoder process of their own.
+
+So a source that ends its process interrupts no player.
+"""
+
+import asyncio
+from typing import Final, TypeAlias
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
+from tonearm.core.track_info import PageFacts, SourceFacts
+from tonearm.decoder.messages import (
+    Failed,
+    FoundPicture,
+    FromDecoder,
+    NoRoom,
+    Opened,
+    ReadRequest,
+    SessionFailed,
+    Want,
+)
+from tonearm.decoder.opening.live_carriers import Suspects
+from tonearm.decoder.opening.lone_source import LoneSource
+from tonearm.decoder.opening.source_input import Opener
+from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+
+LOAD_DEADLINE_S: Final = 15.0
+LOADS_AT_ONCE: Final = 8
+
+_Outcome: TypeAlias = SourceFacts | FoundPicture | PlayFailure
+_Entries: TypeAlias = tuple[Track, ...]  # of a playlist
+
+_NOTHING_PLAYABLE: Final = PlayFailure(
+    FailureCode.EMPTY,
+    Stage.READ,
+    "No entry of the playlist can be played: those that open are playlists themselves.",
+    "Give one of the inner playlists.",
+)
+
+_NO_MEMORY: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "The sources that are looked at now take all memory that a decoder process may have.",
+    "Try again later, or raise decoder.memory_limit_mb.",
+)
+
+
+class TrackLoader:
+    """For one event loop, until `stop`. At most `LOADS_AT_ONCE` sources are open; others wait within their deadline."""
+
+    def __init__(
+        self, opener: Opener, suspects: Suspects, pool: OnDemandPool, *, deadline_s: float = LOAD_DEADLINE_S
+    ) -> None:
+        self._opener = opener
+        self._suspects = suspects
+        self._pool = pool
+        self._deadline_s = deadline_s
+        self._places = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._loads: set[asyncio.Task[SourceFacts | FoundPicture]] = set()
+
+    async def load(self, uri: SourceUri, opener: Opener | None = None, *, counts_length: bool = False) -> SourceFacts:
+        """The facts from opening `uri`, by `opener` if there is one. With `counts_length` a local file is read to its
+        end where its length is not written in it. Nothing of it stays open when this returns, raises or is cancelled.
+
+        Raises `PlayError`, also when it takes too long, and `OSError` when no decoder process can be started.
+        """
+        loaded = await self._begin(uri, opener or self._opener, Want.LENGTH if counts_length else Want.FACTS)
+        assert isinstance(loaded, SourceFacts), "a picture was not asked for"
+        return loaded
+
+    async def load_picture(self, uri: SourceUri) -> bytes:
+        """The picture inside of `uri`, as it is there; empty without one. As `load` in all else."""
+        loaded = await self._begin(uri, self._opener, Want.PICTURE)
+        return loaded.data if isinstance(loaded, FoundPicture) else b""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being loaded."""
+        return bool(self._loads)
+
+    def _begin(self, uri: SourceUri, opener: Opener, want: Want) -> "asyncio.Task[SourceFacts | FoundPicture]":
+        task = asyncio.get_running_loop().create_task(self._load(uri, opener, want))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+        return task
+
+    async def stop(self) -> None:
+        """Cancels all loads and ends the process."""
+        for task in self._loads:
+            task.cancel()
+        if self._loads:
+            await asyncio.wait(self._loads)
+        await self._pool.stop()
+
+    async def _load(self, uri: SourceUri, opener: Opener, want: Want) -> SourceFacts | FoundPicture:
+        try:
+            async with asyncio.timeout(self._deadline_s), self._places, self._pool.used() as pool:
+                outcome = await self._open(uri, pool, opener, want)
+                if isinstance(outcome, tuple):
+                    outcome = await self._open_first_of(outcome, pool)
+        except TimeoutError as error:
+            raise PlayError(_took_too_long(self._deadline_s)) from error
+        if isinstance(outcome, PlayFailure):
+            raise PlayError(outcome)
+        return outcome
+
+    async def _open(
+        self, uri: SourceUri, pool: DecoderPool, opener: Opener, want: Want = Want.FACTS
+    ) -> _Outcome | _Entries:
+        load = _Load(uri, pool, opener, self._suspects, want)
+        try:
+            return await load.outcome
+        finally:
+            await load.close()
+
+    async def _open_first_of(self, entries: _Entries, pool: DecoderPool) -> _Outcome:
+        """The facts of the first entry that can be played; without one, the failure of the last."""
+        failure = _NOTHING_PLAYABLE
+        for entry in entries:
+            outcome = await self._open(entry.uri, pool, self._opener)
+            match outcome:
+                case SourceFacts():
+                    return outcome.completed_by(PageFacts(outcome.opened_uri or entry.info.uri, title=entry.info.title))
+                case PlayFailure():
+                    failure = outcome
+        return failure
+
+
+class _Load(LoneSource):
+    """Opens the source, and again when the process dies."""
+
+    def __init__(self, uri: SourceUri, pool: DecoderPool, opener: Opener, suspects: Suspects, want: Want) -> None:
+        super().__init__(uri, opener, pool, want)
+        self._suspects = suspects
+        self.outcome: asyncio.Future[_Outcome | _Entries] = asyncio.get_running_loop().create_future()
+        self.begin()
+
+    def receive(self, message: FromDecoder) -> None:
+        match message:
+            case ReadRequest():
+                if self._opening is not None:
+                    self._opening.request_read(message)
+            case Opened():
+                self._settle(message.facts if self._opening is None else self._opening.completed(message.facts))
+            case FoundPicture():
+                self._settle(message)
+            case Failed() | SessionFailed():
+                self._settle(message.failure)
+            case NoRoom():
+                self._settle(_NO_MEMORY)
+
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """Opens the source again: another load may have ended the process. A suspect of two deaths is quarantined."""
+        if suspect_sources:
+            self._suspects.add(self._uri)
+        self.drop()
+        self.begin()
+
+    def open_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        self._settle(failure)
+
+    def open_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        self._settle(tracks)
+
+    def _settle(self, outcome: _Outcome | _Entries) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+def _took_too_long(deadline_s: float) -> PlayFailure:
+    return PlayFailure(
+        FailureCode.TIMEOUT,
+        Stage.READ,
+        f"The source could not be opened within {deadline_s:g} seconds.",
+        "Try again later, or check the server it comes from.",
+    )

@@ -1,0 +1,74 @@
+"""Sessions that wait because the decoder processes have more to do than they can, and what the log says of it."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from tonearm.core.admission import Claim
+from tonearm.decoder.pool.process import SessionOwner
+
+log = logging.getLogger(__name__)
+
+LOGGED_AFTER_S: Final = 3.0  # many that start at once wait for a moment
+
+
+class Overload:
+    """Who waits, and since when. An overload is told when it has lasted for `LOGGED_AFTER_S`, and when it is over."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
+        self._since_s: dict[SessionOwner, float] = {}
+        self._began_s: float | None = None
+        self._is_logged = False
+
+    def __contains__(self, owner: object) -> bool:
+        return owner in self._since_s
+
+    def __iter__(self) -> Iterator[SessionOwner]:
+        return iter(self._since_s)
+
+    def __len__(self) -> int:
+        return len(self._since_s)
+
+    def wait(self, owner: SessionOwner) -> None:
+        """`owner` waits from now on, unless it does already."""
+        now_s = self._now_s()
+        self._since_s.setdefault(owner, now_s)
+        if self._began_s is None:
+            self._began_s = now_s
+
+    def forget(self, owner: SessionOwner) -> None:
+        """`owner` waits no longer."""
+        self._since_s.pop(owner, None)
+
+    def waited_s(self, owner: SessionOwner) -> float | None:
+        since_s = self._since_s.get(owner)
+        return None if since_s is None else self._now_s() - since_s
+
+    @property
+    def told_s(self) -> float:
+        """How long the overload has lasted that the log tells of; 0 without one."""
+        return self._now_s() - self._began_s if self._is_logged and self._began_s is not None else 0.0
+
+    def has_before(self, claim: Claim) -> bool:
+        """Whether somebody waits who is more urgent."""
+        return any(owner.claim < claim for owner in self._since_s)
+
+    def look(self) -> None:
+        """To be called from time to time."""
+        if self._began_s is None:
+            return
+        lasted_s = self._now_s() - self._began_s
+        if not self._since_s:
+            if self._is_logged:
+                log.info("the overload has passed, after %.0f s: nobody waits any more", lasted_s)
+            self._began_s, self._is_logged = None, False
+        elif not self._is_logged and lasted_s >= LOGGED_AFTER_S:
+            self._is_logged = True
+            log.warning(
+                "the node has more to do than it can, since %.0f s: who plays goes on, and %d players wait until there "
+                "is room; decoder.processes, decoder.memory_limit_mb or this machine's processors are the limit",
+                lasted_s,
+                len(self._since_s),
+            )

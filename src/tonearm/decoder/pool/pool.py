@@ -1,0 +1,512 @@
+"""The node's decoder processes: which sessions are in which, a spare one that is always ready, and what happens when
+one exits.
+
+`OnDemandPool` is for processes that play nothing: one that runs only while it is used, and for a while after.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Final
+
+from tonearm.core.admission import Urgency, settle
+from tonearm.core.figures import DecoderWork
+from tonearm.decoder.messages import FromNode
+from tonearm.decoder.pool.overload import Overload
+from tonearm.decoder.pool.process import DecoderProcess, ProcessExit, SessionOwner, Timeouts
+from tonearm.decoder.pool.starting import DecoderStarter, DirectStarter
+from tonearm.sandbox.report import SandboxReport
+from tonearm.sandbox.supervision import SandboxRequiredError, SandboxSupervision, decoder_supervision
+
+log = logging.getLogger(__name__)
+
+SESSIONS_BEFORE_NEXT: Final = 4  # The spare is taken into use only when each process in use has this many.
+RESTART_DELAYS_S: Final = (0.0, 0.2, 0.5, 1.0)
+MOVE_SLICE_S: Final = 0.004  # of the event loop for sessions that move; their frames last for 200 ms and more
+MOVED_AT_ONCE: Final = 8  # at least, whatever it takes
+QUICK_EXIT_S: Final = 5.0  # After each exit sooner than this the next start waits longer: it may fail every time.
+
+# At most, for a spare whose start takes little: until the sessions that move are on their way.
+CHEAP_SPARE_DELAY_S: Final = 0.05
+
+
+class PoolSession:
+    """The connection of one session to its decoder process."""
+
+    def __init__(self, session_ids: Iterator[int], process: DecoderProcess, owner: SessionOwner) -> None:
+        self.id = next(session_ids)
+        self._ids = session_ids
+        self._process = process
+        process.open_session(self.id, owner)
+        self._rules = process.rules[self.id]
+
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
+    def beside(self, owner: SessionOwner) -> "PoolSession":
+        """A further session in the same process, which needs no place of its own."""
+        return PoolSession(self._ids, self._process, owner)
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        """Sends to the process; owns `descriptor` from now on."""
+        self._rules.ordered(message)
+        self._process.send(message, descriptor)
+
+    def close(self) -> None:
+        self._process.close_session(self.id)
+
+
+class DecoderPool:
+    """At most `limit` processes in use, and with `keeps_spare` one more that is started and has no session.
+
+    Sessions are only put into processes that are ready. So neither a session that needs a further process nor those
+    of a process that has exited wait for one to start, as long as the spare is ready or another process is in use.
+    Without a spare there is one process at most. `starter` starts them; None: each one is a new interpreter.
+    """
+
+    def __init__(
+        self,
+        limit: int,
+        memory_limit_mb: int,
+        timeouts: Timeouts | None = None,
+        *,
+        keeps_spare: bool = True,
+        sandbox: SandboxSupervision | None = None,
+        starter: DecoderStarter | None = None,
+    ) -> None:
+        self._limit = limit
+        self._sandbox = sandbox or decoder_supervision()
+        self._starter = starter or DirectStarter(memory_limit_mb, self._sandbox.mode)
+        self._timeouts = timeouts or Timeouts()
+        self._keeps_spare = keeps_spare
+        self._in_use: list[DecoderProcess] = []  # All of them are ready.
+        self._next: DecoderProcess | None = None  # The spare, or the process that is being started to be it.
+        self._early_spare: DecoderProcess | None = None  # What `_next` will be as soon as the first process is ready.
+        self._first_ready: asyncio.Future[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._session_ids = itertools.count(1)
+        self._process_numbers = itertools.count(1)
+        self._quick_exits = 0
+        self._waiting: list[SessionOwner] = []
+        self._overload = Overload()
+        self._let_in: set[SessionOwner] = set()  # of those that waited: they are about to open a session
+        self._claims = itertools.count(1)
+        self._is_waited_for = asyncio.Event()
+        self._suspected: set[SessionOwner] = set()  # Of those that wait: they wait for a spare, too.
+        self._losses: dict[SessionOwner, tuple[int, ...]] = {}  # Those that are still to be moved, and their suspects.
+        self._moved: Counter[DecoderProcess] = Counter()  # While sessions move: how many came to each process.
+        self._is_stopping = False
+        self._is_announced = not keeps_spare
+        self.exits = 0  # of processes that ended by themselves
+        self.work = DecoderWork()
+
+    async def start(self, *, spare_at_once: bool = False) -> None:
+        """Starts the first process and waits until it is ready; the spare follows in the background, a while later or,
+        `spare_at_once`, beside the first one: many players that are created right after the start share two then.
+
+        Raises `OSError`, also when the process exits before it is ready, `TimeoutError`, or `SandboxRequiredError`
+        when it cannot have the sandbox that it must have.
+        """
+        loop = asyncio.get_running_loop()
+        self._first_ready = loop.create_future()
+        if spare_at_once and self._keeps_spare:
+            self._starting = loop.create_task(self._start_beside_first())
+        self._next = await self._start_process()
+        await asyncio.wait_for(self._first_ready, self._timeouts.start_limit_s)
+
+    def announce(self) -> None:
+        """Logs which processes are ready, and from now on each one that becomes ready."""
+        self._is_announced = True
+        for process in self._in_use if self._next is None else [*self._in_use, self._next]:
+            if process.is_ready:
+                _log_ready(process)
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Those in use, then the one that is the spare or will be."""
+        return [*self.process_ids_in_use, *([] if self._next is None else [self._next.pid])]
+
+    @property
+    def process_ids_in_use(self) -> list[int]:
+        return [process.pid for process in self._in_use]
+
+    @property
+    def sessions_by_process(self) -> dict[int, int]:
+        """How many sessions each process has, by its id; the spare has none."""
+        processes = self._in_use if self._next is None else [*self._in_use, self._next]
+        return {process.pid: len(process.owners) for process in processes}
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether a process is ready that is not in use."""
+        return self._next is not None and self._next.is_ready
+
+    @property
+    def sandboxes(self) -> list[SandboxReport | None]:
+        """What each process reported, in the order of `process_ids`; None for one that is not ready yet."""
+        processes = self._in_use if self._next is None else [*self._in_use, self._next]
+        return [process.sandbox for process in processes]
+
+    def open(self, owner: SessionOwner) -> PoolSession | None:
+        """A new session in the least busy process. None while it has to wait, for one or until it has room:
+        `process_lost` follows then."""
+        self._losses.pop(owner, None)
+        process = None if owner in self._suspected else self._choose()
+        if process is not None and not self._has_room(process, owner):
+            self._overload.wait(owner)
+            return None
+        self._overload.forget(owner)
+        self._let_in.discard(owner)
+        if process is None:
+            if owner not in self._waiting:
+                self._waiting.append(owner)
+            self._is_waited_for.set()
+            return None
+        if self._losses:
+            self._moved[process] += 1
+        return PoolSession(self._session_ids, process, owner)
+
+    def wait_for_room(self, owner: SessionOwner) -> None:
+        """A process had no memory for the session of `owner`: `process_lost` is called when there is some."""
+        self._overload.wait(owner)
+
+    def forget(self, owner: SessionOwner) -> None:
+        """`owner` does not wait for a process any more."""
+        self._overload.forget(owner)
+        self._let_in.discard(owner)
+        self._losses.pop(owner, None)
+        self._waiting = [waiting for waiting in self._waiting if waiting is not owner]
+        self._suspected.discard(owner)
+
+    async def stop(self) -> None:
+        self._is_stopping = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        processes = (*self._in_use, self._next, self._early_spare)
+        await asyncio.gather(*(process.stop() for process in processes if process is not None))
+        self._in_use, self._next, self._early_spare = [], None, None
+
+    def _choose(self) -> DecoderProcess | None:
+        least_busy = min(self._in_use, key=self._load_of, default=None)
+        has_few = least_busy is not None and len(least_busy.owners) < SESSIONS_BEFORE_NEXT
+        if self.has_spare and not has_few and len(self._in_use) < self._limit:
+            return self._use_spare()
+        return least_busy
+
+    def _load_of(self, process: DecoderProcess) -> tuple[bool, int, int]:
+        """To open sources again is much more work than to play on: when many sessions move, all processes share them,
+        however many these have. A few go where the fewest are, and none where no room is."""
+        return self._room(process) <= 0, self._moved[process] // SESSIONS_BEFORE_NEXT, len(process.owners)
+
+    # More than they can do
+
+    @property
+    def overload(self) -> tuple[float, int]:
+        """For how long there has been more to do than can be done, in seconds, and how many wait; 0 while there is not,
+        or only for a moment."""
+        return self._overload.told_s, len(self._overload)
+
+    def next_claim(self) -> int:
+        """The number of one who asks for a place only now."""
+        return next(self._claims)
+
+    def waited_s(self, owner: SessionOwner) -> float | None:
+        """For how long `owner` has been waiting since the processes have more to do than they can; None when it does
+        not wait for that."""
+        return self._overload.waited_s(owner)
+
+    def _room(self, process: DecoderProcess) -> int:
+        return process.capacity.room(len(process.owners), time.monotonic())
+
+    def _has_room(self, process: DecoderProcess, owner: SessionOwner) -> bool:
+        """Who plays goes on, though it be for others to leave; and nobody overtakes who waits longer."""
+        claim, has_waited = owner.claim, owner in self._overload
+        if not process.capacity.has_memory(len(process.owners)):
+            return False
+        if owner in self._let_in or (claim.urgency is Urgency.PLAYS and not has_waited):
+            return True
+        return self._room(process) > 0 and (has_waited or not self._overload.has_before(claim))
+
+    def _settle(self, process: DecoderProcess) -> None:
+        """After a report of a process: has sessions leave it, or come."""
+        if process not in self._in_use or self._is_stopping:
+            return
+        self._overload.look()
+        room = self._room(process)
+        if room >= 0 and not self._overload:
+            return
+        capacity, carried = process.capacity, {owner: number for number, owner in process.owners.items()}
+        leaving, coming = settle(
+            carried, self._overload, room, lambda owner: owner.claim, spares_players=not capacity.is_late
+        )
+        capacity.settled()
+        self._let_in.update(coming)
+        for owner in leaving:
+            process.close_session(carried[owner])
+            self._overload.wait(owner)
+        is_moving = bool(self._losses)
+        self._losses |= dict.fromkeys((*coming, *leaving), ())
+        if not is_moving:
+            self._move_some()
+
+    def _use_spare(self) -> DecoderProcess:
+        assert self._next is not None
+        process, self._next = self._next, None
+        self._in_use.append(process)
+        self._start_next()
+        return process
+
+    # Starting processes
+
+    async def _start_process(self) -> DecoderProcess:
+        process = DecoderProcess(
+            next(self._process_numbers),
+            self._starter,
+            self._process_ready,
+            self._process_exited,
+            self._settle,
+            self._timeouts,
+            self._sandbox.mode,
+            self.work,
+        )
+        await process.start()
+        return process
+
+    async def _start_beside_first(self) -> None:
+        process = None
+        with contextlib.suppress(OSError):  # It is tried again when the first one is ready.
+            process = await self._start_process()
+        self._starting = None
+        if self._in_use and self._next is None:  # The first one is ready already.
+            self._next = process
+            self._start_next()
+        else:
+            self._early_spare = process
+
+    def _start_next(self) -> None:
+        """Starts another process in the background if one is needed."""
+        if self._next is None:
+            self._next, self._early_spare = self._early_spare, None
+        is_starting = self._next is not None or (self._starting is not None and not self._starting.done())
+        if not is_starting and (self._keeps_spare or not self._in_use):
+            self._starting = asyncio.get_running_loop().create_task(self._start_patiently())
+
+    async def _start_patiently(self) -> None:
+        """Starts a process, and tries again for as long as the system refuses. A mere spare can wait a little."""
+        loop = asyncio.get_running_loop()
+        since_s = loop.time()
+        if self._in_use:
+            delay_s = self._timeouts.spare_delay_s
+            if self._starter.is_cheap:
+                delay_s = min(delay_s, CHEAP_SPARE_DELAY_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await self._is_waited_for.wait()
+        has_failed = False
+        for attempt in itertools.count(self._quick_exits):
+            await asyncio.sleep(since_s + RESTART_DELAYS_S[min(attempt, len(RESTART_DELAYS_S) - 1)] - loop.time())
+            try:
+                self._next = await self._start_process()
+            except OSError as error:
+                level = logging.DEBUG if has_failed else logging.ERROR  # Once a series.
+                log.log(level, "a decoder process could not be started: %s; trying again", error)
+                has_failed = True
+                since_s = loop.time()
+                self._give_up_waiting_for_spare()
+            else:
+                return
+
+    def _process_ready(self, process: DecoderProcess) -> None:
+        self._sandbox.take_note(process.sandbox or SandboxReport())
+        if not self._in_use and process is self._next:
+            self._use_spare()
+        is_first = process in self._in_use and self._first_ready is not None and not self._first_ready.done()
+        if is_first and self._first_ready is not None:
+            self._first_ready.set_result(None)
+        if self._is_announced:  # before it, the node has not started as a whole
+            _log_ready(process)
+        if self.has_spare or not self._keeps_spare:
+            self._suspected.clear()
+        self._place([owner for owner in self._waiting if owner not in self._suspected])
+
+    # When one exits
+
+    def _process_exited(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+        """Moves its sessions to the spare and to the others in use."""
+        if self._is_stopping:
+            return
+        self.exits += 1
+        if process is self._early_spare:
+            self._early_spare = None  # Should all of them exit, the first one says why.
+            return
+        if self._first_ready is not None and not self._first_ready.done():
+            self._next = None
+            try:
+                self._sandbox.require(process.sandbox or SandboxReport(seccomp=True))
+            except SandboxRequiredError as error:
+                self._first_ready.set_exception(error)
+            else:
+                self._first_ready.set_exception(ChildProcessError(f"it {process_exit.reason}"))
+            return
+        log.error(
+            "decoder process %d (pid %d) %s; it is replaced, and its %d sessions go on in others",
+            process.number,
+            process.pid,
+            process_exit.reason,
+            len(process.owners),
+        )
+        lived_s = asyncio.get_running_loop().time() - process.started_s
+        self._quick_exits = self._quick_exits + 1 if lived_s < QUICK_EXIT_S else 0
+        if process is self._next:
+            self._next = None
+            self._give_up_waiting_for_spare()
+        else:
+            self._in_use.remove(process)
+            if self.has_spare:
+                self._use_spare()
+        self._start_next()
+        self._move_sessions(process, process_exit)
+
+    def _move_sessions(self, process: DecoderProcess, process_exit: ProcessExit) -> None:
+        """Suspects come first: they have to be counted before other sessions open the same sources again. After them
+        the sessions whose frames last the shortest: to open many sources takes as long as their frames last. All
+        processes share the work.
+
+        Suspects themselves wait until a spare is ready: if one of them ends a second process, its other sessions can
+        move at once again.
+        """
+        losses = [(owner, process_exit.suspects_of(session_id)) for session_id, owner in process.owners.items()]
+        process.owners.clear()
+        losses += self._losses.items()
+        suspected = [loss for loss in losses if loss[1]]
+        if self._keeps_spare:
+            self._suspected.update(owner for owner, _ in suspected)
+        self._losses = dict(sorted(losses, key=lambda loss: loss[0].frames_ahead))
+        for owner, suspects in suspected:
+            if self._losses.pop(owner, None) is not None:
+                _report_loss(owner, suspects)
+        self._move_some()
+
+    def _move_some(self) -> None:
+        """Moves sessions for a slice of time, and the others in the next turn of the event loop: to move hundreds takes
+        longer than the clock may wait."""
+        until_s = time.monotonic() + MOVE_SLICE_S
+        moved = 0
+        while self._losses and not self._is_stopping and (moved < MOVED_AT_ONCE or time.monotonic() < until_s):
+            owner = next(iter(self._losses))
+            _report_loss(owner, self._losses[owner])
+            self._losses.pop(owner, None)
+            moved += 1
+        if not self._losses or self._is_stopping:
+            self._moved.clear()
+        else:
+            asyncio.get_running_loop().call_soon(self._move_some)
+
+    def _give_up_waiting_for_spare(self) -> None:
+        """No spare comes soon: sessions go on without one."""
+        self._suspected.clear()
+        if self._in_use:
+            self._place(self._waiting)
+
+    def _place(self, owners: Iterable[SessionOwner]) -> None:
+        """Lets sessions that wait open again."""
+        placed = tuple(owners)
+        self._waiting = [owner for owner in self._waiting if owner not in placed]
+        if not self._waiting:
+            self._is_waited_for.clear()
+        for owner in placed:
+            _report_loss(owner, ())
+
+
+def _log_ready(process: DecoderProcess) -> None:
+    log.info("decoder process %d (pid %d) is ready", process.number, process.pid)
+
+
+def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:
+    try:
+        owner.process_lost(suspects)
+    except Exception:
+        log.exception("a player could not go on in another decoder process")
+
+
+IDLE_S: Final = 60.0  # a start costs about 5 ms of CPU with a template and 250 without; one that waits 9 or 32 MB
+
+
+class OnDemandPool:
+    """One process, started at the first use and stopped when it was not used for `idle_s`."""
+
+    def __init__(
+        self,
+        memory_limit_mb: int,
+        *,
+        idle_s: float = IDLE_S,
+        sandbox: SandboxSupervision | None = None,
+        starter: DecoderStarter | None = None,
+    ) -> None:
+        self._sandbox = sandbox or decoder_supervision()
+        self._starter = starter
+        self._memory_limit_mb = memory_limit_mb
+        self._idle_s = idle_s
+        self._pool: DecoderPool | None = None
+        self._starting = asyncio.Lock()
+        self._users = 0
+        self._idle: asyncio.TimerHandle | None = None
+        self._endings: set[asyncio.Task[None]] = set()
+
+    @property
+    def process_ids(self) -> list[int]:
+        return [] if self._pool is None else self._pool.process_ids
+
+    @contextlib.asynccontextmanager
+    async def used(self) -> AsyncIterator[DecoderPool]:
+        """The running pool. Raises `OSError` or `TimeoutError` when its process does not start."""
+        self._users += 1
+        self._cancel_idle()
+        try:
+            yield await self._running()
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._end)
+
+    async def stop(self) -> None:
+        """Stops the process. To be called when nothing uses it any more."""
+        self._cancel_idle()
+        self._end()
+        if self._endings:
+            await asyncio.wait(self._endings)
+
+    async def _running(self) -> DecoderPool:
+        async with self._starting:
+            if self._pool is None:
+                pool = DecoderPool(
+                    1, self._memory_limit_mb, keeps_spare=False, sandbox=self._sandbox, starter=self._starter
+                )
+                try:
+                    await pool.start()
+                except SandboxRequiredError as error:
+                    await pool.stop()
+                    raise ChildProcessError(str(error)) from error
+                except BaseException:
+                    await pool.stop()
+                    raise
+                self._pool = pool
+            return self._pool
+
+    def _end(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            ending = asyncio.get_running_loop().create_task(pool.stop())
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+
+    def _cancel_idle(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None

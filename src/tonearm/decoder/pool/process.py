@@ -1,0 +1,336 @@
+"""One decoder process, from the node's side: its start, its socket, its sessions, its watchdog and its exit."""
+
+import asyncio
+import logging
+import mmap
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from tonearm.core.admission import Capacity, Claim, Load
+from tonearm.core.figures import DecoderWork
+from tonearm.decoder.message_coding import BrokenMessage, Message
+from tonearm.decoder.messages import (
+    EXIT_MEMORY_LIMIT,
+    EXIT_NO_SANDBOX,
+    SUSPECT_BYTES,
+    Audio,
+    CloseSession,
+    Encoded,
+    FromDecoder,
+    FromNode,
+    NoRoom,
+    Ping,
+    Pong,
+    Ready,
+    SessionFailed,
+)
+from tonearm.decoder.pool.link import RECEIVE_BYTES, DecoderLink
+from tonearm.decoder.pool.session_rules import SessionRules
+from tonearm.decoder.pool.starting import ChildProcess, DecoderStarter, tell_exit
+from tonearm.decoder.pool.suspects import suspects_of_exit
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+
+log = logging.getLogger(__name__)
+
+_CRASH_SIGNALS: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a process may take to be ready, to answer, and to exit when it shall; how often it is asked.
+
+    One with sessions is asked each `busy_ping_interval_s`: its answers say how much it has to do.
+    `spare_delay_s`: how long a spare is not started yet while what has just begun or moved needs the processor; it is
+    much shorter where the start itself needs little.
+    """
+
+    start_limit_s: float = 30.0
+    ping_interval_s: float = 2.0
+    busy_ping_interval_s: float = 0.5
+    silence_limit_s: float = 10.0
+    kill_after_s: float = 1.0
+    spare_delay_s: float = 0.5
+
+
+class SessionOwner(Protocol):
+    """Receives the messages of a session."""
+
+    @property
+    def frames_ahead(self) -> int:
+        """How many frames it holds that were not sent yet, and for how long it needs no process therefore."""
+        ...
+
+    @property
+    def claim(self) -> Claim:
+        """How urgent it is, where processes have more to do than they can."""
+        ...
+
+    def receive(self, message: FromDecoder) -> None: ...
+
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """The session is gone with its process; a new one can be asked for at once.
+
+        `suspect_sources` are those of this session that may have caused the exit, 0 for what sounds in it: they have
+        to be counted before this returns, because other sessions open their sources again after it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How a process ended. `suspects` are the (session, source) pairs that may have caused it; often none. The source 0
+    stands for what sounded in the session, when that is not known."""
+
+    reason: str
+    suspects: tuple[tuple[int, int], ...]
+
+    def suspects_of(self, session_id: int) -> tuple[int, ...]:
+        """The suspect sources of one session."""
+        return tuple(source for session, source in self.suspects if session == session_id)
+
+
+class DecoderProcess:
+    """Runs from `start` to `stop`. Calls `on_ready` once it can take sessions, `on_exit` if it ends by itself, and
+    `on_load` each time that it has said how much it has to do (`capacity`).
+
+    Its sessions and their owners are in `owners`, by the session's number. `sandbox` is what it reported about its
+    confinement, None before. One that must be confined and is not never becomes ready: it exits.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        starter: DecoderStarter,
+        on_ready: "Callable[[DecoderProcess], None]",
+        on_exit: "Callable[[DecoderProcess, ProcessExit], None]",
+        on_load: "Callable[[DecoderProcess], None]",
+        timeouts: Timeouts | None = None,
+        sandbox_mode: SandboxMode = SandboxMode.AUTO,
+        work: DecoderWork | None = None,
+    ) -> None:
+        self.number = number
+        self._work = work or DecoderWork()
+        self._starter = starter
+        self._on_ready = on_ready
+        self._on_exit = on_exit
+        self._on_load = on_load
+        self._timeouts = timeouts or Timeouts()
+        self._sandbox_mode = sandbox_mode
+        self.sandbox: SandboxReport | None = None
+        self._process: ChildProcess
+        self._is_stopping = False
+        self._watchdog_fired = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._exited = asyncio.Event()
+        self.started_s = 0.0
+        self._last_answer_s = 0.0
+        self.owners: dict[int, SessionOwner] = {}
+        self.rules: dict[int, SessionRules] = {}  # of the same sessions
+        # Sessions that were closed, with the ping before: messages about them may come until it has answered the next.
+        self._closed: dict[int, int] = {}
+        self.capacity = Capacity()
+        self._node_late_s = 0.0  # how late the node's own loop was with the last ping
+        self._asked = self._answered = 0  # the numbers of the last ping and the last pong
+        self._broken_rule: BrokenMessage | None = None
+        self.is_ready = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def start(self) -> None:
+        """Starts the process. Raises `OSError` when the system cannot."""
+        node_end, decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        # What a grant of many players leads to, as far as the system allows: to wake up for less costs both sides more.
+        decoder_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, RECEIVE_BYTES)
+        suspects = os.memfd_create("tonearm-suspects", os.MFD_CLOEXEC)
+        os.ftruncate(suspects, SUSPECT_BYTES)
+        self._suspects = mmap.mmap(suspects, SUSPECT_BYTES)
+        try:
+            self._process = await self._starter.start(decoder_end.fileno(), suspects)
+            tell_exit(self._process, f"decoder-{self.number}-exit", self._reap)
+        except BaseException:
+            node_end.close()
+            self._suspects.close()
+            raise
+        finally:
+            decoder_end.close()
+            os.close(suspects)
+        self._link = DecoderLink(node_end, self._receive, self._link_ended)
+        self._loop = asyncio.get_running_loop()
+        self.started_s = self._last_answer_s = self._loop.time()
+        self._ping(1)
+
+    def send(self, message: FromNode, descriptor: int | None = None) -> None:
+        """Queues a message. Owns `descriptor` from now on and closes it once it is sent, or cannot be sent."""
+        self._link.send(message, descriptor)
+
+    def open_session(self, session_id: int, owner: SessionOwner) -> None:
+        """From now on `owner` gets what the process says about this session."""
+        self.owners[session_id] = owner
+        self.capacity.began()
+        if len(self.owners) == 1:
+            self._ping(self._asked + 1)
+        self.rules[session_id] = SessionRules()
+
+    def close_session(self, session_id: int) -> None:
+        """Ends a session; nothing about it is passed on any more. Does nothing for one that is over."""
+        if self.owners.pop(session_id, None) is not None:
+            del self.rules[session_id]
+            self._closed[session_id] = self._asked
+            self.send(CloseSession(session_id))
+
+    async def stop(self) -> None:
+        """Closes the socket, at which the process exits by itself, and kills it if it does not. Returns after that."""
+        if self._exited.is_set():
+            return
+        self._is_stopping = True
+        self._link.close()
+        self._set_timer(self._timeouts.kill_after_s, self._process.kill)
+        await self._exited.wait()
+
+    # What the process sends
+
+    def _receive(self, message: Message) -> None:
+        """Raises `BrokenMessage` for what the process may not say."""
+        session = getattr(message, "session", None)
+        owner = self.owners.get(session or 0)
+        if session is not None and owner is not None:
+            try:
+                self.rules[session].check(message)
+            except BrokenMessage as error:
+                error.session = session
+                raise
+            if isinstance(message, NoRoom):
+                self.capacity.refused()
+            self._count(message)
+            try:
+                owner.receive(message)  # type: ignore[arg-type]
+            except Exception:
+                # Messages for all the other sessions follow.
+                log.exception("decoder process %d: a message could not be taken in", self.number)
+        elif isinstance(message, Pong):
+            self._take_pong(message)
+        elif isinstance(message, Ready) and self.sandbox is None:
+            self.sandbox = message.sandbox
+            if self._sandbox_mode.needs_seccomp and not message.sandbox.seccomp:
+                return
+            self.is_ready = True
+            self._last_answer_s = self._loop.time()
+            self._on_ready(self)
+        elif session not in self._closed:
+            raise BrokenMessage(f"a {type(message).__name__} for session {session}, which is not in the process")
+
+    def _count(self, message: Message) -> None:
+        frames = self._work.frames
+        if isinstance(message, Audio):
+            frames["pcm"] += message.frames if len(message.pcm) else 0
+            for output, packets in message.packets:
+                frames["opus_passed" if message.is_passed and output.passes_through else "opus"] += len(packets)
+        elif isinstance(message, Encoded):
+            frames["mp3"] += len(message.mp3_frames) if message.output.format == "mp3" else 0
+        elif isinstance(message, SessionFailed):
+            self._work.sessions_failed += 1
+
+    def _take_pong(self, pong: Pong) -> None:
+        if not self._answered < pong.number <= self._asked:
+            raise BrokenMessage(f"an answer to ping {pong.number} between {self._answered} and {self._asked}")
+        self._answered = pong.number
+        self._closed = {session: asked for session, asked in self._closed.items() if asked >= pong.number}
+        # What holds a slot is no answer: the last one was before that.
+        now_s = self._loop.time()
+        self._last_answer_s = max(self._last_answer_s, now_s - pong.busy_s)
+        self._work.worked_s += pong.worked_s
+        self._work.made_s += pong.made_s
+        if pong.seconds:
+            late_s = max(pong.late_s, self._node_late_s)
+            self.capacity.reported(
+                Load(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s, pong.memory),
+                len(self.owners),
+                now_s,
+            )
+            self._on_load(self)
+
+    def _link_ended(self, error: OSError | BrokenMessage | None) -> None:
+        """The process is exiting, if it ended the link: its exit is seen within a millisecond then."""
+        if isinstance(error, BrokenMessage):
+            self._broken_rule = error
+            self._process.kill()
+            return
+        if error is not None:
+            log.warning("decoder process %d: %s", self.number, error)
+        self._set_timer(self._timeouts.kill_after_s, self._process.kill)
+
+    # The watchdog
+
+    def _ping(self, number: int) -> None:
+        self._asked = number
+        self.send(Ping(number))
+        interval_s = self._timeouts.busy_ping_interval_s if self.owners else self._timeouts.ping_interval_s
+        due_s = self._loop.time() + interval_s
+        self._set_timer(interval_s, lambda: self._check_answers(due_s, number))
+
+    def _check_answers(self, due_s: float, number: int) -> None:
+        now_s = self._loop.time()
+        self._node_late_s = now_s - due_s
+        if self._node_late_s > self._timeouts.ping_interval_s:
+            self._last_answer_s = now_s  # The node itself stood still and could not read an answer.
+        elif now_s - self._last_answer_s > self._silence_limit_s:
+            self._watchdog_fired = True
+            self._process.kill()
+            return
+        self._ping(number + 1)
+
+    @property
+    def _silence_limit_s(self) -> float:
+        return self._timeouts.silence_limit_s if self.is_ready else self._timeouts.start_limit_s
+
+    def _set_timer(self, delay_s: float, call: Callable[[], None]) -> None:
+        """The one thing that is waited for: the next check of the watchdog, or the end of the time to exit in."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(delay_s, call)
+
+    # Its exit
+
+    def _reap(self, code: int) -> None:
+        """Takes what the process had sent before it exited, gives everything back, and reports why it exited."""
+        if not self._is_stopping:
+            self._link.receive_rest()
+        self._link.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        notes = self._suspects[:]
+        self._suspects.close()
+        self._exited.set()
+        if not self._is_stopping:
+            reason, counts = self._explain(code)
+            suspects = suspects_of_exit(notes, code) if counts else ()
+            if self._broken_rule is not None and self._broken_rule.session and not suspects:
+                suspects = ((self._broken_rule.session, 0),)  # who takes a process over need not note what it works on
+            self._on_exit(self, ProcessExit(reason, suspects))
+
+    def _explain(self, code: int) -> tuple[str, bool]:
+        """Why it exited, and whether that counts against the sources that it was working on."""
+        if self._broken_rule is not None:
+            return f"said what it may not say, and was killed ({self._broken_rule})", True
+        if self._watchdog_fired:
+            return f"did not answer for {self._silence_limit_s:g} seconds", True
+        if code == EXIT_MEMORY_LIMIT:
+            return "reached its memory limit", True
+        if code == EXIT_NO_SANDBOX:
+            return f"has no sandbox and must not work without ({self.sandbox})", False
+        if code < 0:
+            return f"was ended by {_signal_name(-code)}", -code in _CRASH_SIGNALS
+        return f"exited with {code}", code > 0
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # Most of the real-time signals have no name.
+        return f"signal {number}"

@@ -1,0 +1,227 @@
+"""The node's side of the template: one process that has loaded everything, from which decoder processes are forked.
+
+The template forks them as children of the node (`sandbox.forking`), so that the node sees their exits, and none of
+them notices the end of the template. Where that cannot be had, each one is started as a new interpreter.
+"""
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import logging
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.decoder.messages import FORK_ANSWER, FORK_ORDER
+from tonearm.decoder.pool.starting import ChildProcess, DirectStarter, ForkedProcess, start_interpreter, tell_exit
+from tonearm.sandbox.report import SandboxMode
+
+log = logging.getLogger(__name__)
+
+ANSWER_LIMIT_S: Final = 5.0
+LOAD_LIMIT_S: Final = 20.0  # for its first answer: it loads in 0.3 s, but on a slow machine that does much else in many
+KILL_AFTER_S: Final = 1.0
+# Of templates that have forked nothing: after so many in a row there is no further one.
+MOST_FAILURES: Final = 2
+_TRANSIENT: Final = (errno.EAGAIN, errno.ENOMEM)
+
+
+class DecoderTemplate:
+    """Starts decoder processes, until `stop`. It has a template from the first `load` or `start` on, and another one
+    when that ends."""
+
+    def __init__(self, memory_limit_mb: int, sandbox_mode: SandboxMode) -> None:
+        self._memory_limit_mb = memory_limit_mb
+        self._sandbox_mode = sandbox_mode
+        self._direct = DirectStarter(memory_limit_mb, sandbox_mode)
+        self._process: _TemplateProcess | None = None
+        self._failures = 0
+        self._is_given_up = False
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the template's process, None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether there is a template that has forked before: a start takes 5 ms of CPU then."""
+        return self._process is not None and self._process.has_forked
+
+    def load(self) -> None:
+        """Has the template started now, in the background, and not with the first `start`."""
+        if self._process is None:
+            with contextlib.suppress(OSError):  # `start` tries it again, and says what is wrong.
+                self._begin()
+
+    async def start(self, connection: int, suspects: int) -> ChildProcess:
+        """See `DecoderStarter`. While the template is loading, this waits for it: a direct start would take as long.
+        When it ends meanwhile, the process is started directly."""
+        if not self._is_given_up:
+            with contextlib.suppress(_TemplateLost):
+                return await self._fork(connection, suspects)
+        return await self._direct.start(connection, suspects)
+
+    async def stop(self) -> None:
+        """Ends the template. Decoder processes that it has started go on."""
+        process, self._process = self._process, None
+        if process is not None:
+            await process.stop()
+
+    async def _fork(self, connection: int, suspects: int) -> ChildProcess:
+        if self._process is None:
+            self._begin()
+        assert self._process is not None
+        answer = await self._process.order(connection, suspects)
+        if answer > 0:
+            return ForkedProcess(answer)
+        if -answer in _TRANSIENT:
+            raise OSError(-answer, os.strerror(-answer))
+        self._give_up(logging.INFO, f"a template cannot fork here ({errno.errorcode.get(-answer, -answer)})")
+        raise _TemplateLost
+
+    def _begin(self) -> None:
+        self._process = _TemplateProcess(self._memory_limit_mb, self._sandbox_mode, self._ended)
+
+    def _ended(self, process: "_TemplateProcess") -> None:
+        if process is not self._process:
+            return
+        self._process = None
+        self._failures = 0 if process.has_forked else self._failures + 1
+        if self._failures >= MOST_FAILURES:
+            self._give_up(logging.WARNING, "their template ends before it has forked one")
+        else:
+            log.warning("the template of the decoder processes has ended; they go on, and it is replaced")
+            self.load()
+
+    def _give_up(self, level: int, reason: str) -> None:
+        if self._is_given_up:
+            return
+        self._is_given_up = True
+        log.log(level, "each decoder process is started as a new interpreter, which takes longer: %s", reason)
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+
+class _TemplateLost(Exception):
+    """It has ended, or its socket has, and no process was started."""
+
+
+class _TemplateProcess:
+    """One template process. Calls `on_end` when it has ended by itself. Raises `OSError` when it cannot be started."""
+
+    def __init__(self, memory_limit_mb: int, mode: SandboxMode, on_end: "Callable[[_TemplateProcess], None]") -> None:
+        self._on_end = on_end
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[int]] = {}
+        self._is_over = asyncio.Event()  # nothing more is received
+        self._exited = asyncio.Event()
+        self._is_killed = False
+        self.has_forked = False
+        # Packets, for the template answers and the processes that it forks do, too.
+        self._socket, template_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            self._socket.setblocking(False)
+            arguments = (template_end.fileno(), os.getpid(), memory_limit_mb, mode, "template")
+            self._process = start_interpreter(arguments, (template_end.fileno(),))
+            tell_exit(self._process, "template-exit", lambda _: self._exited.set())
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            template_end.close()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._socket, self._receive)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def order(self, connection: int, suspects: int) -> int:
+        """Has a process forked. Returns its number, or the negative number of the error. Raises `_TemplateLost`, and
+        `OSError` when it is not known whether there is a process that has the descriptors."""
+        number = next(self._numbers)
+        try:
+            socket.send_fds(self._socket, [FORK_ORDER.pack(number)], [connection, suspects])
+        except OSError as error:
+            self.end()
+            raise _TemplateLost from error
+        answer: asyncio.Future[int] = self._loop.create_future()
+        self._answers[number] = answer
+        try:
+            await asyncio.wait([answer], timeout=ANSWER_LIMIT_S if self.has_forked else LOAD_LIMIT_S)
+            if not answer.done():
+                if not self._is_killed:
+                    log.warning("the template of the decoder processes does not answer and is killed")
+                self._kill()
+                await asyncio.wait([answer], timeout=KILL_AFTER_S)
+            if not answer.done():
+                raise OSError(errno.ETIMEDOUT, "the template does not answer")
+            return answer.result()
+        except asyncio.CancelledError:
+            if answer.done() and answer.exception() is None:
+                _end_unwanted(answer.result())
+            raise
+        finally:
+            answer.cancel()
+
+    async def stop(self) -> None:
+        """Ends it, and the processes that were ordered and nobody waits for any more."""
+        if self._answers and not self._is_over.is_set():
+            # It forks what was ordered, and the last of those that answer closes the socket.
+            self._socket.shutdown(socket.SHUT_WR)
+            for end_it in (self._kill, self.end):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._is_over.wait(), KILL_AFTER_S)
+                    break
+                end_it()
+        self.end()
+        await self._exited.wait()
+
+    def end(self) -> None:
+        """Kills it. Orders that were not answered are lost. Decoder processes that it has forked go on."""
+        if self._is_over.is_set():
+            return
+        self._is_over.set()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
+        self._kill()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(_TemplateLost())
+        self._answers.clear()
+        self._on_end(self)
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        self._process.kill()
+
+    def _receive(self) -> None:
+        try:
+            packet = self._socket.recv(FORK_ANSWER.size)
+        except (BlockingIOError, InterruptedError, ConnectionResetError):
+            return  # It ended before it had read an order: the answers to others, and the end, are still to come.
+        if not packet:
+            # Nobody has the other end any more: it has ended, and every process that it has forked has answered.
+            self.end()
+            return
+        number, process_id = FORK_ANSWER.unpack(packet)
+        self.has_forked |= process_id > 0
+        answer = self._answers.pop(number)
+        if not answer.done():
+            answer.set_result(process_id)
+        else:
+            _end_unwanted(process_id)
+
+
+def _end_unwanted(process_id: int) -> None:
+    """Nobody waits any more for what was answered: a process or, negative, an error."""
+    if process_id < 0:
+        return
+    with contextlib.suppress(OSError):
+        process = ForkedProcess(process_id)
+        process.kill()
+        tell_exit(process, "unwanted-decoder-exit", lambda _: None)

@@ -1,0 +1,450 @@
+"""A player's session in a decoder process, on the node's side.
+
+`PlanState` decides what the decoder is to render; this is the shell around it. It carries out the orders, opens the
+sources and brings their bytes to the session, and opens a session in another process when one dies. What becomes of
+the sources it reports to a `SourceObserver`, the player.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, Protocol
+
+from tonearm.core.admission import Claim, Urgency
+from tonearm.core.failure import PlayFailure
+from tonearm.core.opened_source import FileVersion, Wait
+from tonearm.core.outputs import Output, Outputs, has_format
+from tonearm.core.play_queue import SourceId
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
+from tonearm.decoder.messages import (
+    Audio,
+    Crossfade,
+    Decoded,
+    Encoded,
+    Failed,
+    FirstAudio,
+    FromDecoder,
+    Heard,
+    Measured,
+    NoRoom,
+    Opened,
+    ReadRequest,
+    SeekFailed,
+    SessionFailed,
+    Titled,
+)
+from tonearm.decoder.opening.live_carriers import LiveCarriers
+from tonearm.decoder.opening.loudness_memory import NO_HINTS, LoudnessHints
+from tonearm.decoder.opening.source_input import NODE_BUSY, PlayersOpener, SourceOpenings, SourcePart
+from tonearm.decoder.pool.pool import DecoderPool, PoolSession
+from tonearm.decoder.session.plan_moves import (
+    OpenSourceAt,
+    Order,
+    Program,
+    RenewSession,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+)
+from tonearm.decoder.session.plan_state import PlanState
+
+log = logging.getLogger(__name__)
+
+
+class SourceObserver(Protocol):
+    """Gets the reports about a session's sources."""
+
+    def source_opened(self, source: SourceId, facts: SourceFacts) -> None: ...
+
+    def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source cannot be opened, or gave no audio."""
+        ...
+
+    def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source cannot begin where it was to: it gives the file from its start."""
+        ...
+
+    def source_faded(self, source: SourceId) -> None:
+        """The source does not sound under another one any longer, because of a cut or because the process died."""
+        ...
+
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        """The source is a playlist of these tracks."""
+        ...
+
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        """How loud the source is so far, reported from time to time while it is being measured."""
+        ...
+
+    def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        """The source gave audio and gives no more. A `SourceEnded` follows for one that is not an overlay."""
+        ...
+
+    def overlay_got_audio(self, source: SourceId) -> None:
+        """The first samples of an overlay are decoded, in this session."""
+        ...
+
+    def source_decoded(self, source: SourceId) -> None:
+        """The source was decoded to its end."""
+        ...
+
+    def frames_arrived(self) -> None: ...
+
+    def encoded_arrived(self, encoded: Encoded) -> None: ...
+
+    def source_suspected(self, uri: SourceUri) -> None:
+        """A decoder process died while it worked on this source. Comes before that is opened again."""
+        ...
+
+    def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
+        """The decoder met an error of its own while it worked on this session, which is lost, and may have met it at
+        `source`: that one and all overlays are not opened again."""
+        ...
+
+    def wait_changed(self) -> None:
+        """Something else keeps a source from giving audio."""
+        ...
+
+    def went_wrong(self) -> None:
+        """A message of the decoder led to an error of the node's own, which has been logged."""
+        ...
+
+
+class DecoderSession:
+    """Lives as long as its player, and outlives decoder processes. No method waits, but `close`."""
+
+    def __init__(
+        self,
+        observer: SourceObserver,
+        pool: DecoderPool,
+        opener: PlayersOpener,
+        until_tick_s: Callable[[], float],
+        carriers: LiveCarriers | None = None,
+    ) -> None:
+        """`until_tick_s` gives the time until the player sends its next frame."""
+        self._observer = observer
+        self._pool = pool
+        self._parts: dict[SourceId, SourcePart] = {}
+        self._loudness: dict[SourceId, LoudnessHints] = {}
+        self._with_packets: set[SourceId] = set()  # sources whose packets can be passed through
+        self._given_up: set[SourceId] = set()  # sources that are not opened again: only what is buffered is sent
+        self._openings = SourceOpenings(observer, opener, carriers)
+        self._state = PlanState(until_tick_s)
+        self._link: PoolSession | None = None
+        self._mp3_to: int | None = None  # frames before it were encoded, in some session
+        self.buffer: Final = self._state.buffer  # for the player to take frames from
+        self.is_paused = False  # the player says so: what nobody is to hear now has time
+        self._claim_number = pool.next_claim()
+        self._has_sounded = False  # since it asked for a place
+        self._is_for_nobody = True  # its frames are made for whoever comes first
+        self._open_session()
+
+    @property
+    def decoder_process_id(self) -> int | None:
+        return None if self._link is None else self._link.process_id
+
+    @property
+    def waited_for_room_s(self) -> float | None:
+        """For how long it has been waiting since the node has more to do than it can; None when it does not."""
+        return None if self._link is not None else self._pool.waited_s(self)
+
+    @property
+    def late_plans_total(self) -> int:
+        """How many plans arrived after their first frame had been sent, and were made again."""
+        return self._state.late_plans_total
+
+    @property
+    def waiting_for(self) -> Wait:
+        """What the current source is waiting for when it gives nothing."""
+        if self.waited_for_room_s is not None:
+            return NODE_BUSY
+        return self._openings.waiting_for(self._state.current or 0)
+
+    @property
+    def seeks_by_frames(self) -> bool:
+        """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
+        return self._state.current in self._with_packets and self._state.passes_through
+
+    def is_decoded(self, source: SourceId) -> bool:
+        """Whether a source was decoded to its end."""
+        return self._state.is_decoded(source)
+
+    # Sources and plans
+
+    def open(self, source: SourceId, part: SourcePart, delay_s: float, loudness: LoudnessHints = NO_HINTS) -> None:
+        """Opens a source after `delay_s`, and again in each later session, until it is dropped. Ends a rest."""
+        self.wake()
+        self._loudness[source] = loudness
+        self._add(source, part)
+        self._start_opening(source, part, delay_s)
+
+    def file_version(self, source: SourceId) -> FileVersion | None:
+        """Which file a source is read from; None for what is no local file."""
+        return self._openings.file_version(source)
+
+    def seek(self, source: SourceId, new_source: SourceId, start_sample: int) -> None:
+        """Has a source go on as `new_source` from another sample on, and drops the number before. One that is not open
+        in the session (yet) is opened anew, which ends a rest."""
+        part = replace(self._parts[source], start_sample=start_sample)
+        loudness, has_packets = self._loudness[source], source in self._with_packets
+        can_be_sought = self._state.can_be_sought(source) and self._openings.seek(source, new_source, start_sample)
+        self.drop(source)
+        if not can_be_sought:
+            self.open(new_source, part, 0.0, loudness)
+            return
+        self._loudness[new_source] = loudness
+        if has_packets:
+            self._with_packets.add(new_source)
+        self._add(new_source, part)
+
+    def drop(self, source: SourceId) -> None:
+        self._parts.pop(source, None)
+        self._loudness.pop(source, None)
+        self._with_packets.discard(source)
+        self._given_up.discard(source)
+        self._state.drop(source)
+        self._openings.drop(source)
+
+    def play(self, program: Program, cut_fade: Crossfade | None = None, *, from_silence: bool = False) -> None:
+        """Has this played from the earliest frame on that is possible; costs nothing when it is the plan.
+
+        With `cut_fade` the source that sounded until now goes on fading, until `source_faded` is called for it.
+        `from_silence`: none sounded until now.
+        """
+        self._carry_out(self._state.play(program, cut_fade, from_silence=from_silence))
+        self._report_faded()
+
+    def fall_silent(self) -> None:
+        """Nothing is heard from now on, until it goes on: what was cut just before needs no end."""
+        self._carry_out(self._state.fall_silent())
+
+    def listen(self, outputs: Outputs, *, is_for_nobody: bool = False) -> None:
+        """The forms in which the frames are wanted, or, while `is_for_nobody`, may be by whoever comes first."""
+        if outputs and self._is_for_nobody and not is_for_nobody:
+            self._is_for_nobody = False
+            if self._link is not None:
+                self._link.send(Heard(self._link.id))
+        if not has_format(outputs, "mp3"):
+            self._mp3_to = None
+        self._carry_out(self._state.listen(outputs))
+
+    def rest(self) -> None:
+        """Gives the session and the buffered frames up, until `wake`."""
+        self._mp3_to = None
+        self._pool.forget(self)
+        self._openings.drop_all()
+        self._close_link()
+        self._state.rest()
+        self._report_faded()
+
+    def wake(self, *, recalls: bool = False) -> None:
+        """Ends a rest; otherwise does nothing. `recalls`: a stream wants to begin with what was sent before."""
+        if self._state.is_resting:
+            self._state.wake()
+            self._claim_number, self._has_sounded = self._pool.next_claim(), False
+            self._open_session(recalls=recalls)
+
+    def recall(self, output: Output) -> bool:
+        """Asks for what was sent last, in a form that nobody listened to then. False where that cannot be had."""
+        orders = self._state.recall(output)
+        self._carry_out(orders)
+        return bool(orders)
+
+    async def close(self) -> None:
+        """Ends the session. Returns when its sources have given everything back."""
+        self._pool.forget(self)
+        self._openings.drop_all()
+        self._close_link()
+        await self._openings.close()
+
+    # Sending
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether sending may begin, or go on after an underrun."""
+        return self._state.has_enough
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the buffered frames are what was asked for last."""
+        return self._state.is_steady
+
+    def take_event(self) -> SourceBegan | SourceEnded | SourceFaded | None:
+        """Takes what falls due with the next frame. To be called until there is nothing, before `buffer.pop`."""
+        return self._state.take_event()
+
+    def take_complete_end(self) -> SourceEnded | SourceFaded | None:
+        """Takes an end of which all frames were sent, when nothing joins there."""
+        return self._state.take_complete_end()
+
+    def grant(self, *, is_long_step: bool = True) -> None:
+        """Lets the decoder render on. To be called with a frame sent every `GRANT_STEP_FRAMES`; each second time is a
+        long step."""
+        grant = self._state.grant_in_time(is_long_step=is_long_step)
+        if grant is not None and self._link is not None:
+            self._link.send(grant)
+
+    def hurry(self) -> None:
+        """To be called with each frame that is looked at while there are overlays."""
+        self._carry_out(self._state.hurry())
+
+    def overlay_ended(self, source: SourceId) -> None:
+        """The last frame with this overlay was sent."""
+        self._state.overlay_ended(source)
+
+    def underrun(self) -> None:
+        """There was no frame to send."""
+        self._carry_out(self._state.underrun())
+
+    def flush(self) -> None:
+        """The last samples of the current source are waited for: they must not wait for the next source."""
+        self._carry_out(self._state.flush())
+
+    # The decoder
+
+    @property
+    def frames_ahead(self) -> int:
+        return self.buffer.frames_ahead
+
+    @property
+    def claim(self) -> Claim:
+        if self.is_paused or self._is_for_nobody or not self._state.is_heard:
+            urgency = Urgency.UNHEARD
+        else:
+            urgency = Urgency.PLAYS if self._has_sounded else Urgency.STARTS
+        return Claim(urgency, self._claim_number)
+
+    def receive(self, message: FromDecoder) -> None:
+        try:
+            match message:
+                case Audio():
+                    self._has_sounded = True
+                    orders = self._state.audio(message)
+                    if orders:
+                        self._carry_out(orders)
+                    self._report_faded()
+                    self._observer.frames_arrived()
+                case Encoded():
+                    if message.output.format == "mp3":
+                        self._mp3_to = message.end_frame
+                    self._observer.encoded_arrived(message)
+                case ReadRequest():
+                    self._openings.request_read(message)
+                case SessionFailed():
+                    self._fail(message)
+                case NoRoom():
+                    self._close_link()
+                    self._lose()
+                    self._pool.wait_for_room(self)
+                    self._observer.wait_changed()
+                case Opened() | SeekFailed() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
+                    if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
+                        self._take_report(message)
+        except Exception:
+            log.exception("handling a decoder's %s failed", type(message).__name__)
+            self._observer.went_wrong()
+
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        """Goes on in another process, after the buffered frames. The suspect 0 is what sounded in the session."""
+        suspects = {self._openings.opened_as(number) or self._state.current or 0 for number in suspect_sources}
+        if suspects == {0}:
+            self.rest()  # there is nothing to be counted: so the session must not come back by itself
+            return
+        for source in suspects & self._parts.keys():
+            self._observer.source_suspected(self._parts[source].uri)
+        self._link = None
+        self._lose()
+        self._open_session()
+        self._observer.wait_changed()
+
+    def _lose(self) -> None:
+        self._openings.session_lost()
+        self._state.lose()
+        self._report_faded()
+
+    def _fail(self, report: SessionFailed) -> None:
+        """Goes on in a session that nothing is left of the last one in, without what may have been at fault."""
+        log.error("decoder process %s: %s", self.decoder_process_id, report.failure.message)
+        source = self._openings.opened_as(report.source) or self._state.current
+        is_known = source is not None and self._state.is_known(source)
+        has_overlays = self._state.has_overlays
+        if source is not None and is_known:
+            self._given_up.add(source)
+            self._openings.drop(source)
+        self._close_link()
+        self._lose()
+        try:
+            self._observer.session_failed(source if is_known else None, report.failure)
+        finally:
+            if source is None and not has_overlays:
+                self.rest()  # there is nothing at fault that could be left out: it comes back with the next wish
+            else:
+                self._open_session()
+
+    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled | Measured) -> None:
+        source = report.source
+        match report:
+            case Opened():
+                if report.facts.has_packets:
+                    self._with_packets.add(source)
+                self._observer.source_opened(source, self._openings.completed(source, report.facts))
+            case SeekFailed():
+                self._state.seek_failed(source)
+                self._observer.seek_failed(source, report.failure)
+            case Failed(gave_audio=True):
+                self._state.interrupted(source, report.failure)
+                self._observer.source_interrupted(source, report.failure)
+                self._observer.frames_arrived()
+            case Failed():
+                self._observer.source_failed(source, report.failure)
+            case Decoded():
+                self._state.decoded(source)
+                self._observer.source_decoded(source)
+            case FirstAudio():
+                self._observer.overlay_got_audio(source)
+            case Measured():
+                measured = MeasuredLoudness(report.lufs, report.measured_ms)
+                self._loudness[source] = replace(self._loudness[source], measured=measured)
+                self._observer.source_measured(source, measured)
+            case Titled():
+                self._state.titled(source, report.sample, report.title)
+
+    def _carry_out(self, orders: tuple[Order, ...]) -> None:
+        for order in orders:
+            if isinstance(order, OpenSourceAt):
+                if order.source in self._given_up:
+                    continue
+                part = replace(self._parts[order.source], start_sample=order.start_sample, resumes=order.resumes)
+                self._start_opening(order.source, part, 0.0)
+            elif isinstance(order, RenewSession):
+                self._close_link()
+                self.process_lost(())
+            elif self._link is not None:
+                self._link.send(order)
+
+    def _open_session(self, *, recalls: bool = False) -> None:
+        """Without a process now, `process_lost` is called when there is one."""
+        self._link = self._pool.open(self)
+        if self._link is not None:
+            is_heard = not self._is_for_nobody
+            self._carry_out(self._state.session_opened(self._link.id, self._mp3_to, recalls=recalls, is_heard=is_heard))
+
+    def _close_link(self) -> None:
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _report_faded(self) -> None:
+        while (source := self._state.take_faded()) is not None:
+            self._observer.source_faded(source)
+
+    def _add(self, source: SourceId, part: SourcePart) -> None:
+        self._parts[source] = part
+        self._state.add(source, part.start_sample)
+
+    def _start_opening(self, source: SourceId, part: SourcePart, delay_s: float) -> None:
+        if self._link is not None:
+            hints = self._loudness.get(source, NO_HINTS)
+            self._openings.start(source, part, delay_s, self._link, hints)

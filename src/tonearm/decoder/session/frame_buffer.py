@@ -1,0 +1,364 @@
+"""The frames of one player between its decoder and the clock, and what falls due with each of them.
+
+Frames arrive in blocks and leave one by one. With them wait the marks, which say in which frame a source begins or
+ends, and the titles of streams. Both take effect when their frame is sent, not when it arrives.
+
+Nearly all frames are *plain*: nothing falls due with them. After each frame that had to be looked at, `allow_plain`
+says how many may follow without a look, and sending one of those is a single `pop_plain`. Anything that may fall due
+earlier than was known then ends the run of plain frames.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import PCM, Forms, Payloads
+from tonearm.core.play_queue import SourceId
+from tonearm.decoder.messages import Audio, Mark, MarkKind
+from tonearm.decoder.session.overlay_positions import OverlayPositions
+from tonearm.protocol.framing import packets_as_messages, pcm_as_messages
+
+# Two seconds are decoded ahead; nobody could read as many titles in them.
+MAX_WAITING_TITLES: Final = 200
+
+# With overlays, the last frames before the buffer is empty are looked at: what is missing must not be waited for.
+LOW_FRAMES: Final = 2
+
+_PCM_ALONE: Final[Forms] = (PCM,)
+_ENDS: Final = (MarkKind.END, MarkKind.INTERRUPTED)
+_BEGINNINGS: Final = (MarkKind.BEGIN, MarkKind.FADING)  # in a frame that is still to be sent
+
+
+class SentFrame(NamedTuple):
+    """A frame that leaves, in these forms.
+
+    `source` and `position_samples` (48 kHz) are where its first sample lies. `title` is set where the source's title
+    changes in this frame. While it is sent, `position_rate` times its length passes in the source. `is_cut`: it does
+    not continue the frame before. `filled_samples`: the silence at its end, where the source has none left.
+    """
+
+    forms: Forms
+    payloads: Payloads
+    source: SourceId
+    position_samples: int
+    title: str | None = None
+    position_rate: float = 1.0
+    is_cut: bool = False
+    filled_samples: int = 0
+
+    @property
+    def end_samples(self) -> int:
+        """Where the sample after its last one lies."""
+        samples = FRAME_SAMPLES - self.filled_samples
+        return self.position_samples + round(samples * self.position_rate)
+
+
+class FrameBuffer:
+    """Frames `next_frame` to `end_frame - 1`, without gaps. `next_frame` is the one that is sent next."""
+
+    def __init__(self, first_frame: int = 0) -> None:
+        self.starts: dict[SourceId, int] = {}  # the first sample of each source that does not begin at 0
+        self.next_frame = first_frame
+        self.end_frame = first_frame
+        self._payloads: deque[Payloads] = deque()
+        # The first run is that of the frame sent last.
+        self._runs: deque[_Run] = deque((_Run(first_frame, 0, 0),))
+        self._marks: deque[Mark] = deque()
+        self._titles: dict[SourceId, deque[tuple[int, str]]] = {}
+        # The frame that does not continue the one before it; the end of that one's sound may come first.
+        self._cut_at: int | None = None
+        self._plain_until = 0  # frames before this one are plain
+        self.overlays = OverlayPositions()
+
+    @property
+    def frames_ahead(self) -> int:
+        return self.end_frame - self.next_frame
+
+    @property
+    def holds_end(self) -> bool:
+        """Whether a source ends in the buffer and none begins after it."""
+        kinds = (mark.kind for mark in reversed(self._marks) if mark.kind is not MarkKind.FADED)
+        return next(kinds, MarkKind.BEGIN) in _ENDS
+
+    @property
+    def begins_with_tail(self) -> bool:
+        """Whether the next frame is the end of a sound that was cut off, alone: it cannot wait without a click."""
+        return bool(self.frames_ahead) and self._next_run.source == 0
+
+    @property
+    def begins_with_overlays_alone(self) -> bool:
+        """Whether there is no music in the next frame, which is sent in whatever state for its overlays' sake."""
+        return bool(self.frames_ahead) and self._next_run.position_rate == 0.0
+
+    @property
+    def is_cut_ahead(self) -> bool:
+        """Whether the next frame does not continue the one before it."""
+        return self._cut_at is not None and self._cut_at >= self.next_frame
+
+    @property
+    def _next_run(self) -> "_Run":
+        """That of the next frame."""
+        runs = self._runs
+        return runs[1] if len(runs) > 1 and runs[1].first_frame <= self.next_frame else runs[0]
+
+    @property
+    def begins_now(self) -> SourceId | None:
+        """The source that begins in the next frame, as far as that one was rendered."""
+        if self._marks and self._marks[0].kind is MarkKind.BEGIN and self._marks[0].frame <= self.next_frame:
+            return self._marks[0].source
+        return None
+
+    def end_position(self) -> tuple[SourceId, int]:
+        """The source and sample that the frame after the last one would begin with. In an empty buffer the last one
+        is the one sent last."""
+        return self._runs[-1].position(self.end_frame)
+
+    def whole_frames_before_end(self, most: int) -> int:
+        """How many of the last frames, up to `most`, hold no other music than the source that they end in."""
+        run = self._runs[-1]
+        if run.position_rate == 0.0:
+            return 0
+        frames = min(most, self.end_frame - run.first_frame)
+        while frames and run.position(self.end_frame - frames)[1] < self.starts.get(run.source, 0):
+            frames -= 1
+        return frames
+
+    # Frames arrive
+
+    def append(self, audio: Audio) -> None:
+        """Adds rendered frames. Those whose numbers were sent already are left out; their marks are kept."""
+        if audio.marks:
+            self.end_plain_run()
+            self._marks.extend(audio.marks)
+        end_frame = audio.first_frame + audio.frames
+        if not audio.frames or end_frame <= self.end_frame:
+            return
+        if not self.frames_ahead:
+            self.end_plain_run()
+            self.next_frame = self.end_frame = max(self.next_frame, audio.first_frame)
+        if audio.overlays:
+            self.end_plain_run()
+            self.overlays.append(audio)
+        self._payloads.extend(_payloads(audio)[self.end_frame - audio.first_frame :])
+        forms = _forms(audio)
+        if audio.marks or not self._runs[-1].goes_on_in(audio, forms):
+            for run in _runs(audio, forms, self.starts):
+                if not run.source and run.position_rate:  # the end of the sound before, whose position goes on
+                    run = run._replace(position_samples=self._runs[-1].position(run.first_frame)[1])
+                self._continue_with(run)
+        self.end_frame = end_frame
+
+    def cut(self) -> None:
+        """The frame after the last one that is kept does not continue it."""
+        self.end_plain_run()
+        self._cut_at = self.end_frame
+
+    def add_title(self, source: SourceId, sample: int, title: str) -> None:
+        """The source has this title from `sample` on. Samples of one source come in order."""
+        self.end_plain_run()
+        self._titles.setdefault(source, deque(maxlen=MAX_WAITING_TITLES)).append((sample, title))
+
+    def forget_titles(self, source: SourceId) -> None:
+        self._titles.pop(source, None)
+
+    def void_from(self, frame: int) -> None:
+        """Removes the frames from `frame` on, and their marks."""
+        self.end_plain_run()
+        self.end_frame = max(self.next_frame, min(self.end_frame, frame))
+        self.overlays.void_from(self.end_frame)
+        while len(self._payloads) > self.frames_ahead:
+            self._payloads.pop()
+        while len(self._runs) > 1 and self._runs[-1].first_frame >= self.end_frame:
+            self._runs.pop()
+        # A source that has faded away before `frame` is not reported again by what comes instead.
+        self._marks = deque(
+            mark for mark in self._marks if mark.frame < frame or (mark.kind is MarkKind.FADED and mark.frame == frame)
+        )
+
+    def void(self) -> None:
+        """Removes all frames, and what is due but was not taken: a source that is replaced neither begins nor ends."""
+        self.void_from(self.next_frame)
+        self._marks = deque(mark for mark in self._marks if mark.kind is MarkKind.FADED)
+
+    def end_fades(self) -> None:
+        """The sources that fade in the buffered frames end where the next ones begin: nobody renders the rest."""
+        self._marks = deque(
+            replace(mark, kind=MarkKind.END) if mark.kind is MarkKind.FADING else mark for mark in self._marks
+        )
+
+    def void_joins_except(self, *sources: SourceId | None) -> None:
+        """Removes the frames from where a source begins that is none of `sources`."""
+        for mark in self._marks:
+            if mark.kind is MarkKind.BEGIN and mark.source not in sources and mark.frame >= self.next_frame:
+                self.void_from(mark.frame)
+                return
+
+    # Frames are sent
+
+    def pop_plain(self) -> Payloads | None:
+        """Takes the next frame when that is a plain one and has arrived. It has the forms of the one before."""
+        if self.next_frame >= self._plain_until or not self._payloads:
+            return None
+        self.next_frame += 1
+        return self._payloads.popleft()
+
+    @property
+    def sent_position_samples(self) -> int:
+        """Where the first sample of the frame that was taken last lies in its source."""
+        return max(0, self._runs[0].position(self.next_frame - 1)[1])
+
+    @property
+    def is_sent_passed(self) -> bool:
+        """Whether the packet of the frame that was taken last is that of the source, for outputs that pass through."""
+        return self._runs[0].is_passed
+
+    def skip(self, frames: int) -> None:
+        """Lets frames pass that were never rendered. To be called only when none are ahead."""
+        self.next_frame += frames
+        self.end_frame = self.next_frame
+
+    def take_mark(self) -> Mark | None:
+        """Takes a mark that falls due with the next frame or before it. To be called until there is none."""
+        if not self._marks or self._marks[0].frame > self.next_frame:
+            return None
+        return self._marks.popleft()
+
+    def take_complete_end(self) -> Mark | None:
+        """Takes the mark of an end after which nothing begins, or of a fade, once all frames before it were sent.
+
+        An end with a source that begins in the same frame falls due together with that frame (`take_mark`).
+        """
+        marks = self._marks
+        if not marks or marks[0].frame > self.next_frame or marks[0].kind in _BEGINNINGS:
+            return None
+        if len(marks) > 1 and marks[1].kind is MarkKind.BEGIN and marks[1].frame == marks[0].frame:
+            return None
+        return marks.popleft()
+
+    def pop(self) -> SentFrame:
+        """Takes the next frame; its marks were taken before. To be called only when `frames_ahead`."""
+        while len(self._runs) > 1 and self._runs[1].first_frame <= self.next_frame:
+            self._runs.popleft()
+        run = self._runs[0]
+        source, position_samples = run.position(self.next_frame)
+        self.next_frame += 1
+        is_cut = self._cut_at is not None and self._cut_at < self.next_frame and source != 0
+        if is_cut:
+            self._cut_at = None
+        payloads = self._payloads.popleft()
+        filled = self._filled_samples(source) if self._marks else 0
+        frame = SentFrame(run.forms, payloads, source, position_samples, None, run.position_rate, is_cut, filled)
+        title = self._take_title(source, frame.end_samples) if self._titles else None
+        return frame if title is None else frame._replace(title=title)
+
+    def allow_plain(self, frames: int) -> None:
+        """To be called after `pop`: the next `frames` frames, arrived or not, are plain up to a mark, a join or a
+        title."""
+        if self._cut_at is not None or self._titles.get(self._runs[0].source):
+            return
+        plain_until = self.next_frame + frames
+        if self._marks:
+            # An end is reported in the tick of the frame before its mark.
+            plain_until = min(plain_until, self._marks[0].frame - 1)
+        if len(self._runs) > 1:
+            plain_until = min(plain_until, self._runs[1].first_frame)
+        if self.overlays:
+            change = self.overlays.next_change(self.next_frame)
+            plain_until = min(plain_until, self.end_frame - LOW_FRAMES, plain_until if change is None else change)
+        self._plain_until = plain_until
+
+    def end_plain_run(self) -> None:
+        """The next frame has to be looked at, whatever was allowed before."""
+        self._plain_until = 0
+
+    def _filled_samples(self, source: SourceId) -> int:
+        """How much silence is at the end of the frame that was taken last."""
+        end = self._marks[0]
+        is_due = end.kind in _ENDS and end.frame == self.next_frame and end.source == source
+        return end.offset_samples if is_due else 0
+
+    def _take_title(self, source: SourceId, before_sample: int) -> str | None:
+        """Takes the titles that begin before this sample; the last one counts."""
+        waiting = self._titles.get(source)
+        title = None
+        while waiting and waiting[0][0] < before_sample:
+            _, title = waiting.popleft()
+        return title
+
+    def _continue_with(self, run: "_Run") -> None:
+        """Frames from `end_frame` on belong to `run`, from where that begins."""
+        frame = max(run.first_frame, self.end_frame)
+        while len(self._runs) > 1 and self._runs[-1].first_frame >= frame:
+            self._runs.pop()
+        if not self._runs[-1].continues_with(run, frame):
+            self.end_plain_run()
+            self._runs.append(_Run(frame, *run.position(frame), run.position_rate, run.is_passed, run.forms))
+
+
+class _Run(NamedTuple):
+    """Consecutive frames of one source. `position_samples` is where the first frame's first sample lies in the source:
+    before its start where it begins later in that frame. `position_rate`: how many samples of the source pass in one
+    that is heard. `is_passed`: their packets are those of the source, for outputs that pass through. All are in
+    the same `forms`."""
+
+    first_frame: int
+    source: SourceId
+    position_samples: int
+    position_rate: float = 1.0
+    is_passed: bool = False
+    forms: Forms = ()
+
+    def position(self, frame: int) -> tuple[SourceId, int]:
+        samples = (frame - self.first_frame) * FRAME_SAMPLES
+        return self.source, self.position_samples + (
+            samples if self.position_rate == 1.0 else round(samples * self.position_rate)
+        )
+
+    def goes_on_in(self, audio: Audio, forms: Forms) -> bool:
+        """Whether audio without marks is more of this run, as nearly all is. Only a rate of 1 is looked at."""
+        return (
+            self.position_samples - audio.position_samples == (self.first_frame - audio.first_frame) * FRAME_SAMPLES
+            and self.first_frame < audio.first_frame
+            and self.source == audio.source
+            and self.position_rate == audio.position_rate == 1.0
+            and self.is_passed == audio.is_passed
+            and self.forms == forms
+        )
+
+    def continues_with(self, run: "_Run", frame: int) -> bool:
+        """Whether `run` says of `frame` what this one says. At a rate places are rounded, so a sample makes none."""
+        (source, here), (other_source, there) = self.position(frame), run.position(frame)
+        if (self.position_rate, self.is_passed, self.forms) != (run.position_rate, run.is_passed, run.forms):
+            return False
+        return source == other_source and abs(here - there) <= (0 if run.position_rate == 1.0 else 1)
+
+
+def _forms(audio: Audio) -> Forms:
+    if not audio.packets:
+        return _PCM_ALONE if audio.pcm else ()
+    forms = tuple([output for output, _ in audio.packets])
+    return (*forms, PCM) if audio.pcm else forms
+
+
+def _payloads(audio: Audio) -> Sequence[Payloads]:
+    """Those of each frame, in the order of the forms, copied out of the message."""
+    if not audio.packets:
+        return pcm_as_messages(audio.pcm) if audio.pcm else [()] * audio.frames
+    columns = [packets_as_messages(packets) for _, packets in audio.packets]
+    if audio.pcm:
+        columns.append(pcm_as_messages(audio.pcm))
+    return list(zip(*columns, strict=True)) if len(columns) > 1 else columns[0]
+
+
+def _runs(audio: Audio, forms: Forms, starts: Mapping[SourceId, int]) -> Iterator[_Run]:
+    """The sources of the frames in `audio`. A run that begins no later than the one before it replaces it."""
+    source = audio.source
+    rate, is_passed = audio.position_rate, audio.is_passed
+    yield _Run(audio.first_frame, source, audio.position_samples, rate, is_passed, forms)
+    for mark in audio.marks:
+        if mark.kind is MarkKind.BEGIN and (mark.frame > audio.first_frame or mark.source != source):
+            source = mark.source
+            before_begin = round(mark.offset_samples * rate)
+            yield _Run(mark.frame, source, starts.get(source, 0) - before_begin, rate, is_passed, forms)

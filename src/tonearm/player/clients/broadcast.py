@@ -1,0 +1,470 @@
+"""One player's listeners: each frame is framed once for each kind of connection and written to all of them.
+
+The broadcast never waits: a listener that is slow loses its own oldest frames, and one that takes nothing is closed.
+"""
+
+import contextlib
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
+from tonearm.core.outputs import (
+    MP3_DELAY_SAMPLES,
+    MP3_FRAME_SAMPLES,
+    SILENT_PACKET,
+    Forms,
+    Output,
+    OutputFormat,
+    Outputs,
+    Payloads,
+    check_one_more,
+    silent_mp3_frame,
+)
+from tonearm.player.clients.sinks import FrameSink
+from tonearm.protocol import close_codes
+from tonearm.protocol.framing import FRAMERS, FrameFlag, Framing, Stamp, as_message, framed, with_discontinuity
+
+log = logging.getLogger(__name__)
+
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after which a listener that has taken nothing is closed
+NOTHING_READ: Final = "nothing was read for 10 seconds"
+FAILED: Final = "its connection failed in an unforeseen way"
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after which a close that does not end is cut short
+
+_LEAST_RECENT_MS: Final = 2400  # is kept of what streams get: as much as Chromium wants at 128 kbit/s
+_MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
+
+_UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
+
+
+class _Listener:
+    """A connection and the frames that wait for it.
+
+    `keeps_up`: none wait, and it is neither closing nor gone. `ring_size`: how many may wait. `is_counted`: it shows
+    as a listener. `held`: what was sent since it came, while it waits for what was sent before. `is_new`: silence is
+    left out, since sound is about to come.
+    """
+
+    __slots__ = (
+        "has_left", "held", "is_closing", "is_counted", "is_new", "keeps_up", "last_pending", "must_prime", "ring",
+        "ring_size", "sink", "stalled_frames",
+    )  # fmt: skip
+
+    def __init__(self, sink: FrameSink, *, is_counted: bool) -> None:
+        self.sink = sink
+        self.ring: deque[bytes] = deque()
+        self.ring_size = max(1, _messages_in(sink.output, sink.max_latency_ms + sink.burst_ms))
+        self.stalled_frames = 0
+        self.last_pending = 0
+        self.keeps_up = True
+        self.is_closing = False
+        self.has_left = False
+        self.is_counted = is_counted
+        self.held: list[bytes] | None = None
+        self.is_new = False
+        self.must_prime = sink.output.format == "opus"  # its decoder knows nothing of the packets before
+
+
+class _Group:
+    """Listeners that get the very same bytes. `is_special`: others than the message as which the frame has waited."""
+
+    __slots__ = ("frame", "framing", "has_headers", "is_special", "listeners", "must_prime", "output", "wants_silence")
+
+    def __init__(self, output: Output, framing: Framing, wants_silence: bool, listeners: tuple[_Listener, ...]) -> None:
+        self.output = output
+        self.framing = framing
+        self.frame = FRAMERS[framing]
+        self.has_headers = framing is Framing.WEBSOCKET_WITH_HEADER
+        self.wants_silence = wants_silence
+        self.listeners = listeners
+        self.must_prime = any(listener.must_prime for listener in listeners)
+        self.is_special = framing is not Framing.WEBSOCKET or self.must_prime
+
+
+class _Mp3Time:
+    """How far an MP3 output is: it is encoded after the frames were sent, in frames of another length.
+
+    `owed_samples`: how much time has passed for which nothing was sent yet. `end_frame`: frames before it were encoded;
+    None until any was.
+    """
+
+    __slots__ = ("end_frame", "owed_samples")
+
+    def __init__(self) -> None:
+        self.end_frame: int | None = None
+        self.owed_samples = 0
+
+
+class Broadcast:
+    """The listeners of one player.
+
+    `count_lost` is called with the number of frames that a listener lost. Of the frame that is being sent,
+    `position_us` gives where it begins in its track, and `is_passed` whether its packet is that of the source itself.
+    """
+
+    def __init__(
+        self,
+        count_lost: Callable[[int], None],
+        position_us: Callable[[], int] = lambda: 0,
+        is_passed: Callable[[], bool] = lambda: False,
+        tell_closed: Callable[[Output, str], None] = lambda output, reason: None,
+    ) -> None:
+        """`tell_closed` is called with the form and the reason when a listener is closed: NOTHING_READ or FAILED."""
+        # Both are replaced and never changed, since listeners may come and go while a frame is sent.
+        self._listeners: tuple[_Listener, ...] = ()
+        self._groups: tuple[_Group, ...] = ()
+        # Who frames in these forms are for, each with the place of its payload: those who get it as it is, nearly all,
+        # and the other groups. A tick comes after 20 ms of other work, and every object on its way has to be fetched
+        # into the caches: so the way to a plain listener is short.
+        self._forms: Forms = ()
+        self._plain_routes: tuple[tuple[_Listener, int], ...] = ()
+        self._special_routes: tuple[tuple[_Group, int], ...] = ()
+        self._recent: dict[Output, deque[bytes]] = {}  # the last messages, for streams that begin with a burst
+        self._mp3: dict[Output, _Mp3Time] = {}
+        self._count_lost = count_lost
+        self._position_us = position_us
+        self._is_passed = is_passed
+        self._tell_closed = tell_closed
+        self.outputs: Outputs = frozenset()
+        self.wants_silence = False
+
+    def __len__(self) -> int:
+        """How many connections there are, those included that do not count (yet)."""
+        return len(self._listeners)
+
+    @property
+    def counted(self) -> int:
+        """How many connections count as listeners."""
+        return sum(listener.is_counted for listener in self._listeners)
+
+    def counted_by_format(self) -> Counter[OutputFormat]:
+        return Counter(listener.sink.output.format for listener in self._listeners if listener.is_counted)
+
+    @property
+    def least_burst_ms(self) -> int:
+        """The shortest burst of all that listen; 0 where one has all that it is to begin with."""
+        if not all(listener.is_new for listener in self._listeners):
+            return 0
+        return min((listener.sink.burst_ms for listener in self._listeners), default=0)
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, sounds: bool = False) -> Callable[[], None]:
+        """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` for one form
+        too many, and what its connection raises.
+
+        `sounds`: there is sound now, or about to be. Then no silence is put in front of it, up to `settle`; and a
+        listener for whom too little of what was sent before is kept waits for `recalled` or `settle`.
+        """
+        check_one_more(self.outputs, sink.output)
+        listener = _Listener(sink, is_counted=is_counted)
+        self._set_listeners((*self._listeners, listener))
+        try:
+            if sink.burst_ms:
+                self._begin_with_burst(listener, sounds=sounds)
+        except BaseException:
+            self._remove(listener)
+            raise
+        return lambda: self._remove(listener)
+
+    @property
+    def recalls(self) -> Outputs:
+        """The forms in which listeners wait for what was sent before."""
+        return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
+
+    def recalled(self, output: Output, packets: Sequence[bytes]) -> None:
+        """What was sent before, as far as it can be had."""
+        self._begin_held(output, [as_message(packet) for packet in packets])
+
+    def settle(self, sink: FrameSink) -> None:
+        """A listener waits for nothing any more, and gets silence like all others."""
+        for listener in self._listeners:
+            if listener.sink is sink:
+                listener.is_new = False
+                self._release(listener, [])
+
+    def count(self, sink: FrameSink) -> bool:
+        """Counts a connection as a listener. False when it was counted before, or has left."""
+        for listener in self._listeners:
+            if listener.sink is sink and not listener.is_counted:
+                listener.is_counted = True
+                return True
+        return False
+
+    def send(self, forms: Forms, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
+        """Gives a frame to every listener whose form it was rendered in. `number` is that of `Stamp`."""
+        if forms is not self._forms:
+            self._forms = forms
+            self._find_routes()
+        for listener, place in self._plain_routes:
+            self._give(listener, payloads if isinstance(payloads, bytes) else payloads[place])
+        if self._special_routes or self._recent:
+            self._send_specially(forms, payloads, number, flags)
+
+    def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
+        """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
+
+        Frames before `first_frame` that were never encoded, because a decoder process died, are replaced by silence: a
+        stream shorter than the time it took would leave its listeners' players without audio.
+        """
+        time = self._mp3.setdefault(output, _Mp3Time())
+        if time.end_frame is not None and first_frame > time.end_frame:
+            time.owed_samples += (first_frame - time.end_frame) * FRAME_SAMPLES
+            self._send_mp3_silence(output, time)
+        time.owed_samples += (end_frame - first_frame) * FRAME_SAMPLES
+        time.end_frame = end_frame
+        time.owed_samples -= len(mp3_frames) * MP3_FRAME_SAMPLES
+        messages = [as_message(mp3_frame) for mp3_frame in mp3_frames]
+        if messages and output in self.recalls:
+            self._begin_held(output, messages)
+            return
+        for message in messages:
+            self._send_to_streams(output, message)
+
+    def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
+        """Sends 20 ms of silence to the connections that need data while the player sends nothing.
+
+        `is_mp3_awaited`: what was sent before is still being encoded, so MP3 listeners get their silence after it.
+        """
+        for output in {group.output for group in self._groups if group.wants_silence}:
+            if output.format != "mp3":
+                self._send_to_streams(output, _silence(output), is_silence=True)
+                continue
+            time = self._mp3.setdefault(output, _Mp3Time())
+            time.owed_samples += FRAME_SAMPLES
+            if not is_mp3_awaited:
+                self._send_mp3_silence(output, time)
+
+    def close(self, code: int, reason: str) -> None:
+        """Removes all listeners and closes their connections."""
+        listeners = self._listeners
+        self._set_listeners(())
+        for listener in listeners:
+            listener.has_left, listener.keeps_up = True, False
+        for listener in listeners:
+            if not listener.is_closing:
+                try:
+                    listener.sink.close(code, reason)
+                except Exception:
+                    log.exception(_UNFORESEEN)
+                    self._cut(listener)
+
+    def _remove(self, listener: _Listener) -> None:
+        listener.has_left, listener.keeps_up = True, False
+        self._set_listeners(tuple(other for other in self._listeners if other is not listener))
+
+    def _set_listeners(self, listeners: tuple[_Listener, ...]) -> None:
+        self._listeners = listeners
+        kinds: dict[tuple[Output, Framing, bool], list[_Listener]] = {}
+        for listener in listeners:
+            sink = listener.sink
+            kinds.setdefault((sink.output, sink.framing, sink.wants_silence), []).append(listener)
+        self._groups = tuple(_Group(*kind, tuple(members)) for kind, members in kinds.items())
+        self.outputs = frozenset(group.output for group in self._groups)
+        self.wants_silence = any(group.wants_silence for group in self._groups)
+        self._mp3 = {output: time for output, time in self._mp3.items() if output in self.outputs}
+        self._keep_recent()
+        self._find_routes()
+
+    def _find_routes(self) -> None:
+        forms = self._forms
+        routes = [(group, forms.index(group.output)) for group in self._groups if group.output in forms]
+        self._special_routes = tuple((group, place) for group, place in routes if group.is_special)
+        self._plain_routes = tuple(
+            (listener, place) for group, place in routes if not group.is_special for listener in group.listeners
+        )
+
+    def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
+        """Gives a frame to those who do not get it as it is, and keeps it for those who will begin with a burst."""
+        messages = (payloads,) if isinstance(payloads, bytes) else payloads
+        for group, place in self._special_routes:
+            stamp = _NO_STAMP
+            if group.has_headers:
+                passed = FrameFlag.PASSED if group.output.passes_through and self._is_passed() else 0
+                stamp = Stamp(number, self._position_us(), flags | passed)
+            if group.must_prime:
+                self._prime(group, number, stamp)
+            message = group.frame(messages[place], stamp)
+            for listener in group.listeners:
+                self._give(listener, message)
+        if self._recent:
+            self._remember(forms, messages)
+
+    # The start of a connection
+
+    def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
+        """Gives each new listener in mid-stream a silent packet before its first one.
+
+        Without it a fresh decoder plays the first 100 ms of quiet music 10 to 20 dB too loud.
+        """
+        group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
+        primer = framed(_SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
+        for listener in group.listeners:
+            if listener.must_prime and listener.held is None:
+                listener.must_prime = False
+                if number > 1:
+                    self._give(listener, primer)
+        self._find_routes()
+
+    def _keep_recent(self) -> None:
+        """Keeps as many of the last messages as the longest burst needs."""
+        longest: dict[Output, int] = {}
+        for listener in self._listeners:
+            sink = listener.sink
+            is_stream = sink.wants_silence and sink.output.format != "pcm"
+            if sink.burst_ms or is_stream:
+                least_ms = _LEAST_RECENT_MS if is_stream else 0
+                longest[sink.output] = max(sink.burst_ms, least_ms, longest.get(sink.output, 0))
+        recent = {}
+        for output, burst_ms in longest.items():
+            size = _messages_in(output, burst_ms)
+            before = self._recent.get(output)
+            recent[output] = before if before is not None and before.maxlen == size else deque(before or (), size)
+        self._recent = recent
+
+    def _begin_with_burst(self, listener: _Listener, *, sounds: bool) -> None:
+        output = listener.sink.output
+        wanted = _messages_in(output, listener.sink.burst_ms)
+        recent = self._recent[output]
+        listener.is_new = sounds
+        if not sounds:
+            self._begin(listener, [_silence(output)] * (wanted - len(recent)) + list(recent))
+        elif output.format == "pcm" or (recent and output not in self.recalls):
+            self._begin(listener, recent)
+        else:
+            listener.held, listener.keeps_up = [], False
+
+    def _begin_held(self, output: Output, messages: list[bytes]) -> None:
+        """Those who wait for it begin with what was sent before."""
+        recent = self._recent.get(output)
+        if recent is not None:
+            self._recent[output] = deque((*messages, *recent), recent.maxlen)
+        for listener in self._listeners:
+            if listener.sink.output == output:
+                self._release(listener, messages)
+
+    def _release(self, listener: _Listener, messages: Sequence[bytes]) -> None:
+        held, listener.held = listener.held, None
+        if held is None or listener.has_left or listener.is_closing:
+            return
+        try:
+            self._begin(listener, messages, held)
+        except Exception:
+            log.exception(_UNFORESEEN)
+            self._cut(listener)
+        else:
+            listener.keeps_up = True
+
+    def _begin(self, listener: _Listener, messages: Iterable[bytes], held: Sequence[bytes] = ()) -> None:
+        """Writes what was sent before, as much of it as the listener wants, and what was held, which is framed."""
+        sink = listener.sink
+        burst = list(messages)[-_messages_in(sink.output, sink.burst_ms) :]
+        if listener.must_prime and (burst or held):
+            listener.must_prime = False
+            if burst[:1] != [_SILENT_PACKET]:
+                burst.insert(0, _SILENT_PACKET)
+        for message in burst:
+            sink.write(framed(message, sink.framing, _NO_STAMP))
+        for in_framing in held:
+            sink.write(in_framing)
+
+    def _remember(self, forms: Forms, messages: tuple[bytes, ...]) -> None:
+        for output, message in zip(forms, messages, strict=True):
+            if output in self._recent:
+                self._recent[output].append(message)
+
+    # Sending
+
+    def _send_mp3_silence(self, output: Output, time: _Mp3Time) -> None:
+        while time.owed_samples >= MP3_FRAME_SAMPLES + MP3_DELAY_SAMPLES:
+            time.owed_samples -= MP3_FRAME_SAMPLES
+            self._send_to_streams(output, _silence(output), is_silence=True)
+
+    def _send_to_streams(self, output: Output, message: bytes, *, is_silence: bool = False) -> None:
+        is_kept = output in self._recent
+        for group in self._groups:
+            if group.output == output and group.wants_silence:
+                in_framing = framed(message, group.framing, _NO_STAMP)
+                for listener in group.listeners:
+                    if is_silence and listener.is_new:
+                        is_kept = False
+                    else:
+                        self._give(listener, in_framing)
+        if is_kept:
+            self._recent[output].append(message)
+
+    def _give(self, listener: _Listener, message: bytes) -> None:
+        try:
+            if listener.keeps_up and listener.sink.offer(message):
+                return
+            if listener.has_left:
+                return  # in the course of this very frame
+            if listener.held is not None:
+                listener.held.append(message)
+                return
+            if listener.is_closing:
+                self._wait_for_close(listener)
+            else:
+                self._keep(listener, message)
+        except Exception:
+            log.exception(_UNFORESEEN)
+            self._cut(listener)
+
+    def _keep(self, listener: _Listener, message: bytes) -> None:
+        """Puts the frame in the ring of a slow listener, then writes as many frames as its connection takes."""
+        sink, ring = listener.sink, listener.ring
+        pending = sink.pending_bytes()
+        ring.append(message)
+        if not pending or pending < listener.last_pending:
+            listener.stalled_frames = 0
+        else:
+            listener.stalled_frames += 1
+        while ring and not sink.pending_bytes():
+            sink.write(ring.popleft())
+        listener.last_pending = sink.pending_bytes()
+        if len(ring) > listener.ring_size:
+            ring.popleft()
+            if ring and sink.framing is Framing.WEBSOCKET_WITH_HEADER:
+                ring[0] = with_discontinuity(ring[0])
+            self._count_lost(1)
+        if listener.stalled_frames >= CLOSE_AFTER_FRAMES:
+            listener.is_closing = True
+            listener.stalled_frames = 0
+            ring.clear()
+            sink.close(close_codes.TOO_SLOW, NOTHING_READ)
+            self._tell_closed(sink.output, NOTHING_READ)
+        listener.keeps_up = not (ring or listener.is_closing or listener.has_left)
+
+    def _cut(self, listener: _Listener) -> None:
+        """Removes a listener whose connection raised an error, without an effect on the others."""
+        self._remove(listener)
+        self._tell_closed(listener.sink.output, FAILED)
+        with contextlib.suppress(Exception):
+            listener.sink.abort()
+
+    def _wait_for_close(self, listener: _Listener) -> None:
+        """Called for each frame while a close is under way: a connection that does not close in time is cut."""
+        listener.stalled_frames += 1
+        if listener.stalled_frames >= CUT_AFTER_FRAMES:
+            self._remove(listener)
+            listener.sink.abort()
+
+
+_NO_STAMP: Final = Stamp(0, 0)
+_SILENT_FRAME: Final = as_message(SILENT_FRAME)
+_SILENT_PACKET: Final = as_message(SILENT_PACKET)
+
+
+def _messages_in(output: Output, duration_ms: int) -> int:
+    """How many messages carry so much audio."""
+    return -(-duration_ms // (_MP3_FRAME_MS if output.format == "mp3" else FRAME_MS))
+
+
+def _silence(output: Output) -> bytes:
+    match output.format:
+        case "pcm":
+            return _SILENT_FRAME
+        case "opus":
+            return _SILENT_PACKET
+        case "mp3":
+            return as_message(silent_mp3_frame(output.bitrate_bps))

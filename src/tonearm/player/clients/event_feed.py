@@ -1,0 +1,95 @@
+"""The events of all players on one connection, for clients that look after a whole node.
+
+No event is kept: a client that is too slow misses some, and gets a message about it when it has caught up.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.player.clients.sinks import EventSink
+from tonearm.player.timers import CallLater
+
+MAX_BEHIND_EVENTS: Final = 4096
+MAX_BEHIND_BYTES: Final = 8 * 1024 * 1024
+CAUGHT_UP_EVENTS: Final = MAX_BEHIND_EVENTS // 2
+CAUGHT_UP_BYTES: Final = MAX_BEHIND_BYTES // 2
+_LOOK_AGAIN_S: Final = 1.0
+
+log = logging.getLogger(__name__)
+
+_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
+
+
+class EventFeed:
+    """`lost_text` makes the message for a client that has missed events."""
+
+    def __init__(self, call_later: CallLater, lost_text: Callable[[], str]) -> None:
+        self._call_later = call_later
+        self._lost_text = lost_text
+        self._has_lost: dict[EventSink, bool] = {}
+
+    @property
+    def has_followers(self) -> bool:
+        return bool(self._has_lost)
+
+    def subscribe(self, sink: EventSink) -> Callable[[], None]:
+        """Sends all events to `sink` from now on. Returns how to stop."""
+        self._has_lost[sink] = False
+        return lambda: self._remove(sink)
+
+    def send(self, text: str) -> None:
+        """An event of any player, as its own clients get it."""
+        for sink in tuple(self._has_lost):
+            if sink in self._has_lost:  # one may leave while another is sent the event
+                self._offer(sink, text)
+
+    def close(self, code: int, reason: str) -> None:
+        """Closes every connection."""
+        sinks = tuple(self._has_lost)
+        self._has_lost.clear()
+        for sink in sinks:
+            try:
+                sink.close(code, reason)
+            except Exception:
+                log.exception(_FAILED)
+                self._cut(sink)
+
+    def _offer(self, sink: EventSink, text: str) -> None:
+        try:
+            if self._has_lost[sink] and not self._tell_lost(sink):
+                return
+            if sink.pending_messages() < MAX_BEHIND_EVENTS and sink.pending_bytes() < MAX_BEHIND_BYTES:
+                sink.send(text)
+                return
+            self._has_lost[sink] = True
+            self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
+
+    def _look_again(self, sink: EventSink) -> None:
+        """Looks again later, so that the message does not wait for the next event of some player."""
+        try:
+            if self._has_lost.get(sink) and not self._tell_lost(sink):
+                self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
+
+    def _tell_lost(self, sink: EventSink) -> bool:
+        """Tells a client that has caught up; False while it has not."""
+        if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
+            return False
+        self._has_lost[sink] = False
+        sink.send(self._lost_text())
+        return True
+
+    def _cut(self, sink: EventSink) -> None:
+        self._remove(sink)
+        with contextlib.suppress(Exception):
+            sink.abort()
+
+    def _remove(self, sink: EventSink) -> None:
+        self._has_lost.pop(sink, None)

@@ -1,0 +1,232 @@
+"""A player's events: numbered, kept for clients that come back, sent to those that are connected, and logged."""
+
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from tonearm.core.events import (
+    Event,
+    MetadataChange,
+    OverlayException,
+    TrackEnd,
+    TrackEvent,
+    TrackException,
+    TrackStart,
+)
+from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.core.printable import text_for_logs
+from tonearm.core.track import Track
+from tonearm.player.clients.event_feed import EventFeed
+from tonearm.player.clients.sinks import EventSink
+from tonearm.player.timers import CallLater
+from tonearm.protocol import close_codes
+
+KEPT_EVENTS: Final = 256
+MAX_KEPT_BYTES: Final = 1024 * 1024
+# Of an event whose text is not made yet: for all that it says, and for each character of its track's URI.
+_ABOUT_BYTES: Final = 1024
+_ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
+# What a client missed is written in slices, since texts have to be made: about 2 ms at a stretch.
+SLICE_EVENTS: Final = 64
+SLICE_BYTES: Final = 32 * 1024
+
+# From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
+EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
+
+log = logging.getLogger(__name__)
+
+_FAILED: Final = "an event client's connection failed in an unforeseen way and is cut"
+
+
+@dataclass(slots=True)
+class _KeptEvent:
+    """`text` is made when the first client needs it; many players have no event client at all."""
+
+    seq: int
+    time_ms: int
+    event: Event
+    size_bytes: int
+    text: str | None = None
+
+
+class EventLog:
+    """`wall_ms` is the time of day in ms, for clients to read; nothing is decided by it. `life` names the sequence of
+    numbers that begins here. What is added goes to `feed`, too.
+
+    Of the last `KEPT_EVENTS` so many are kept as have `max_bytes` together, one at least. A client for which twice as
+    much waits is closed. `call_later` spreads over some turns of the event loop what a client missed; without it, all
+    is sent at once.
+    """
+
+    def __init__(
+        self,
+        player_id: str,
+        life: str,
+        wall_ms: Callable[[], int],
+        event_text: EventText,
+        feed: EventFeed | None = None,
+        max_bytes: int = MAX_KEPT_BYTES,
+        call_later: CallLater | None = None,
+    ) -> None:
+        self.life: Final = life
+        self._player_id = player_id
+        self._feed = feed
+        self._wall_ms = wall_ms
+        self._event_text = event_text
+        self._max_bytes = max_bytes
+        self._kept: deque[_KeptEvent] = deque()
+        self._kept_bytes = 0
+        self._call_later = call_later
+        self._sinks: dict[EventSink, None] = {}
+        self._missed: dict[EventSink, deque[_KeptEvent]] = {}  # by client: what comes before all that is new
+        self.last_seq = 0
+
+    def __len__(self) -> int:
+        """How many clients follow the events."""
+        return len(self._sinks)
+
+    def add(self, event: Event) -> None:
+        """Numbers the event, sends it to all clients, and logs it when an operator wants to know of it."""
+        _log_event(self._player_id, event)
+        self.last_seq += 1
+        kept = _KeptEvent(self.last_seq, self._wall_ms(), event, _about_bytes(event))
+        self._kept.append(kept)
+        self._kept_bytes += kept.size_bytes
+        if _shows_metadata(event):
+            self._text(kept)  # which may be much longer than others, as only its text shows
+        while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
+            self._kept_bytes -= self._kept.popleft().size_bytes
+        for sink in tuple(self._sinks):
+            if sink in self._missed:
+                self._missed[sink].append(kept)
+            elif sink in self._sinks:  # one may leave while another is sent the event
+                self._send(sink, self._text(kept))
+        if self._feed is not None and self._feed.has_followers:
+            self._feed.send(self._text(kept))
+
+    def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
+        """The whole state as the message that clients get."""
+        return self._event_text(self._player_id, self.life, self.last_seq, self._wall_ms(), Snapshot(status, is_lost))
+
+    def subscribe(
+        self,
+        sink: EventSink,
+        since: int | None,
+        wants_snapshot: bool,
+        status: Callable[[], PlayerStatus],
+        life: str | None = None,
+    ) -> Callable[[], None]:
+        """Sends what the client asked for first, then everything new. Returns how to stop.
+
+        What the client missed since the event `since` (of this `life`, or of any when that is None) comes first. Where
+        it cannot be had, and when the client asked for a snapshot only, `status` gives the whole state.
+        """
+        is_other_life = life is not None and life != self.life
+        is_kept = since is not None and self.last_seq - len(self._kept) <= since <= self.last_seq
+        is_lost = since is not None and (is_other_life or not is_kept)
+        if is_lost or (wants_snapshot and since is None):
+            sink.send(self.snapshot_text(status(), is_lost=is_lost))
+        elif since is not None:
+            self._missed[sink] = deque(kept for kept in self._kept if kept.seq > since)
+        self._sinks[sink] = None
+        self._send_missed(sink)
+        return lambda: self._remove(sink)
+
+    def close(self, code: int, reason: str) -> None:
+        """Closes every client's connection."""
+        sinks = tuple(self._sinks)
+        self._sinks.clear()
+        for sink in sinks:
+            missed = self._missed.pop(sink, ())
+            try:
+                for kept in missed:
+                    sink.send(self._text(kept))
+                sink.close(code, reason)
+            except Exception:
+                log.exception(_FAILED)
+                self._cut(sink)
+
+    def _remove(self, sink: EventSink) -> None:
+        self._sinks.pop(sink, None)
+        self._missed.pop(sink, None)
+
+    def _send_missed(self, sink: EventSink) -> None:
+        """Sends a slice of what a client missed, and the next one in the loop's next turn."""
+        missed = self._missed.get(sink)
+        if missed is None:  # it missed nothing, or has left
+            return
+        events = size_bytes = 0
+        try:
+            while missed and (self._call_later is None or (events < SLICE_EVENTS and size_bytes < SLICE_BYTES)):
+                text = self._text(missed.popleft())
+                sink.send(text)
+                events, size_bytes = events + 1, size_bytes + len(text)
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
+            return
+        if not missed:
+            del self._missed[sink]
+        elif self._call_later is not None:
+            self._call_later(0.0, lambda: self._send_missed(sink))
+
+    def _text(self, kept: _KeptEvent) -> str:
+        if kept.text is None:
+            kept.text = self._event_text(self._player_id, self.life, kept.seq, kept.time_ms, kept.event)
+            self._kept_bytes += len(kept.text) - kept.size_bytes
+            kept.size_bytes = len(kept.text)
+        return kept.text
+
+    def _send(self, sink: EventSink, text: str) -> None:
+        try:
+            pending_events, pending_bytes = sink.pending_messages(), sink.pending_bytes()
+            if pending_events < KEPT_EVENTS and pending_bytes < 2 * self._max_bytes:
+                sink.send(text)
+                return
+            self._remove(sink)
+            behind = f"{pending_events} events, {pending_bytes} bytes behind"
+            sink.close(close_codes.TOO_SLOW, behind)
+            log.info("player %s: an event client is closed: %s", self._player_id, behind)
+        except Exception:
+            log.exception(_FAILED)
+            self._cut(sink)
+
+    def _cut(self, sink: EventSink) -> None:
+        self._remove(sink)
+        with contextlib.suppress(Exception):
+            sink.abort()
+
+
+def _about_bytes(event: Event) -> int:
+    if isinstance(event, TrackEvent):
+        return _ABOUT_BYTES + _ABOUT_BYTES_PER_URI_CHARACTER * len(event.track.info.identifier)
+    return _ABOUT_BYTES
+
+
+def _shows_metadata(event: Event) -> bool:
+    if isinstance(event, TrackEvent):
+        return event.user_data != {}
+    return isinstance(event, MetadataChange)
+
+
+def _log_event(player_id: str, event: Event) -> None:
+    match event:
+        case TrackStart():
+            log.info("player %s: track started: %s", player_id, _uri(event.track))
+        case TrackEnd():
+            played = f"after {event.played_ms / 1000:.1f} s" if event.played_ms else "without a sound"
+            log.info("player %s: track ended (%s) %s: %s", player_id, event.reason, played, _uri(event.track))
+        case TrackException():
+            failure = event.failure
+            message = text_for_logs(f"{failure.message} {failure.hint}")
+            log.warning("player %s: track failed (%s): %s: %s", player_id, failure.code, _uri(event.track), message)
+        case OverlayException():
+            message = text_for_logs(f"{event.failure.message} {event.failure.hint}")
+            log.warning("player %s: overlay failed (%s): %s", player_id, event.failure.code, message)
+
+
+def _uri(track: Track) -> str:
+    return text_for_logs(track.info.identifier)

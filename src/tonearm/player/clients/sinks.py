@@ -1,0 +1,69 @@
+"""The connections of listeners and event clients, as the player sees them. The server implements them."""
+
+from typing import Protocol
+
+from tonearm.core.outputs import Output
+from tonearm.protocol.framing import Framing
+
+
+class FrameSink(Protocol):
+    """One listener's connection. No method blocks, awaits or raises."""
+
+    @property
+    def output(self) -> Output:
+        """The form in which it gets the audio. Like the other properties, it never changes."""
+        ...
+
+    @property
+    def framing(self) -> Framing: ...
+
+    @property
+    def wants_silence(self) -> bool:
+        """True for a connection that must be fed while the player sends nothing (HTTP streams)."""
+        ...
+
+    @property
+    def burst_ms(self) -> int:
+        """How much of the audio before it gets at once, filled up with silence."""
+        ...
+
+    @property
+    def max_latency_ms(self) -> int:
+        """How much audio is kept for it, beyond the burst, while its connection takes nothing."""
+        ...
+
+    def write(self, message: bytes) -> None: ...
+
+    def offer(self, message: bytes) -> bool:
+        """Writes the message and returns True, unless earlier bytes have not been handed to the kernel yet."""
+        ...
+
+    def pending_bytes(self) -> int:
+        """How many bytes the transport could not hand to the kernel yet."""
+        ...
+
+    def close(self, code: int, reason: str) -> None:
+        """Starts an orderly close."""
+        ...
+
+    def abort(self) -> None:
+        """Cuts the connection."""
+        ...
+
+
+class EventSink(Protocol):
+    """One event client's connection. No method blocks, awaits or raises."""
+
+    def send(self, text: str) -> None: ...
+
+    def pending_bytes(self) -> int:
+        """How many bytes the transport could not hand to the kernel yet."""
+        ...
+
+    def pending_messages(self) -> int:
+        """How many messages of `send` the transport could not hand to the kernel yet."""
+        ...
+
+    def close(self, code: int, reason: str) -> None: ...
+
+    def abort(self) -> None: ...

@@ -1,0 +1,501 @@
+"""A player's engine: what is asked of the player and what becomes of its sources goes through the rules and is done.
+
+`do` is the one way in for clients: the frames pass that are due by now, the rules change, and what they ask for is
+carried out. `Playback` holds the rules, `Joins` those between two tracks; the session decodes, `Sending` sends, and
+`Sleep` decides when nobody is to be sent anything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from tonearm.core.crossfade import CrossfadeSettings, FadeTime
+from tonearm.core.events import CrossfadeChange, Event, FiltersChange, PlayerState, TrackEnd
+from tonearm.core.failure import SILENT_FOR_TOO_LONG, PlayError, PlayFailure, never_started, own_error
+from tonearm.core.figures import underrun_cause
+from tonearm.core.frame import samples_of_ms
+from tonearm.core.joins import Joins, Sound
+from tonearm.core.opened_source import FileVersion
+from tonearm.core.outputs import PCM_ONLY
+from tonearm.core.play_queue import Action, Drop, EndReason, Open, Seek, SourceId
+from tonearm.core.playback import Playback
+from tonearm.core.playback_requests import Requests
+from tonearm.core.playback_state import Outcome
+from tonearm.core.player_status import PlayerQuality
+from tonearm.core.source_uri import SourceUri
+from tonearm.core.track import Track
+from tonearm.core.track_info import MeasuredLoudness, SourceFacts
+from tonearm.decoder.messages import Crossfade, Encoded
+from tonearm.decoder.opening.loudness_memory import LoudnessMemory
+from tonearm.decoder.opening.source_input import SourcePart
+from tonearm.decoder.session.decoder_session import DecoderSession
+from tonearm.decoder.session.plan_moves import Mix, Program, SourceBegan, SourceEnded, SourceFaded
+from tonearm.player.clients.broadcast import Broadcast
+from tonearm.player.head_start import HeadStart
+from tonearm.player.player_overlays import PlayerOverlays
+from tonearm.player.player_services import PlayerServices
+from tonearm.player.sending import Due, Moment, Retitled, Sending
+from tonearm.player.sleep import Circumstances, Sleep
+from tonearm.player.timers import LivePause, StallWatch, patience_at_start, patience_in_mid_track
+
+log = logging.getLogger(__name__)
+
+NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
+
+
+class Engine:
+    """Of one player, until `close`. It is the player's member of the clock, and gets what the session reports. `emit`
+    gets the events, in order."""
+
+    def __init__(
+        self,
+        playback: Playback,
+        broadcast: Broadcast,
+        services: PlayerServices,
+        emit: Callable[[tuple[Event, ...]], None],
+    ) -> None:
+        clock, call_later = services.clock, services.call_later
+        self._playback = playback
+        self._broadcast = broadcast
+        self._services = services
+        self._clock = clock
+        self._emit = emit
+        self._is_closed = False
+        self._late_failure: tuple[SourceId, PlayFailure] | None = None
+        self._loudness = LoudnessMemory()
+        self._countings: set[asyncio.Task[None]] = set()  # of lengths
+        self._counted_for: SourceId | None = None  # the source whose length was asked for last
+        self._joins = Joins(playback, lambda: len(broadcast) > 0)
+        self._session = DecoderSession(
+            self, services.pool, services.opener, lambda: clock.until_tick_s(self), services.carriers
+        )
+        self.overlays: Final = PlayerOverlays(
+            self._session, emit, self._overlays_changed, call_later, services.start_timeout_s
+        )
+        self._sending = Sending(playback, self._session, self.overlays, self._joins, broadcast)
+        self._sleep = Sleep(self, clock, call_later, self._circumstances())
+        self._head_start = HeadStart(self._sending, self.tick, lambda: broadcast.least_burst_ms, clock)
+        self._stalls = StallWatch(call_later, self._report_stall, self._give_up)
+        self._live_pause = LivePause(call_later, self._session.rest, services.live_pause_s)
+
+    def stop(self) -> None:
+        """Stops all timers and the ticks; the session is left."""
+        self._is_closed = True
+        self._stalls.follow(None, patience_in_mid_track(), is_suspended=False)
+        self._live_pause.follow(None)
+        self._sleep.stop()
+        self._clock.leave(self)
+        self._head_start.stop()
+        for counting in self._countings:
+            counting.cancel()
+
+    async def close(self) -> None:
+        """After `stop`. Returns when everything is given back."""
+        await self._session.close()
+        if self._countings:
+            await asyncio.wait(self._countings)
+
+    # What is asked of the player
+
+    def do(self, change: Callable[[Requests], Outcome]) -> None:
+        """Changes the rules and does what they ask for. Raises what `change` raises, with nothing done."""
+        self.catch_up()
+        sound = self._joins.sound if self._sending.sounds else None
+        may_fade_yet = self._joins.may_fade_yet
+        outcome = change(self._playback)
+        fades = any(isinstance(event, FiltersChange | CrossfadeChange) for event in outcome.events)
+        if fades and may_fade_yet:
+            self._joins.fade_from_now()
+        is_skip = any(isinstance(event, TrackEnd) and event.reason is EndReason.SKIPPED for event in outcome.events)
+        self._perform(outcome, skipped=sound if is_skip else None)
+        if fades:
+            self._open_next_in_time()
+        self.frames_arrived()
+
+    def start_clock(self) -> None:
+        """The first listener has come, or the wait for one is over."""
+        self._perform(self._playback.start_clock())
+        self.listeners_changed()
+        self.frames_arrived()
+
+    def catch_up(self) -> None:
+        """Lets the frames pass that are due by now. To be called before anything is asked of a player."""
+        self._sleep.catch_up()
+
+    @property
+    def seeks_by_frames(self) -> bool:
+        """Whether a seek should lead to a whole frame, so that the packets of the source still fit."""
+        return self._session.seeks_by_frames
+
+    @property
+    def is_asleep(self) -> bool:
+        return self._sleep.is_asleep
+
+    @property
+    def sounds_for_streams(self) -> bool:
+        """Whether a stream that begins now has sound in it, or is about to."""
+        playback = self._playback
+        return playback.state in (PlayerState.PLAYING, PlayerState.LOADING) and not playback.paused
+
+    def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
+        """How well it has been doing, with what listeners lost, and how many were closed."""
+        return self._sending.quality(frames_lost, closed_too_slow, closed_failed)
+
+    @property
+    def sent_position_samples(self) -> int:
+        """Where the frame that was sent last begins in its source."""
+        return self._session.buffer.sent_position_samples
+
+    @property
+    def is_sent_passed(self) -> bool:
+        """Whether the packet of the frame that was sent last is that of the source, for outputs that pass through."""
+        return self._session.buffer.is_sent_passed
+
+    def listener_came(self) -> None:
+        """It may begin with what was sent before."""
+        self.listeners_changed()
+        if not self._sleep.is_waking:  # that is done when it has woken
+            self._sending.recall()
+        self._update_ticking()
+
+    def listeners_changed(self) -> None:
+        """Has frames rendered for all who listen; before the clock starts, for the listener that comes first."""
+        if not self._is_closed:
+            self.catch_up()
+            is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
+            outputs = PCM_ONLY if is_made_ready else self._broadcast.outputs
+            self._session.listen(outputs, is_for_nobody=is_made_ready)
+            self._follow()
+            self._head_start.follow()
+
+    # What the rules ask for
+
+    def _perform(self, outcome: Outcome, *, skipped: Sound | None = None) -> None:
+        """Emits the events, carries out the actions and plans what is to sound. `skipped`: what a skip ended, which may
+        fade out."""
+        self._emit(outcome.events)
+        playback, session, actions = self._playback, self._session, outcome.actions
+        cut_fade = None
+        if skipped is not None and all(isinstance(action, Drop) for action in actions):  # the next track is open
+            cut_fade = _crossfade(self._joins.fade_of_skip(skipped), playback.crossfade)
+        if skipped is not None and cut_fade is not None:
+            actions = tuple(action for action in actions if action != Drop(skipped.source))
+        self._carry_out(actions)
+        self._follow()
+        if (not playback.paused or self.overlays) and not self._sleep.is_asleep:
+            session.wake()
+        # While a player wakes up frames pass without audio, and no overlay is to begin with those.
+        overlays = self.overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
+        holds = bool(overlays) and playback.paused
+        fade = _crossfade(self._joins.next_fade(), playback.crossfade)
+        mix = Mix(playback.filters, fade, overlays, holds, may_crossfade=playback.crossfade.duration_ms > 0)
+        if playback.paused:
+            session.fall_silent()
+        session.is_paused = playback.paused
+        program = Program(playback.current_source, playback.next_source, mix)
+        session.play(program, cut_fade, from_silence=not self._sending.sounds)
+        self.wait_changed()
+        is_held_live = playback.paused and playback.current.info.is_stream and not self.overlays
+        self._live_pause.follow(playback.current_source if is_held_live else None)
+        self._update_ticking()
+
+    def _carry_out(self, actions: tuple[Action, ...]) -> None:
+        for action in actions:
+            match action:
+                case Drop(source):
+                    self._drop(source)
+                case Seek(source, new_source, start_ms):
+                    self._loudness.sought(source, new_source)
+                    self._session.seek(source, new_source, samples_of_ms(start_ms))
+                case Open(source, track, delay_s, start_ms):
+                    end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
+                    part = SourcePart(track.uri, samples_of_ms(start_ms), end_sample)
+                    waiting = self._playback.queue if self._playback.filters.effects.normalizes else ()
+                    self._session.open(source, part, delay_s, self._loudness.opening(source, track, waiting))
+
+    def _drop(self, source: SourceId) -> None:
+        self._loudness.closed(source)
+        self._session.drop(source)
+
+    def _open_next_in_time(self) -> None:
+        """Has the next track opened when little of this one is left."""
+        if self._joins.take_opening(self._session.is_decoded):
+            self._perform(self._playback.next_is_due())
+
+    def _overlays_changed(self) -> None:
+        if not self._is_closed:
+            self._perform(Outcome())
+
+    # The clock
+
+    def tick(self) -> None:
+        """One frame's time."""
+        try:
+            beat = self._clock.beat
+            if not self._sending.send_plain(beat):
+                self._handle(self._sending.send_next(beat))
+                self._update_ticking()
+        except Exception:
+            log.exception("player %s: sending a frame failed", self._playback.player_id)
+            self.went_wrong()
+
+    def ticks_skipped(self, count: int) -> None:
+        self._sending.late_frames += count
+
+    def _update_ticking(self) -> None:
+        """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
+        if self._is_closed:
+            return
+        sending = self._sending
+        if self._playback.paused:
+            sending.falls_silent()
+        has_frames = (sending.has_frames and not self._sleep.is_asleep) or sending.must_send
+        if has_frames or self._broadcast.wants_silence:
+            self._clock.join(self)
+        else:
+            self._clock.leave(self)
+        self._head_start.follow()
+
+    def _handle(self, falls_due: Iterable[Due]) -> None:
+        for due in falls_due:
+            match due:
+                case SourceBegan(source):
+                    self._perform(self._playback.first_frame(source))
+                case SourceEnded():
+                    self._end(due)
+                case SourceFaded(source):
+                    self._drop(source)
+                case Retitled(source, title):
+                    self._perform(self._playback.retitled(source, title))
+                case Moment.READY:
+                    self._perform(self._playback.recovered())
+                case Moment.MOVED:
+                    self._open_next_in_time()
+                case Moment.UPDATE:
+                    self._emit((self._playback.update(),))
+                case Moment.UNDERRAN:
+                    self._underran()
+                case Moment.NO_FRAME if self._sleep.may_pass_frame():
+                    self._pass_frame()
+                case Moment.NO_FRAME:
+                    self._sending.underrun()
+                    self._underran()
+                    self._sending.send_silence()
+
+    def _end(self, ended: SourceEnded) -> None:
+        source = ended.source
+        if ended.failure is None:
+            outcome = self._playback.ended(source)
+        else:
+            outcome = self._playback.interrupted(source, ended.failure)
+        if not ended.fades:
+            self._drop(source)
+        self._perform(outcome)
+
+    def _underran(self) -> None:
+        if self._playback.state is PlayerState.PLAYING:
+            self._services.totals.underruns[underrun_cause(self._session.waiting_for.stage)] += 1
+        self._perform(self._playback.underrun())
+        if self._late_failure is not None:
+            source, failure = self._late_failure
+            self._late_failure = None
+            self.source_failed(source, failure)
+
+    # Sleep
+
+    def _follow(self) -> None:
+        """Something has changed by which the player may sleep, or not any more."""
+        self._sleep.follow(self._circumstances())
+        if not len(self._broadcast):
+            self._count_length()
+
+    def _circumstances(self) -> Circumstances:
+        playback = self._playback
+        return Circumstances(
+            source=playback.current_source,
+            info=playback.current.info,
+            end_ms=playback.current.known_end_ms,
+            open_from_ms=self._joins.open_from_ms,
+            has_sounded=self._sending.has_sounded,
+            has_listeners=len(self._broadcast) > 0,
+            is_running=playback.wants_frames,
+            has_overlays=bool(self.overlays),
+            is_stretched=playback.filters.effects.position_rate != 1.0,
+        )
+
+    @property
+    def position_ms(self) -> int:
+        return self._playback.position_ms
+
+    @property
+    def frames_until_update(self) -> int:
+        return self._sending.frames_until_update
+
+    def pass_frames(self, frames: int) -> None:
+        """Moves on by frames that were not rendered, as nobody listens."""
+        self._handle(self._sending.pass_frames(frames))
+
+    def release_session(self) -> None:
+        self._session.rest()
+        self._update_ticking()
+
+    def reopen_session(self) -> None:
+        self._session.wake(recalls=bool(self._broadcast.recalls))
+        self._update_ticking()
+
+    def _pass_frame(self) -> None:
+        """A frame's time while the source is being opened again."""
+        if self._broadcast.wants_silence:
+            self._broadcast.send_silence()
+        self.pass_frames(1)
+        self._sending.grant_on_beat(self._clock.beat)
+        self._open_next_in_time()
+
+    def _count_length(self) -> None:
+        """Has the length of the current file counted where it is only guessed: without it a player that nobody listens
+        to cannot sleep, and would be decoded to its end."""
+        playback = self._playback
+        source, info = playback.current_source, playback.current.info
+        if self._is_closed or source is None or source == self._counted_for:
+            return
+        version = self._session.file_version(source)
+        if version is not None and info.is_seekable and not info.is_length_exact and not info.is_stream:
+            self._counted_for = source
+            counting = asyncio.get_running_loop().create_task(self._count(source, version, playback.current.uri))
+            self._countings.add(counting)
+            counting.add_done_callback(self._countings.discard)
+
+    async def _count(self, source: SourceId, version: FileVersion, uri: SourceUri) -> None:
+        try:
+            file = await self._services.known_files.find(uri)
+            if file is not None and file.version == version and not self._is_closed:
+                self.catch_up()
+                self._perform(self._playback.counted(source, file.facts.length_ms))
+        except PlayError:
+            pass  # found once more, and reported, when the track is opened to be played
+        except Exception:
+            log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
+            self.went_wrong()
+
+    # What the session reports
+
+    def source_opened(self, source: SourceId, facts: SourceFacts) -> None:
+        if self.overlays.own(source):
+            self.overlays.opened(source, facts)
+            return
+        facts = self._services.known_files.completed(self._session.file_version(source), facts)
+        self._loudness.opened(source, facts.album)
+        self._joins.source_opened(source)
+        self._perform(self._playback.opened(source, facts))
+        self._open_next_in_time()
+
+    def source_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        if self.overlays.own(source):
+            self.overlays.failed(source, failure)
+            return
+        if source == self._playback.current_source and self._sending.sends_music:
+            # A source that was opened again has failed: its buffered frames are sent first.
+            self._late_failure = (source, failure)
+            return
+        self._fail(source, failure)
+
+    def seek_failed(self, source: SourceId, failure: PlayFailure) -> None:
+        log.info("player %s: %s %s", self._playback.player_id, failure.message, failure.hint)
+        outcome = self._playback.seek_failed(source, NOT_SEEKABLE)
+        self._joins.seek_failed(source)
+        self._perform(outcome)
+
+    def source_faded(self, source: SourceId) -> None:
+        self._drop(source)
+
+    def source_expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> None:
+        if self.overlays.own(source):
+            self.overlays.expanded(source)
+            return
+        outcome = self._playback.expanded(source, tracks)
+        self._drop(source)
+        self._perform(outcome)
+
+    def source_interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        if self.overlays.own(source):
+            self.overlays.interrupted(source, failure)
+
+    def overlay_got_audio(self, source: SourceId) -> None:
+        self.overlays.got_audio(source)
+
+    def source_measured(self, source: SourceId, measured: MeasuredLoudness) -> None:
+        self._loudness.measured(source, measured)
+
+    def source_decoded(self, source: SourceId) -> None:
+        if self.overlays.own(source):
+            self.overlays.decoded(source)
+            return
+        self._open_next_in_time()
+        if self._sending.is_buffering and self._playback.is_in_mid_track:
+            self._session.flush()
+        self.frames_arrived()
+
+    def frames_arrived(self) -> None:
+        if self._is_closed:
+            return
+        sending = self._sending
+        self._handle(sending.frames_arrived())
+        if self._sleep.is_waking and self._session.frames_ahead:
+            self._sleep.woken()
+            sending.recall_woken()
+            self._perform(Outcome())  # overlays waited for it
+        if sending.is_buffering or not self._playback.wants_frames:
+            self._update_ticking()
+
+    def encoded_arrived(self, encoded: Encoded) -> None:
+        self._sending.encoded_arrived(encoded)
+
+    def source_suspected(self, uri: SourceUri) -> None:
+        self._services.suspects.add(uri)
+
+    def session_failed(self, source: SourceId | None, failure: PlayFailure) -> None:
+        self.overlays.session_failed(failure)
+        if source is not None:
+            self.source_failed(source, failure)
+
+    def wait_changed(self) -> None:
+        if self._is_closed:
+            return
+        playback = self._playback
+        timeout_s = self._services.start_timeout_s
+        patience = patience_in_mid_track() if playback.is_in_mid_track else patience_at_start(timeout_s)
+        wait = self._session.waiting_for
+        is_suspended = playback.paused or not (wait.counts or wait.is_told)
+        self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended, is_patient=not wait.counts)
+
+    def went_wrong(self) -> None:
+        """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
+        try:
+            source = self._playback.current_source
+            if source is not None:
+                self._fail(source, own_error())
+        except Exception:
+            log.exception("player %s: the track could not be given up; it stands still", self._playback.player_id)
+            self._clock.leave(self)
+
+    def _fail(self, source: SourceId, failure: PlayFailure) -> None:
+        outcome = self._playback.failed(source, failure)
+        self._drop(source)
+        self._perform(outcome)
+
+    def _report_stall(self, source: SourceId) -> None:
+        self._perform(self._playback.stuck(source, self._stalls.threshold_ms, self._session.waiting_for.cause))
+
+    def _give_up(self, source: SourceId) -> None:
+        failure = SILENT_FOR_TOO_LONG
+        if not self._playback.is_in_mid_track:
+            wait = self._session.waiting_for
+            failure = never_started(self._stalls.limit_s, wait.cause, wait.stage)
+        self.source_failed(source, failure)
+
+
+def _crossfade(time: FadeTime | None, settings: CrossfadeSettings) -> Crossfade | None:
+    if time is None:
+        return None
+    return Crossfade(samples_of_ms(time.at_ms), samples_of_ms(time.duration_ms), settings.curve.value, time.is_late)

@@ -1,0 +1,423 @@
+"""A player, as its clients see it: what they ask for, its listeners and event clients, and its state.
+
+`Engine` makes it play.
+"""
+
+import logging
+import random
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.errors import LimitReached
+from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate, TrackException
+from tonearm.core.figures import PlayerFigures
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_MS, SAMPLE_RATE_HZ
+from tonearm.core.json_value import Json
+from tonearm.core.metadata import apply_metadata, require_metadata_bytes
+from tonearm.core.outputs import Output
+from tonearm.core.overlays import OverlaySettings, OverlayStatus
+from tonearm.core.play_queue import LoopMode, PlayedTrack
+from tonearm.core.playback import Playback
+from tonearm.core.player_status import PlayerQuality, PlayerStatus, WaitingTracks
+from tonearm.core.snapshot import PlayerSnapshot
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.player.clients.broadcast import FAILED, NOTHING_READ, Broadcast
+from tonearm.player.clients.event_log import EventLog
+from tonearm.player.clients.sinks import EventSink, FrameSink
+from tonearm.player.engine import Engine
+from tonearm.player.player_services import FirstSettings, PlayerServices
+from tonearm.player.timers import CallLater, Cancellable
+from tonearm.protocol import close_codes
+
+log = logging.getLogger(__name__)
+
+_LISTENERS_INTERVAL_S: Final = 1.0
+_SETTLE_S: Final = 1.0  # for which a new stream waits for sound: what comes later is not worth it
+
+
+class Player:
+    """One player from create to delete. All methods return at once; the loop's thread only.
+
+    Without a `first_track` it begins idle; with a `snapshot` it goes on where that was taken, in a new life.
+    """
+
+    def __init__(
+        self,
+        player_id: str,
+        first_track: Track | None,
+        metadata: Json,
+        services: PlayerServices,
+        first_settings: FirstSettings | None = None,
+        snapshot: PlayerSnapshot | None = None,
+    ) -> None:
+        self._services = services
+        begin = first_settings or FirstSettings()
+        self._playback = Playback(
+            player_id,
+            first_track,
+            metadata,
+            max_waiting_tracks=services.max_waiting_tracks,
+            max_waiting_bytes=services.max_waiting_bytes,
+            paused=begin.paused,
+            filters=begin.filters,
+            loop_mode=begin.loop_mode,
+            wall_ms=services.wall_ms,
+            now_s=services.clock.now_s,
+            snapshot=snapshot,
+        )
+        life = secrets.token_hex(8)
+        self._events = EventLog(
+            player_id,
+            life,
+            services.wall_ms,
+            services.event_text,
+            services.event_feed,
+            services.max_event_bytes,
+            services.call_later,
+        )
+        self._listener_changes = ListenerChanges(
+            services.call_later, lambda listeners: self._emit((ListenersChange(listeners),))
+        )
+        self._frames_lost = 0
+        self._is_deleted = False
+        self._closed: Counter[str] = Counter()  # listeners, by why they were
+        self._broadcast = Broadcast(
+            self._count_lost_frames, self._sent_position_us, self._is_sent_passed, self._listener_closed
+        )
+        self._engine = Engine(self._playback, self._broadcast, services, self._emit)
+        self._overlays = self._engine.overlays
+        self._first_wait: Cancellable | None = services.call_later(
+            services.first_listener_wait_ms / 1000, self._start_clock
+        )
+        self._engine.do(lambda rules: rules.begin())
+        if snapshot is not None and snapshot.clock_started:
+            self._start_clock()
+
+    # What clients ask for
+
+    def play(self) -> None:
+        self._engine.do(lambda rules: rules.play())
+
+    def pause(self) -> None:
+        self._engine.do(lambda rules: rules.pause())
+
+    def seek(self, position_ms: int) -> None:
+        """To the frame in which the position is, when packets of the track are passed through. Raises `NotSeekable`."""
+        self._engine.catch_up()
+        to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
+        self._engine.do(lambda rules: rules.seek(position_ms - to_frame_ms))
+
+    def seek_by(self, offset_ms: int) -> None:
+        """As `seek`, from the position of now. Raises `NotSeekable`."""
+        self.seek(self._rules.position_ms + offset_ms)
+
+    def skip(self, to: str | None = None) -> None:
+        """Raises `TrackNotFound` when `to` does not wait."""
+        self._engine.do(lambda rules: rules.skip(to))
+
+    def replace(self, track: Track, *more: Track) -> None:
+        """Raises `LimitReached` when not all of `more` may wait."""
+        self._engine.do(lambda rules: rules.replace(track, *more))
+
+    def stop(self) -> None:
+        self._engine.do(lambda rules: rules.stop())
+
+    def previous(self) -> None:
+        """Raises `NoPrevious`."""
+        self._engine.do(lambda rules: rules.previous())
+
+    def enqueue(self, *tracks: Track, index: int | None = None) -> None:
+        """Raises `LimitReached` when not all of them may wait, and `BadRequest` for a negative index."""
+        self._engine.do(lambda rules: rules.enqueue(*tracks, index=index))
+
+    def clear_queue(self) -> None:
+        self._engine.do(lambda rules: rules.clear_queue())
+
+    def remove(self, track_id: str) -> None:
+        """Raises `TrackNotFound`."""
+        self._engine.do(lambda rules: rules.remove(track_id))
+
+    def move(self, track_id: str, index: int) -> None:
+        """Raises `TrackNotFound`, and `BadRequest` for a negative index."""
+        self._engine.do(lambda rules: rules.move(track_id, index))
+
+    def shuffle(self) -> None:
+        self._engine.do(lambda rules: rules.shuffle(random.sample(range(rules.queue_length), rules.queue_length)))
+
+    def set_loop(self, mode: LoopMode) -> None:
+        self._engine.do(lambda rules: rules.set_loop(mode))
+
+    def change_filters(self, change: FilterChange) -> None:
+        """Raises `BadRequest`."""
+        self._engine.do(lambda rules: rules.change_filters(change))
+
+    def change_crossfade(self, edit: CrossfadeEdit) -> None:
+        """Raises `BadRequest`."""
+        self._engine.do(lambda rules: rules.change_crossfade(edit))
+
+    def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
+        """Has these tracks sound over whatever plays, together as soon as all of them can. Raises `LimitReached`."""
+        self._engine.catch_up()
+        self._overlays.add(*new)
+
+    def remove_overlay(self, overlay_id: str) -> None:
+        """Raises `OverlayNotFound`."""
+        self._engine.catch_up()
+        self._overlays.remove(overlay_id)
+
+    def change_metadata(self, merge: bool, value: Json) -> None:
+        """Raises `BadRequest` when `value`, or what it leads to, is too long."""
+        metadata = value
+        self._require_metadata(value)
+        if merge:
+            metadata = apply_metadata(self._playback.metadata, merge, value)
+            self._require_metadata(metadata)
+        self._engine.do(lambda rules: rules.change_metadata(False, metadata))
+
+    async def delete(self, reason: DeleteReason | None = None) -> None:
+        """Emits the end and closes all connections at once; returns when everything is given back."""
+        try:
+            self._engine.catch_up()
+            self._is_deleted = True
+            self._cancel_first_wait()
+            self._listener_changes.close()
+            self._engine.stop()
+            self._services.totals.add_deleted(self._quality)
+            *ends, deleted = self._playback.delete(reason).events
+            self._emit((*ends, *self._overlays.remove_all(), deleted))
+        finally:  # nobody can delete it again
+            self._is_deleted = True
+            self.close_connections(close_codes.DELETED, "the player was deleted")
+            await self._engine.close()
+
+    # Listeners and event clients
+
+    def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
+        """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`.
+
+        One that is not counted gets frames, but neither shows nor starts the clock before `count`. Of a stranger the
+        log tells at debug only: strangers could fill it.
+        """
+        if len(self._broadcast) >= self._services.max_listeners:
+            raise LimitReached(
+                f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."
+            )
+        self._engine.catch_up()
+        detach = self._broadcast.attach(sink, is_counted=is_counted, sounds=self._engine.sounds_for_streams)
+        settling = self._services.call_later(_SETTLE_S, lambda: self._broadcast.settle(sink)) if sink.burst_ms else None
+        log_level = logging.DEBUG if is_stranger else logging.INFO
+        self._log_listeners(log_level, "came", sink)
+        if is_counted:
+            self._start_clock()
+        self._engine.listener_came()
+        self._listener_changes.changed(self._broadcast.counted)
+
+        def leave() -> None:
+            if settling is not None:
+                settling.cancel()
+            detach()
+            self._log_listeners(log_level, "left", sink)
+            self._engine.listeners_changed()
+            if not self._is_deleted:
+                self._listener_changes.changed(self._broadcast.counted)
+
+        return leave
+
+    def count(self, sink: FrameSink) -> None:
+        """Counts a listener that was attached without being counted, and has stayed."""
+        if self._broadcast.count(sink):
+            self._start_clock()
+            self._listener_changes.changed(self._broadcast.counted)
+
+    def subscribe(
+        self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
+    ) -> Callable[[], None]:
+        """Sends events to `sink` from now on; first those after number `since` of this `life` (None: whichever it is),
+        or the whole state. Returns how to stop."""
+        return self._events.subscribe(sink, since, wants_snapshot, self.status, life)
+
+    def snapshot_text(self) -> str:
+        """The whole state as an event client gets it."""
+        return self._events.snapshot_text(self.status())
+
+    def close_connections(self, code: int, reason: str) -> None:
+        self._broadcast.close(code, reason)
+        self._events.close(code, reason)
+
+    def room_for(self, tracks: Sequence[Track]) -> int:
+        """How many of these tracks, from the first on, may still wait."""
+        return self._playback.room_for(tracks)
+
+    def unread_track(self, depth: int, first: int = 0) -> Track | None:
+        """The first of `depth` waiting tracks, from the index `first` on, whose tags were not read."""
+        return None if self._is_deleted else self._playback.unread_track(depth, first)
+
+    def has_unread(self, depth: int, first: int = 0) -> bool:
+        """Whether more may still be found out of these waiting tracks before they play."""
+        return not self._is_deleted and self._playback.has_unread(depth, first)
+
+    def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
+        """What was read of a track that may still wait; None when it could not be read."""
+        if not self._is_deleted:
+            self._emit(self._playback.tags_read(track_id, facts).events)
+
+    # What the player is
+
+    @property
+    def player_id(self) -> str:
+        return self._playback.player_id
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody listens to it or follows its events."""
+        return len(self._broadcast) > 0 or len(self._events) > 0
+
+    @property
+    def queue(self) -> WaitingTracks:
+        rules = self._rules
+        return WaitingTracks(self._events.life, rules.queue_version, rules.queue)
+
+    @property
+    def history(self) -> tuple[PlayedTrack, ...]:
+        """What was played, newest first."""
+        return self._rules.history
+
+    def overlay(self, overlay_id: str) -> OverlayStatus:
+        """Raises `OverlayNotFound`."""
+        return self._overlays.status(overlay_id)
+
+    @property
+    def metadata(self) -> Json:
+        return self._playback.metadata
+
+    def title(self) -> tuple[str, str]:
+        """Artist and title of the selected track, each empty when it is not known."""
+        info = self._playback.current.info
+        return info.author, info.title
+
+    def figures(self) -> PlayerFigures:
+        """How well it is doing."""
+        return PlayerFigures(
+            self._playback.state,
+            self._engine.is_asleep,
+            self._broadcast.counted_by_format(),
+            self._quality,
+        )
+
+    def snapshot(self) -> PlayerSnapshot:
+        """All that is needed to have it again."""
+        return self._rules.snapshot()
+
+    def status(self) -> PlayerStatus:
+        """The whole state."""
+        playback = self._rules
+        listeners = self._broadcast.counted_by_format()
+        return PlayerStatus(
+            player_id=playback.player_id,
+            life=self._events.life,
+            track=playback.current,
+            state=playback.state,
+            error=playback.error,
+            paused=playback.paused,
+            position_ms=playback.position_ms,
+            filters=playback.filters,
+            crossfade=playback.crossfade,
+            overlays=self._overlays.statuses(),
+            loop_mode=playback.loop_mode,
+            queue_length=playback.queue_length,
+            metadata=playback.metadata,
+            listeners=sum(listeners.values()),
+            listeners_by_format=dict(listeners),
+            last_seq=self._events.last_seq,
+            quality=self._quality,
+        )
+
+    # How it is done
+
+    @property
+    def _rules(self) -> Playback:
+        """The rules, when all frames have passed that are due by now. Taken anew for whatever is asked of the player:
+        a track may have ended in its sleep."""
+        self._engine.catch_up()
+        return self._playback
+
+    def _emit(self, events: tuple[Event, ...]) -> None:
+        self._services.told(self._playback.player_id, events)
+        for event in events:
+            self._events.add(event)
+            if isinstance(event, QueueUpdate) and not self._is_deleted:
+                self._services.queue_changed(self)
+            elif isinstance(event, TrackException):
+                self._services.totals.track_failures[event.failure.code] += 1
+
+    def _log_listeners(self, level: int, what: str, sink: FrameSink) -> None:
+        count, output = len(self._broadcast), sink.output
+        log.log(level, "player %s: a listener %s; %d listen (%s)", self._playback.player_id, what, count, output.format)
+
+    def _listener_closed(self, output: Output, reason: str) -> None:
+        self._closed[reason] += 1
+        log.info("player %s: a listener is closed (%s): %s", self._playback.player_id, output.format, reason)
+
+    def _require_metadata(self, value: Json) -> None:
+        require_metadata_bytes(self._services.json_bytes(value), self._services.max_metadata_bytes)
+
+    def _start_clock(self) -> None:
+        self._cancel_first_wait()
+        if not self._playback.clock_started:
+            self._engine.start_clock()
+
+    def _cancel_first_wait(self) -> None:
+        if self._first_wait is not None:
+            self._first_wait.cancel()
+            self._first_wait = None
+
+    @property
+    def _quality(self) -> PlayerQuality:
+        return self._engine.quality(self._frames_lost, self._closed[NOTHING_READ], self._closed[FAILED])
+
+    def _sent_position_us(self) -> int:
+        return self._engine.sent_position_samples * 1_000_000 // SAMPLE_RATE_HZ
+
+    def _is_sent_passed(self) -> bool:
+        return self._engine.is_sent_passed
+
+    def _count_lost_frames(self, frames: int) -> None:
+        self._frames_lost += frames
+
+
+class ListenerChanges:
+    """Reports how many listeners a player has when that changes.
+
+    Calls `report` with the number of listeners: at once after a quiet second, else when the second is over.
+    """
+
+    def __init__(self, call_later: CallLater, report: Callable[[int], None]) -> None:
+        self._call_later = call_later
+        self._report = report
+        self._listeners = 0
+        self._reported = 0
+        self._timer: Cancellable | None = None
+
+    def changed(self, listeners: int) -> None:
+        """To be called whenever a listener has come or gone."""
+        self._listeners = listeners
+        if self._timer is None:
+            self._report_change()
+
+    def close(self) -> None:
+        """Ends all reports."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._reported = self._listeners
+
+    def _report_change(self) -> None:
+        self._timer = None
+        if self._listeners != self._reported:
+            self._reported = self._listeners
+            self._timer = self._call_later(_LISTENERS_INTERVAL_S, self._report_change)
+            self._report(self._listeners)

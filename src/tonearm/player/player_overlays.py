@@ -1,0 +1,187 @@
+"""The overlays of a player: the shell of `Overlays`, which holds the rules.
+
+It opens their sources in the player's session, times those that give nothing, and says what is to sound.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.core.events import Event
+from tonearm.core.failure import NOT_ONE_SOUND, SILENT_FOR_TOO_LONG, PlayFailure, Stage, never_started
+from tonearm.core.frame import ms_of_samples, samples_of_ms
+from tonearm.core.overlays import Overlays, OverlaySettings, OverlayStatus
+from tonearm.core.play_queue import SourceId
+from tonearm.core.track import Track
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Overlay
+from tonearm.decoder.opening.source_input import SourcePart
+from tonearm.decoder.session.decoder_session import DecoderSession
+from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_mid_track
+
+
+class PlayerOverlays:
+    """All overlays of one player. `changed` is called when other overlays are to sound, or fewer.
+
+    Sources from FIRST_OVERLAY_SOURCE on belong to it; the player passes on what is reported of them.
+    """
+
+    def __init__(
+        self,
+        session: DecoderSession,
+        emit: Callable[[tuple[Event, ...]], None],
+        changed: Callable[[], None],
+        call_later: CallLater,
+        start_timeout_s: float,
+    ) -> None:
+        self._session = session
+        self._positions: Final = session.buffer.overlays
+        self._emit = emit
+        self._changed = changed
+        self._call_later = call_later
+        self._patience = Patience(start_timeout_s, 0.0)
+        self._rules = Overlays(FIRST_OVERLAY_SOURCE)
+        self._watches: dict[SourceId, StallWatch] = {}
+        self._orders: tuple[Overlay, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    @property
+    def orders(self) -> tuple[Overlay, ...]:
+        """What is to sound over the music."""
+        return self._orders
+
+    def track(self, source: SourceId) -> Track | None:
+        return self._rules.track(source)
+
+    def statuses(self) -> tuple[OverlayStatus, ...]:
+        """All of them, oldest first."""
+        return tuple(map(self._status, self._rules.sources))
+
+    def status(self, overlay_id: str) -> OverlayStatus:
+        """Raises `OverlayNotFound`."""
+        return self._status(self._rules.source_of(overlay_id))
+
+    # What clients ask for
+
+    def add(self, *new: tuple[Track, OverlaySettings]) -> None:
+        """Opens overlays, which sound together as soon as all of them can. Raises `LimitReached`."""
+        sources = self._rules.add(*new)
+        self._changed()
+        for source, (track, _) in zip(sources, new, strict=True):
+            end_sample = None if track.end_ms is None else samples_of_ms(track.end_ms)
+            self._session.open(source, SourcePart(track.uri, samples_of_ms(track.start_ms), end_sample), 0.0)
+            watch = self._watches[source] = StallWatch(self._call_later, self._report_stall, self._give_up)
+            watch.follow(source, self._patience, is_suspended=False)
+
+    def remove(self, overlay_id: str) -> None:
+        """Raises `OverlayNotFound`."""
+        source = self._rules.source_of(overlay_id)
+        self._end(source, self._rules.remove(overlay_id))
+
+    def remove_all(self) -> tuple[Event, ...]:
+        """At the end of the player: returns the events. The session gives the sources back."""
+        for watch in self._watches.values():
+            watch.follow(None, self._patience, is_suspended=False)
+        return self._rules.remove_all()
+
+    # What becomes of their sources
+
+    @staticmethod
+    def own(source: SourceId) -> bool:
+        return source >= FIRST_OVERLAY_SOURCE
+
+    def opened(self, source: SourceId, facts: SourceFacts) -> None:
+        self._rules.opened(source, facts)
+
+    def got_audio(self, source: SourceId) -> None:
+        """The first samples are decoded."""
+        if self._rules.got_audio(source):
+            self._watches[source].follow(None, self._patience, is_suspended=False)
+            self._order()
+            self._changed()
+
+    def decoded(self, source: SourceId) -> None:
+        self._end(source, self._rules.decoded(source))
+
+    def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
+        """It gave audio, and gives no more."""
+        self._rules.interrupted(source, failure)
+
+    def failed(self, source: SourceId, failure: PlayFailure) -> None:
+        self._end(source, self._rules.failed(source, failure))
+
+    def session_failed(self, failure: PlayFailure) -> None:
+        """The session with all of them in it met an error: any of them may be at fault."""
+        for source in self._rules.sources:
+            self.failed(source, failure)
+
+    def expanded(self, source: SourceId) -> None:
+        """It is a playlist."""
+        self.failed(source, NOT_ONE_SOUND)
+
+    # Frames are sent
+
+    def frame_comes(self) -> None:
+        """To be called before a frame is sent that has overlays in it, or may have."""
+        for source in self._positions.take_begun(self._session.buffer.next_frame):
+            self._emit(self._rules.began(source))
+
+    def frame_sent(self) -> None:
+        """To be called after such a frame."""
+        next_frame = self._session.buffer.next_frame
+        for source in self._positions.take_ended(next_frame):
+            events = self._rules.ended(source)
+            self._session.overlay_ended(source)
+            self._end(source, events)
+        standing = self._positions.standing_at(next_frame)
+        for source, watch in self._watches.items():
+            if source in standing or not self._is_ordered(source):
+                continue
+            watch.follow(None, self._patience, is_suspended=False)
+        for source in standing:
+            if source in self._watches:
+                self._watches[source].follow(source, patience_in_mid_track(), is_suspended=False)
+        self._session.hurry()
+
+    def _is_ordered(self, source: SourceId) -> bool:
+        return any(order.source == source for order in self._orders)
+
+    def _status(self, source: SourceId) -> OverlayStatus:
+        samples = self._positions.samples_at(self._session.buffer.next_frame).get(source)
+        track = self._rules.track(source)
+        start_ms = 0 if track is None else track.start_ms
+        return self._rules.status(source, start_ms if samples is None else ms_of_samples(samples))
+
+    def _end(self, source: SourceId, events: tuple[Event, ...]) -> None:
+        """Gives everything of an overlay back when the rules do not know it any more."""
+        self._emit(events)
+        if source in self._rules or source not in self._watches:
+            return
+        self._watches.pop(source).follow(None, self._patience, is_suspended=False)
+        self._positions.forget(source)
+        self._order()
+        self._session.drop(source)
+        self._changed()
+
+    def _order(self) -> None:
+        self._orders = tuple(
+            Overlay(
+                ready.source,
+                ready.settings.volume,
+                ready.settings.duck_db,
+                samples_of_ms(ready.settings.fade_ms),
+                None if ready.track.end_ms is None else samples_of_ms(ready.track.end_ms),
+            )
+            for ready in self._rules.ready
+        )
+
+    def _report_stall(self, source: SourceId) -> None:
+        """No event reports it before the overlay is given up."""
+
+    def _give_up(self, source: SourceId) -> None:
+        if self._is_ordered(source):
+            self.failed(source, SILENT_FOR_TOO_LONG)
+        else:
+            cause = "the overlay's source gave nothing"
+            self.failed(source, never_started(self._patience.stuck_after_s, cause, Stage.READ))

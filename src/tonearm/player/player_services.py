@@ -1,0 +1,58 @@
+"""What a player is given when it is created: the services that all players of a node share, and its first settings."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tonearm.core.events import Event
+from tonearm.core.figures import Totals
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import Json
+from tonearm.core.metadata import MAX_METADATA_BYTES
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.playback_state import MAX_WAITING_BYTES
+from tonearm.decoder.opening.known_files import KnownFiles
+from tonearm.decoder.opening.live_carriers import LiveCarriers, Suspects
+from tonearm.decoder.opening.source_input import PlayersOpener
+from tonearm.decoder.opening.tags_ahead import QueueOwner
+from tonearm.decoder.pool.pool import DecoderPool
+from tonearm.player.clients.event_feed import EventFeed
+from tonearm.player.clients.event_log import MAX_KEPT_BYTES, EventText
+from tonearm.player.clock import Clock
+from tonearm.player.timers import LIVE_PAUSE_S, START_TIMEOUT_S, CallLater
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerServices:
+    """What all players of a node share, and their limits."""
+
+    pool: DecoderPool
+    opener: PlayersOpener
+    suspects: Suspects
+    known_files: KnownFiles
+    clock: Clock
+    wall_ms: Callable[[], int]
+    event_text: EventText
+    call_later: CallLater
+    first_listener_wait_ms: int
+    max_waiting_tracks: int
+    max_listeners: int
+    json_bytes: Callable[[Json], int]
+    totals: Totals = field(default_factory=Totals)
+    carriers: LiveCarriers | None = None
+    live_pause_s: float = LIVE_PAUSE_S
+    start_timeout_s: float = START_TIMEOUT_S
+    max_waiting_bytes: int = MAX_WAITING_BYTES
+    max_metadata_bytes: int = MAX_METADATA_BYTES
+    max_event_bytes: int = MAX_KEPT_BYTES
+    event_feed: EventFeed | None = None
+    queue_changed: Callable[[QueueOwner], None] = lambda player: None
+    told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # what happened to which player
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSettings:
+    """What a player begins with. No event reports it: no client can have known other settings."""
+
+    paused: bool = False
+    filters: Filters = field(default_factory=Filters)
+    loop_mode: LoopMode = LoopMode.NONE

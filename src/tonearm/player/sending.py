@@ -1,0 +1,345 @@
+"""What a player sends at each tick of the clock.
+
+Frames come from the session's buffer. What falls due with a frame (a track that begins or ends, a title, an update) is
+given back as a value, before or after the frame is sent, for the player's engine to handle.
+"""
+
+from collections.abc import Generator, Iterator
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from tonearm.core.events import PlayerState
+from tonearm.core.frame import FRAME_MS, FRAMES_PER_SECOND, ms_of_samples
+from tonearm.core.joins import Joins
+from tonearm.core.outputs import Forms, Payloads, has_format
+from tonearm.core.play_queue import SourceId
+from tonearm.core.playback_state import PlaybackState
+from tonearm.core.player_status import PlayerQuality
+from tonearm.decoder.messages import Encoded
+from tonearm.decoder.session.decoder_session import DecoderSession
+from tonearm.decoder.session.grants import GRANT_STEP_FRAMES, LONG_GRANT_STEP_FRAMES
+from tonearm.decoder.session.plan_moves import SourceBegan, SourceEnded, SourceFaded
+from tonearm.player.clients.broadcast import Broadcast
+from tonearm.player.player_overlays import PlayerOverlays
+from tonearm.protocol.framing import FrameFlag
+
+UPDATE_INTERVAL_FRAMES: Final = 5 * FRAMES_PER_SECOND
+MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
+
+
+class Moment(Enum):
+    """What may fall due and says no more than that."""
+
+    READY = "ready"  # there is enough to go on
+    NO_FRAME = "no frame"  # the music has none to be sent now: `underrun` or `pass_frames` is to be called
+    UNDERRAN = "underran"
+    MOVED = "moved"  # the position has
+    UPDATE = "update"  # a PlayerUpdate is due
+
+
+class Retitled(NamedTuple):
+    """From the frame that was just sent on, a stream has this title."""
+
+    source: SourceId
+    title: str
+
+
+Due: TypeAlias = Moment | Retitled | SourceBegan | SourceEnded | SourceFaded
+
+
+class Sending:
+    """One player's frames on their way out. `beat` is the clock's.
+
+    What an iterator yields is to be handled before the next is asked for: it may change what is sent.
+    """
+
+    def __init__(
+        self,
+        playback: PlaybackState,
+        session: DecoderSession,
+        overlays: PlayerOverlays,
+        joins: Joins,
+        broadcast: Broadcast,
+    ) -> None:
+        self._playback = playback
+        self._session = session
+        self._buffer = session.buffer
+        self._overlays = overlays
+        self._joins = joins
+        self._broadcast = broadcast
+        self._is_buffering = True  # before the first frame, and after an underrun
+        self._frames_sent = 0
+        self._forms: Forms = ()  # of the frame that was looked at last, and of the plain ones after it
+        self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
+        self._begun_source: SourceId | None = None  # the one that sounded last
+        self._sounds = False
+        self._underruns = 0
+        self._mp3_end_frame = 0  # frames before it were encoded
+        self._mp3_waits = 0  # for how many ticks nothing was sent while MP3 was awaited
+        self.late_frames = 0
+
+    def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
+        """How well it has been doing, with what listeners lost, and how many were closed."""
+        waited_s = self._session.waited_for_room_s
+        return PlayerQuality(
+            frames_sent=self._frames_sent,
+            frames_lost=frames_lost,
+            underruns=self._underruns,
+            late_plans=self._session.late_plans_total,
+            late_frames=self.late_frames,
+            decoder_process_id=self._session.decoder_process_id,
+            closed_too_slow=closed_too_slow,
+            closed_failed=closed_failed,
+            waiting_for_room_ms=None if waited_s is None else round(waited_s * 1000),
+        )
+
+    @property
+    def sounds(self) -> bool:
+        """Whether music was sent just now, so that what follows continues it or cuts it off."""
+        return self._sounds
+
+    @property
+    def has_sounded(self) -> bool:
+        """Whether the current track has sounded, and does not stand still for lack of audio."""
+        playback = self._playback
+        return playback.state is PlayerState.PLAYING and self._begun_source == playback.current_source
+
+    @property
+    def sends_music(self) -> bool:
+        """Whether frames of the current track are being sent, and at least one more is there."""
+        return not self._is_buffering and self._buffer.frames_ahead > 0
+
+    @property
+    def frames_sent(self) -> int:
+        """In the life of the player."""
+        return self._frames_sent
+
+    @property
+    def frames_to_spare(self) -> int:
+        """How many frames of a file could be sent at once."""
+        may_send = self.sends_music and self._playback.wants_frames and not self._playback.current.info.is_stream
+        return self._buffer.frames_ahead if may_send else 0
+
+    @property
+    def is_buffering(self) -> bool:
+        """Whether the position stands for lack of audio."""
+        return self._is_buffering
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether frames of the music are to be sent and there are any."""
+        return self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
+
+    @property
+    def must_send(self) -> bool:
+        """Whether frames are to be sent in whatever state the player is."""
+        return self._must_send_tail or self._must_send_overlays
+
+    @property
+    def frames_until_update(self) -> int:
+        """How many frames may be sent before the next PlayerUpdate."""
+        return UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
+
+    def falls_silent(self) -> None:
+        """What is sent next does not continue a sound."""
+        self._sounds = False
+
+    # A tick
+
+    def send_plain(self, beat: int) -> bool:
+        """Sends the next frame if it is a plain one, as nearly all are: then this is all that is done in a tick."""
+        payloads = self._buffer.pop_plain()
+        if payloads is None:
+            return False
+        self._send(self._forms, payloads, beat)
+        self._playback.position_ms += self._plain_step_ms
+        return True
+
+    def send_next(self, beat: int) -> Iterator[Due]:
+        """Sends the next frame when there is one, with all that falls due with it."""
+        if self._must_send_overlays:
+            yield from self._send_overlays(beat)
+            return
+        if self._playback.wants_frames:
+            if self._is_buffering and self._session.has_enough:
+                self._is_buffering = False
+                yield Moment.READY
+            if not self._is_buffering or self._must_send_tail:
+                if not self._buffer.frames_ahead:
+                    yield Moment.NO_FRAME
+                    return
+                flags = yield from self._take_due()
+                if self._buffer.frames_ahead and self._playback.wants_frames:  # the events led to no other plan
+                    yield from self._send_frame(flags, beat)
+                    return
+        elif self._must_send_tail:
+            frame = self._buffer.pop()
+            self._send(frame.forms, frame.payloads, beat)
+            return
+        self.send_silence()
+
+    def frames_arrived(self) -> Iterator[Due]:
+        """To be called when frames have arrived, or may be wanted."""
+        if self._playback.wants_frames:
+            yield from self._take_complete_ends()  # an end may be known only after its last frame was sent
+        elif self._is_ready_in_pause:
+            yield Moment.READY
+
+    def send_silence(self) -> None:
+        """To those who want some."""
+        if self._broadcast.wants_silence:
+            self._broadcast.send_silence(is_mp3_awaited=self._is_mp3_awaited())
+
+    def underrun(self) -> None:
+        """There was no frame to send: nothing is sent before there is enough."""
+        self._is_buffering = True
+        self._sounds = False
+        if self._playback.state is PlayerState.PLAYING:
+            self._underruns += 1
+        self._session.underrun()
+
+    def pass_frames(self, frames: int) -> Iterator[Due]:
+        """Moves on by frames that were not rendered, as nobody listens."""
+        self._sounds = False
+        while frames > 0:
+            step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
+            self._buffer.skip(step)
+            self._frames_sent += step
+            self._playback.position_ms = ms_of_samples(self._buffer.end_position()[1])
+            yield from self._update_in_time()
+            frames -= step
+
+    def grant(self) -> None:
+        """Lets the decoder render on now."""
+        self._session.grant()
+
+    def grant_on_beat(self, beat: int) -> None:
+        """Lets the decoder render on, on common beats: so the grants of many players wake a decoder process once, and
+        their frames this process."""
+        if beat % GRANT_STEP_FRAMES == 0:
+            self._session.grant(is_long_step=beat % LONG_GRANT_STEP_FRAMES == 0)
+
+    def _send_frame(self, flags: int, beat: int) -> Iterator[Due]:
+        buffer, playback = self._buffer, self._playback
+        frame = buffer.pop()
+        if frame.is_cut and self._frames_sent:
+            flags |= FrameFlag.DISCONTINUITY
+        self._sounds = True
+        self._send(frame.forms, frame.payloads, beat, flags)
+        if frame.source == playback.current_source:
+            playback.position_ms = ms_of_samples(frame.end_samples)
+        yield from self._take_complete_ends()
+        if frame.title is not None:
+            yield Retitled(frame.source, frame.title)
+        yield Moment.MOVED
+        yield from self._update_in_time()
+        if self._overlays:
+            self._overlays.frame_sent()
+        if frame.source == playback.current_source:
+            step_ms = FRAME_MS * frame.position_rate
+            self._plain_step_ms = round(step_ms)
+            if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
+                buffer.allow_plain(self._frames_until_due)
+
+    def _send_overlays(self, beat: int) -> Iterator[Due]:
+        """Sends a frame without music in it, in whatever state: the position stands."""
+        if self._playback.wants_frames and not self._is_buffering and self._session.is_steady:
+            self.underrun()
+            yield Moment.UNDERRAN
+        self._overlays.frame_comes()
+        if self._must_send_overlays:
+            frame = self._buffer.pop()
+            flags = FrameFlag.DISCONTINUITY if frame.is_cut and self._frames_sent else 0
+            self._send(frame.forms, frame.payloads, beat, flags)
+            yield from self._update_in_time()
+            self._overlays.frame_sent()
+
+    def _send(self, forms: Forms, payloads: Payloads, beat: int, flags: int = 0) -> None:
+        self._frames_sent += 1
+        self._forms = forms
+        if payloads:
+            self._broadcast.send(forms, payloads, self._frames_sent, flags)
+        self.grant_on_beat(beat)
+
+    @property
+    def _must_send_tail(self) -> bool:
+        """Whether the end of a sound that was cut off is to be sent, in whatever state: without it there is a click."""
+        return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
+
+    @property
+    def _must_send_overlays(self) -> bool:
+        """Whether overlays sound in the next frame and the music does not: nothing else decides when it is sent."""
+        return self._buffer.begins_with_overlays_alone and self._playback.clock_started
+
+    @property
+    def _is_ready_in_pause(self) -> bool:
+        """Whether a paused player that was loading has enough to go on with."""
+        playback = self._playback
+        is_loading = playback.clock_started and playback.paused and playback.state is PlayerState.LOADING
+        return is_loading and self._session.has_enough and not self._buffer.begins_with_overlays_alone
+
+    # What falls due with a frame
+
+    def _take_due(self) -> Generator[Due, None, int]:
+        """What falls due with the next frame. Returns the flags of that frame."""
+        flags = 0
+        while (event := self._session.take_event()) is not None:
+            if isinstance(event, SourceBegan):
+                # Not where a seek led, nor where another session goes on.
+                flags = 0 if self._playback.is_in_mid_track else FrameFlag.TRACK_STARTS
+                self._begun_source = event.source
+            yield event
+        if self._buffer.overlays:
+            self._overlays.frame_comes()
+        return flags
+
+    def _take_complete_ends(self) -> Iterator[Due]:
+        while (end := self._session.take_complete_end()) is not None:
+            yield end
+
+    def _update_in_time(self) -> Iterator[Due]:
+        if self._frames_sent % UPDATE_INTERVAL_FRAMES == 0 and self._playback.wants_frames:
+            yield Moment.UPDATE
+
+    @property
+    def _frames_until_due(self) -> int:
+        """How many frames may be sent before the next PlayerUpdate, or before the next track is to be opened."""
+        frames = self.frames_until_update
+        until_opening_ms = self._joins.ms_until_opening
+        return frames if until_opening_ms is None else min(frames, until_opening_ms // self._plain_step_ms)
+
+    # MP3, and what was sent before
+
+    def recall(self) -> None:
+        """For listeners who begin with what was sent before: has it made in their forms."""
+        for output in self._broadcast.recalls:
+            if not self._frames_sent or not self._session.recall(output):
+                self._broadcast.recalled(output, ())
+
+    def recall_woken(self) -> None:
+        """After a sleep what was sent before was rendered again, and becomes MP3 by a grant."""
+        outputs = self._broadcast.recalls
+        if has_format(outputs, "mp3"):
+            self._session.grant()
+        for output in outputs:
+            if output.format == "opus" and not self._session.recall(output):
+                self._broadcast.recalled(output, ())
+
+    def encoded_arrived(self, encoded: Encoded) -> None:
+        if encoded.output.format == "opus":
+            self._broadcast.recalled(encoded.output, encoded.mp3_frames)
+            return
+        self._mp3_end_frame = encoded.end_frame
+        self._mp3_waits = 0
+        self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
+
+    def _is_mp3_awaited(self) -> bool:
+        """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""
+        if not has_format(self._broadcast.outputs, "mp3"):
+            return False
+        if self._mp3_end_frame >= self._buffer.next_frame or self._mp3_waits >= MP3_PATIENCE_FRAMES:
+            return False
+        if not self._mp3_waits:
+            self._session.grant()
+        self._mp3_waits += 1
+        return True

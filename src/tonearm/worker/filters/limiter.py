@@ -1,0 +1,175 @@
+"""The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
+
+It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
+reaches the ceiling. Peaks are looked for between the samples, too: see `TruePeakMeter`.
+
+The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
+average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
+low enough where a peak is, and comes down to it in a curve without corners.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.worker.filters.blocks import FULL_SCALE, Planes, StatesOnDemand, interleaved, scale
+from tonearm.worker.filters.loudness import HALF_TAPS, INTERPOLATION, TAPS
+
+STEP_SAMPLES: Final = 16
+LOOKAHEAD_STEPS: Final = 10  # 3.3 ms
+# What the limiter sees after a block: the steps that it looks ahead, one for the line between two steps, and what
+# the interpolation of the last sample needs.
+LOOKAHEAD_SAMPLES: Final = (LOOKAHEAD_STEPS + 2) * STEP_SAMPLES
+_STEPS_PER_FRAME: Final = FRAME_SAMPLES // STEP_SAMPLES
+_RELEASE_MS: Final = 80.0
+_RELEASE: Final = 1.0 - float(np.exp(-1000.0 * STEP_SAMPLES / SAMPLE_RATE_HZ / _RELEASE_MS))
+_RELEASED: Final = 1.0 - 1e-4  # a gain of -0.001 dB is let go
+
+# Between samples a sound may be 3 dB louder than at them (a quarter of the rate, sampled at its 45 degrees), rarely
+# more: below this share of the ceiling nothing is looked for.
+_MAY_PEAK: Final = 0.6
+_STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
+
+
+class Follows(Enum):
+    """What the sound follows that is limited next."""
+
+    SOUND = "sound"
+    SILENCE = "silence"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LimiterState:
+    """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
+    it does nothing. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
+
+    held: tuple[float, ...]
+    before: Planes
+    loudest: float = math.inf
+    follows: Follows = Follows.SOUND
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.held == _AT_REST
+
+
+_AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
+_SILENCE: Final = np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32)
+BEGINNING: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.SILENCE)
+QUIET: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.UNKNOWN)
+
+
+def _resting_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
+    """The states after each of the first frames of `planes`, in which nothing was limited and no sample is above
+    `loudest`."""
+    by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
+    befores = by_frame[:, -HALF_TAPS:].astype(np.float32)
+    return StatesOnDemand(lambda frame: LimiterState(_AT_REST, befores[frame].T, loudest), range(frames))
+
+
+def nothing_to_do_below(ceiling_db: float) -> float:
+    """A limiter at rest leaves all as it is as long as no sample is above this, in 16-bit units."""
+    return _MAY_PEAK * FULL_SCALE * math.pow(10.0, ceiling_db / 20.0)
+
+
+def at_rest(
+    planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
+) -> Sequence[LimiterState] | None:
+    """The states after each of the first frames of `planes`, when `limited` would return these as they are: seen at a
+    glance, because nothing is anywhere near the ceiling, what comes next included. None when it is not that clear.
+
+    No sample is above `loudest`, as far as is known.
+    """
+    if not state.is_at_rest:
+        return None
+    most = nothing_to_do_below(ceiling_db)
+    if state.loudest > most and _loudest(state.before) > most:
+        return None
+    if loudest > most and (loudest := _loudest(planes)) > most:
+        return None
+    return _resting_after(planes, frames, loudest)
+
+
+def limited(
+    planes: Planes, ahead: Planes, ceiling_db: float, state: LimiterState, *, begins: bool = False
+) -> tuple[Planes, Sequence[LimiterState]]:
+    """`planes` (2 by n, whole frames) with no true peak above `ceiling_db`, and the state after each frame.
+
+    `ahead` is what comes next, 2 by up to LOOKAHEAD_SAMPLES; silence is taken to follow where it is shorter. `begins`:
+    another sound begins with the first sample, of which nothing was known before.
+    Returns `planes` itself when there is nothing to do.
+    """
+    frames = planes.shape[1] // FRAME_SAMPLES
+    ceiling = FULL_SCALE * 10.0 ** (ceiling_db / 20.0)
+    sound = np.zeros((CHANNELS, HALF_TAPS + planes.shape[1] + LOOKAHEAD_SAMPLES), dtype=np.float32)
+    # After nothing that is known, the sound is taken to have been as it goes on: a jump would be a peak.
+    sound[:, :HALF_TAPS] = planes[:, HALF_TAPS:0:-1] if state.follows is Follows.UNKNOWN else state.before
+    sound[:, HALF_TAPS : HALF_TAPS + planes.shape[1]] = planes
+    sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
+
+    needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
+    if needed is None and state.is_at_rest:
+        return planes, _resting_after(planes, frames, math.inf)
+    befores = [
+        sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
+    ]
+    if needed is None:
+        needed = np.ones(frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1)
+
+    # The gain at the start of a step holds for this step and the one before: both lines that meet there.
+    lowest_ahead = np.lib.stride_tricks.sliding_window_view(needed, LOOKAHEAD_STEPS + 1).min(axis=1).tolist()
+    # A sound that begins loud is limited from its first sample on: there is nothing that the gain could come down from.
+    held = list(state.held)
+    if (state.follows is Follows.SILENCE or begins) and lowest_ahead[0] < min(held):
+        held = [lowest_ahead[0]] * LOOKAHEAD_STEPS
+    gain = held[-1]
+    for lowest in lowest_ahead:
+        gain = min(lowest, gain + (1.0 - gain) * _RELEASE)
+        if gain > _RELEASED:
+            gain = min(lowest, 1.0)
+        held.append(gain)
+    smooth = np.convolve(held, np.full(LOOKAHEAD_STEPS, 1.0 / LOOKAHEAD_STEPS), "valid")
+    starts, ends = smooth[: frames * _STEPS_PER_FRAME], smooth[1 : frames * _STEPS_PER_FRAME + 1]
+    gains = starts[:, np.newaxis] + (ends - starts)[:, np.newaxis] * _STEP_SHARES
+    states = [
+        LimiterState(tuple(held[(index + 1) * _STEPS_PER_FRAME :][:LOOKAHEAD_STEPS]), before)
+        for index, before in enumerate(befores)
+    ]
+    limited_planes = planes.copy(order="K")
+    scale(limited_planes, gains.reshape(-1).astype(np.float32))
+    return limited_planes, states
+
+
+def _loudest(planes: Planes) -> float:
+    row = interleaved(planes)
+    sound = planes if row is None else row
+    return max(float(np.maximum.reduce(sound, axis=None)), -float(np.minimum.reduce(sound, axis=None)))
+
+
+def _gains_needed(sound: NDArray[np.float32], steps: int, ceiling: float) -> NDArray[np.float64] | None:
+    """For each of `steps` steps the gain, up to 1, that its highest true peak needs. None when all may stay."""
+    in_steps = sound[:, HALF_TAPS : HALF_TAPS + steps * STEP_SAMPLES].reshape(CHANNELS, steps, STEP_SAMPLES)
+    peaks = np.abs(in_steps).max(axis=(0, 2)).astype(np.float64)
+    loud = np.flatnonzero(peaks > _MAY_PEAK * ceiling)
+    if not len(loud):
+        return None
+    # Around each loud step the points before its first sample count, too.
+    width = STEP_SAMPLES + TAPS
+    windows = np.lib.stride_tricks.sliding_window_view(sound, width, axis=1)
+    starts = loud * STEP_SAMPLES
+    starts = starts[starts < windows.shape[1]]
+    around = windows[:, starts]
+    taps = np.lib.stride_tricks.sliding_window_view(around, TAPS, axis=2)
+    between = np.abs(np.ascontiguousarray(taps) @ INTERPOLATION).max(axis=(0, 2, 3))
+    peaks[loud[: len(starts)]] = np.maximum(peaks[loud[: len(starts)]], between)
+    if peaks.max() <= ceiling:
+        return None
+    gains: NDArray[np.float64] = np.minimum(1.0, ceiling / np.maximum(peaks, 1.0))
+    return gains

@@ -1,0 +1,181 @@
+"""How loud a sound is and how high its true peak, by EBU R128 (ITU-R BS.1770-4), and the gain that brings it to a
+target as it plays.
+
+Loudness is measured every STEP_MS, on the last 400 ms (momentary). The integrated loudness is that of all 400 ms
+blocks but the silent ones (below -70 LUFS) and the quiet ones (10 LU below the mean of the others). Blocks are counted
+in classes of 0.1 LU, so that hours take no more memory than seconds: it errs by less than 0.05 LU.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES
+from tonearm.worker.filters.blocks import FULL_SCALE, Planes, State
+from tonearm.worker.filters.modes import Biquads, ModalFilter
+
+STEP_MS: Final = 100
+_STEP_FRAMES: Final = STEP_MS // FRAME_MS
+_BLOCK_STEPS: Final = 400 // STEP_MS
+
+_OFFSET_LUFS: Final = -0.691  # BS.1770: so that 997 Hz at 0 dBFS in one channel reads -3.01
+_SILENT_LUFS: Final = -70.0
+_RELATIVE_GATE_LU: Final = -10.0
+_CLASSES_PER_LU: Final = 10
+_CLASSES: Final = 100 * _CLASSES_PER_LU  # -70 to +30 LUFS
+
+OVERSAMPLING: Final = 8
+TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
+HALF_TAPS: Final = TAPS // 2
+
+# How the gain of a track without loudness tags moves.
+KNOWN_AFTER_MS: Final = 3_000  # before so much was measured it does not go up
+MOST_DB_PER_SECOND: Final = 1.0
+MOST_GAIN_DB: Final = 12.0
+_LEAST_GAIN_DB: Final = -40.0
+
+
+@cache
+def k_weighting() -> ModalFilter:
+    """The filter in front of the measurement: BS.1770-4, tables 1 and 2, for 48 kHz."""
+    return Biquads(
+        b=np.array([[1.53512485958697, 1.0], [-2.69169618940638, -2.0], [1.19839281085285, 1.0]]),
+        a=np.array([[1.0, 1.0], [-1.69065929318241, -1.99004745483398], [0.73248077421585, 0.99007225036621]]),
+    ).as_filter()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meter:
+    """What was measured of a track so far. A value: feeding gives another one."""
+
+    filter_state: State
+    step_energy: float = 0.0  # of the step that is not full yet
+    step_frames: int = 0
+    recent: tuple[float, ...] = ()  # mean squares of the last full steps, at most four, oldest first
+    classes: "tuple[int, ...] | None" = None  # how many 400 ms blocks fell into each class
+    measured_ms: int = 0
+
+    @classmethod
+    def fresh(cls) -> "Meter":
+        return cls(k_weighting().silence())
+
+    @classmethod
+    def resumed(cls, lufs: float, measured_ms: int) -> "Meter":
+        """As if `measured_ms` of sound had been measured, all of it of this loudness."""
+        meter = cls.fresh()
+        if lufs < _SILENT_LUFS:
+            return replace(meter, measured_ms=measured_ms)
+        number = min(int((lufs - _SILENT_LUFS) * _CLASSES_PER_LU), _CLASSES - 1)
+        blocks = measured_ms // STEP_MS
+        classes = (*(0,) * number, blocks, *(0,) * (_CLASSES - 1 - number)) if blocks else None
+        return replace(meter, classes=classes, measured_ms=measured_ms)
+
+    def fed(self, planes: Planes) -> "Meter":
+        """After a block of whole frames, 2 by n in 16-bit units."""
+        weighted, states = k_weighting().process(planes, self.filter_state)
+        frames = weighted.T.reshape(-1, FRAME_SAMPLES * CHANNELS) / FULL_SCALE
+        energies: list[float] = (np.square(frames).mean(axis=1) * CHANNELS).tolist()
+        meter = replace(self, filter_state=states[-1], measured_ms=self.measured_ms + len(energies) * FRAME_MS)
+        for energy in energies:
+            meter = meter._with_frame(energy)
+        return meter
+
+    @property
+    def momentary_lufs(self) -> float:
+        """Of the last 400 ms; -inf for silence, and before they are full."""
+        return _lufs(sum(self.recent) / _BLOCK_STEPS) if len(self.recent) == _BLOCK_STEPS else -math.inf
+
+    @property
+    def integrated_lufs(self) -> float:
+        """Of everything so far; -inf when there was nothing but silence."""
+        if self.classes is None:
+            return -math.inf
+        counts = np.array(self.classes)
+        energies = _class_energies()
+        total = counts.sum()
+        gate = _lufs(float(counts @ energies) / total) + _RELATIVE_GATE_LU
+        first = max(0, math.ceil((gate - _SILENT_LUFS) * _CLASSES_PER_LU - 0.5))
+        return _lufs(float(counts[first:] @ energies[first:]) / counts[first:].sum())
+
+    def _with_frame(self, energy: float) -> "Meter":
+        step_energy, step_frames = self.step_energy + energy, self.step_frames + 1
+        if step_frames < _STEP_FRAMES:
+            return replace(self, step_energy=step_energy, step_frames=step_frames)
+        recent = (*self.recent, step_energy / _STEP_FRAMES)[-_BLOCK_STEPS:]
+        return replace(self, step_energy=0.0, step_frames=0, recent=recent, classes=self._counting(recent))
+
+    def _counting(self, recent: tuple[float, ...]) -> tuple[int, ...] | None:
+        if len(recent) < _BLOCK_STEPS:
+            return self.classes
+        lufs = _lufs(sum(recent) / _BLOCK_STEPS)
+        if lufs < _SILENT_LUFS:
+            return self.classes
+        number = min(int((lufs - _SILENT_LUFS) * _CLASSES_PER_LU), _CLASSES - 1)
+        classes = self.classes or (0,) * _CLASSES
+        return (*classes[:number], classes[number] + 1, *classes[number + 1 :])
+
+
+def next_gain_db(loudness_lufs: float, measured_ms: int, gain_db: float, target_lufs: float, step_ms: int) -> float:
+    """The gain `step_ms` after one of `gain_db`, for a track whose first `measured_ms` have this loudness.
+
+    It moves at most MOST_DB_PER_SECOND, and not up before KNOWN_AFTER_MS are known.
+    """
+    if loudness_lufs == -math.inf:
+        return gain_db
+    wanted_db = wanted_gain_db(loudness_lufs, target_lufs)
+    if wanted_db > gain_db and measured_ms < KNOWN_AFTER_MS:
+        return gain_db
+    most = MOST_DB_PER_SECOND * step_ms / 1000
+    return gain_db + min(max(wanted_db - gain_db, -most), most)
+
+
+def wanted_gain_db(loudness_lufs: float, target_lufs: float) -> float:
+    """The gain for a track of this loudness, within sense: noise in a silent track is not made loud."""
+    return min(max(target_lufs - loudness_lufs, _LEAST_GAIN_DB), MOST_GAIN_DB)
+
+
+def _lufs(mean_square: float) -> float:
+    return _OFFSET_LUFS + 10.0 * math.log10(mean_square) if mean_square > 0.0 else -math.inf
+
+
+@cache
+def _class_energies() -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """The mean square in the middle of each class."""
+    lufs = _SILENT_LUFS + (np.arange(_CLASSES) + 0.5) / _CLASSES_PER_LU
+    return np.asarray(np.power(10.0, (lufs - _OFFSET_LUFS) / 10.0))
+
+
+def _interpolation() -> NDArray[np.float32]:
+    """TAPS by OVERSAMPLING - 1: a windowed sinc for each point between two samples (Kaiser, beta 9)."""
+    points = np.arange(1, OVERSAMPLING) / OVERSAMPLING
+    distance = np.arange(-HALF_TAPS + 1, HALF_TAPS + 1)[:, np.newaxis] - points
+    window = np.i0(9.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / HALF_TAPS) ** 2))) / np.i0(9.0)
+    taps = np.sinc(distance) * window
+    return np.asarray(taps / taps.sum(axis=0), dtype=np.float32)
+
+
+INTERPOLATION: Final = _interpolation()
+
+
+class TruePeakMeter:
+    """The highest point of a sound, which may lie between its samples (ITU-R BS.1770-4, annex 2). Silence precedes it.
+
+    It is looked for at eight times the rate. Annex 2 asks for four; eight errs by 0.04 dB at a quarter of the sample
+    rate instead of 0.17.
+    """
+
+    def __init__(self) -> None:
+        self._before: Planes = np.zeros((CHANNELS, TAPS - 1), dtype=np.float32)
+
+    def highest(self, planes: Planes) -> float:
+        """The highest true peak of the next samples, 2 by n, in their units. What lies between the last HALF_TAPS of
+        them counts with the next."""
+        joined = np.concatenate((self._before, planes), axis=1, dtype=np.float32)
+        self._before = joined[:, -(TAPS - 1) :]
+        windows = np.lib.stride_tricks.sliding_window_view(joined, TAPS, axis=1)
+        between = np.ascontiguousarray(windows) @ INTERPOLATION
+        return float(max(np.abs(planes).max(initial=0.0), np.abs(between).max(initial=0.0)))

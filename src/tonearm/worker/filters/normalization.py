@@ -1,0 +1,207 @@
+"""Normalization: the gain that brings each source to the same loudness.
+
+By its tags, or else as it is measured while it plays. What is measured is the source's own sound, before all filters:
+so it belongs to the source, and counts each of its samples once, however often they are rendered.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_MS, FRAME_SAMPLES, samples_of_ms
+from tonearm.core.track_info import MeasuredLoudness
+from tonearm.worker.filters.loudness import KNOWN_AFTER_MS, Meter, next_gain_db, wanted_gain_db
+
+REPORT_EVERY_MS: Final = 2_000
+# A tag may ask for more than a measurement: it was taken of the whole track.
+_MOST_TAGGED_GAIN_DB: Final = 30.0
+_RAMP_SAMPLES: Final = samples_of_ms(10)
+_RAMP: Final = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_RAMP_SAMPLES) + 0.5) / _RAMP_SAMPLES)
+
+
+class SourceLoudness:
+    """What is known of the loudness of one source.
+
+    `tagged_lufs` is set by the thread that opens the source, before it gives a sample; the rest belongs to the
+    rendering thread.
+    """
+
+    def __init__(self, measured: MeasuredLoudness | None = None) -> None:
+        self.tagged_lufs: float | None = None
+        # Made with the first measurement: most sources are never measured.
+        self._meter = None if measured is None else Meter.resumed(measured.lufs, measured.measured_ms)
+        self._reported_ms = self._measured_ms
+        self._measured_to = -1  # the first sample of the source that was not measured yet
+
+    def measure(self, pcm: bytes | memoryview, sample: int, rate: float) -> None:
+        """Takes PCM of the source's own sound that begins with `sample` of it, at `rate` of its samples to those here.
+        What was measured before is left out, and what does not fill a frame."""
+        if self.tagged_lufs is not None:
+            return
+        skipped = max(0, math.ceil((self._measured_to - sample) / rate))
+        planes = np.frombuffer(pcm, dtype="<i2").reshape(-1, CHANNELS).T
+        length = (planes.shape[1] - skipped) // FRAME_SAMPLES * FRAME_SAMPLES
+        if length <= 0:
+            return
+        self._meter = (self._meter or Meter.fresh()).fed(planes[:, skipped : skipped + length])
+        self._measured_to = sample + round((skipped + length) * rate)
+
+    def take_measured(self) -> MeasuredLoudness | None:
+        """What was measured so far, for the node to keep; None while little is new."""
+        measured_ms = self._measured_ms
+        if measured_ms < self._reported_ms + REPORT_EVERY_MS:
+            return None
+        self._reported_ms = measured_ms
+        lufs = self._lufs
+        return None if lufs == -math.inf else MeasuredLoudness(lufs, measured_ms)
+
+    def first_gain_db(self, before_db: float, target_lufs: float) -> float:
+        """The gain that the source begins with after one of `before_db`. A source of which nothing is known may be as
+        loud as any: it is not made louder."""
+        if self.tagged_lufs is not None:
+            return min(max(target_lufs - self.tagged_lufs, -_MOST_TAGGED_GAIN_DB), _MOST_TAGGED_GAIN_DB)
+        loudness = self._lufs
+        if self._measured_ms >= KNOWN_AFTER_MS and loudness != -math.inf:
+            return wanted_gain_db(loudness, target_lufs)
+        return min(before_db, 0.0)
+
+    def gains_db(self, gain_db: float, target_lufs: float, frames: int) -> list[float]:
+        """The gain after each of `frames` frames that begin with `gain_db`."""
+        if self.tagged_lufs is not None:
+            return [gain_db] * frames
+        loudness = self._lufs
+        gains_db = []
+        for _ in range(frames):
+            gain_db = next_gain_db(loudness, self._measured_ms, gain_db, target_lufs, FRAME_MS)
+            gains_db.append(gain_db)
+        return gains_db
+
+    @property
+    def _measured_ms(self) -> int:
+        return 0 if self._meter is None else self._meter.measured_ms
+
+    @property
+    def _lufs(self) -> float:
+        return -math.inf if self._meter is None else self._meter.integrated_lufs
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The gain before a frame, and for which source and target it is. `target_lufs` None: normalization is off.
+
+    `ramped`: so many samples are past of the ramp that leads to the gain from the factor `before`; it may be over.
+    """
+
+    source: int = 0
+    gain_db: float = 0.0
+    target_lufs: float | None = None
+    before: float = 1.0
+    ramped: int = _RAMP_SAMPLES
+
+    @property
+    def is_ramping(self) -> bool:
+        return self.ramped < _RAMP_SAMPLES
+
+    @property
+    def factor(self) -> float:
+        """What the sample before was multiplied by."""
+        factor = math.pow(10.0, self.gain_db / 20.0)
+        if not self.is_ramping:
+            return factor
+        share = float(_RAMP[self.ramped - 1]) if self.ramped else 0.0
+        return self.before + (factor - self.before) * share
+
+    @property
+    def now_db(self) -> float:
+        """The same in decibels."""
+        return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
+
+    def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
+        """With which gain a source goes on behind this one, and the ramp that leads there."""
+        if target_lufs == self.target_lufs and (target_lufs is None or source in (0, self.source)):
+            return self
+        if target_lufs is None:
+            return Level(before=self.factor, ramped=0)
+        gain_db = loudness_of(source).first_gain_db(self.gain_db, target_lufs) if source else self.gain_db
+        return Level(source, gain_db, target_lufs, self.factor, ramped=0)
+
+    def later(self, samples: int) -> "Level":
+        """This one, so many samples later."""
+        return replace(self, ramped=self.ramped + samples) if self.is_ramping else self
+
+
+UNLEVELLED: Final = Level()
+
+
+class Levels(NamedTuple):
+    """The factors for the samples of some frames (None: all 1), and the level after each frame."""
+
+    factors: NDArray[np.float32] | None
+    after: Sequence[Level]
+
+
+def levels(
+    level: Level,
+    target_lufs: float | None,
+    frames: int,
+    source: int,
+    begins: Sequence[tuple[int, int]],
+    loudness_of: Callable[[int], SourceLoudness],
+    *,
+    goes_on: bool = True,
+) -> Levels:
+    """What `frames` frames are multiplied by that begin at `level`.
+
+    `source` is what sounds at their start. `begins` lists which other sources begin in them, and with which sample;
+    their own gain holds from there on. From one gain to another a ramp leads, unless nothing was heard before:
+    `goes_on` says that something was.
+    """
+    if target_lufs is None:
+        if level.target_lufs is None:
+            return Levels(None, (UNLEVELLED,) * frames)
+        factors = np.ones(frames * FRAME_SAMPLES, np.float32)
+        return Levels(_ramped(factors, level.factor), (UNLEVELLED,) * frames)
+    begins_anew = bool(begins) and begins[0][0] == 0
+    towards = level if begins_anew else level.towards(target_lufs, source, loudness_of)
+    gain_db = towards.gain_db
+    ends_db = [gain_db] * frames
+    # While another source begins the gain stands, so that what fades out under it has the gain that it had.
+    if source and not begins:
+        ends_db = loudness_of(source).gains_db(gain_db, target_lufs, frames)
+    steps_db = np.array([gain_db, *ends_db])
+    factors = _lines(10.0 ** (steps_db / 20.0))
+    after = [Level(source, end_db, target_lufs) for end_db in ends_db]
+    if towards.is_ramping:
+        factors = _ramped(factors, towards.before, towards.ramped)
+    for offset, begun in begins:
+        before = float(factors[offset - 1]) if offset else level.factor
+        gain_db = loudness_of(begun).first_gain_db(gain_db, target_lufs)
+        factors[offset:] = 10.0 ** (gain_db / 20.0)
+        if offset or level.source or goes_on:  # a sound that goes on from file to file would click
+            factors[offset:] = _ramped(factors[offset:], before)
+        first = offset // FRAME_SAMPLES
+        after[first:] = [Level(begun, gain_db, target_lufs)] * (frames - first)
+        ramped = (first + 1) * FRAME_SAMPLES - offset
+        if ramped < _RAMP_SAMPLES:
+            after[first] = Level(begun, gain_db, target_lufs, before, ramped)
+    return Levels(factors, after)
+
+
+def _lines(points: NDArray[np.float64]) -> NDArray[np.float32]:
+    """From point to point in straight lines of a frame each."""
+    shares = np.arange(1, FRAME_SAMPLES + 1) / FRAME_SAMPLES
+    lines = points[:-1, np.newaxis] + np.diff(points)[:, np.newaxis] * shares
+    return lines.reshape(-1).astype(np.float32)
+
+
+def _ramped(factors: NDArray[np.float32], before: float, ramped: int = 0) -> NDArray[np.float32]:
+    """`factors`, but from the factor before a ramp leads into them, of which so many samples are past; nothing where
+    they go on from it."""
+    if abs(factors[0] / before - 1.0) > 0.001:
+        length = min(_RAMP_SAMPLES - ramped, len(factors))
+        factors[:length] = before + (factors[:length] - before) * _RAMP[ramped : ramped + length]
+    return factors

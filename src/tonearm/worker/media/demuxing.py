@@ -1,0 +1,253 @@
+"""Decodes the packets of an opened container one by one, skips damaged ones, and gives frames their positions.
+
+A position counts the source's own samples, from its first audible one.
+"""
+
+import errno
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
+from math import gcd
+from typing import Final
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.fifo import AudioFifo
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.packet import Packet
+
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.worker.media import formats
+from tonearm.worker.reading import play_errors
+from tonearm.worker.reading.guarded_reader import GuardedReader
+
+# About six seconds of MP3: more than a scratch.
+MAX_BAD_PACKETS_IN_A_ROW: Final = 250
+# After an error a demuxer usually continues behind the damage with the next call. One that cannot fails for ever.
+MAX_DEMUX_ERRORS_IN_A_ROW: Final = 32
+_TRIMMING: Final = struct.Struct("<II")  # AV_PKT_DATA_SKIP_SAMPLES
+
+
+@dataclass(slots=True)
+class PacketCounts:
+    """How many packets could be decoded, and how many could not, since the container was opened."""
+
+    good: int = 0
+    bad: int = 0
+
+
+class PacketDecoder:
+    """Decodes the packets of one audio stream in order. Other streams are not demuxed."""
+
+    def __init__(
+        self,
+        container: InputContainer,
+        stream: AudioStream,
+        guard: GuardedReader,
+        name: str,
+        codec: AudioCodecContext | None = None,
+    ) -> None:
+        """`codec` decodes instead of the stream's own, which lives as long as the container and cannot be freed."""
+        self.counts = PacketCounts()
+        self.packet: Packet[AudioStream] | None = None  # decoded last
+        self._container = container
+        self._stream = stream
+        self._guard = guard
+        self._name = name
+        self._bad_in_a_row = 0
+        self.codec = codec
+        self._is_ogg_vorbis = stream.codec_context.name == "vorbis" and container.format.name == "ogg"
+        self._packets: Iterator[Packet[AudioStream]] = container.demux(stream)
+
+    def next_frames(self) -> list[AudioFrame] | None:
+        """The frames of the next packet (perhaps none), or None at the end.
+
+        Raises PlayError: that of the reader, `corrupt` after many bad packets in a row, or `limit_exceeded`.
+        """
+        self.packet = packet = self.next_packet()
+        if packet is None:
+            return None
+        try:
+            frames: list[AudioFrame] = packet.decode() if self.codec is None else self._decoded(self.codec, packet)
+        except (av.FFmpegError, MemoryError, ValueError) as error:  # PyAV 19 says so of a codec that it does not know
+            self._guard.raise_failure()
+            self._raise_if_out_of_memory(error)
+            self._count_bad()
+            return []
+        if frames:
+            self.counts.good += 1
+            self._bad_in_a_row = 0
+            if self._is_ogg_vorbis and packet.pts is not None and packet.duration:
+                # libav takes the block before each for a short one (vorbis_packet in libavformat/oggparsevorbis.c), so
+                # that the first short block after a long one begins too late. Where it ends is right.
+                frames[0].pts = packet.pts + packet.duration - frames[0].samples
+        return frames
+
+    def restart(self) -> None:
+        """Go on from the container's new position, after a seek."""
+        if self.codec is not None:
+            self.codec.flush_buffers()
+        self._packets = self._container.demux(self._stream)
+        self._bad_in_a_row = 0
+
+    @staticmethod
+    def _decoded(codec: AudioCodecContext, packet: "Packet[AudioStream]") -> list[AudioFrame]:
+        frames: list[AudioFrame] = codec.decode(packet if packet.size else None)
+        if frames and packet.pts is not None and packet.has_sidedata("skip_samples"):
+            # The samples are left out already, but only a stream's own decoder says so in the timestamp.
+            skipped_s = Fraction(trimming(packet)[0], codec.sample_rate)
+            frames[0].pts = packet.pts + int(skipped_s / packet.time_base + Fraction(1, 2))
+        return frames
+
+    def skip_before(self, timestamp: int) -> bool:
+        """Skip the next packets that begin before `timestamp`, without decoding them. False when there was none. Raises
+        PlayError."""
+        skipped = False
+        while (packet := self.next_packet()) is not None:
+            if packet.pts is None or packet.pts >= timestamp:
+                self._packets = chain((packet,), self._packets)
+                break
+            skipped = True
+        return skipped
+
+    def next_packet(self) -> "Packet[AudioStream] | None":
+        """The next packet, not decoded, None at the end. Raises PlayError."""
+        try:
+            packet = next(self._packets, None)
+        except (av.FFmpegError, MemoryError) as error:
+            packet = self._packet_after(error)
+        self._guard.raise_failure()
+        if packet is None:
+            self._guard.raise_cause()
+            return None
+        self._guard.packet_came()
+        return packet
+
+    def _packet_after(self, error: Exception) -> "Packet[AudioStream] | None":
+        """The next packet that the demuxer finds after it failed with `error`; None at the end."""
+        for _ in range(MAX_DEMUX_ERRORS_IN_A_ROW):
+            self._guard.raise_cause()
+            self._raise_if_out_of_memory(error)
+            self._packets = self._container.demux(self._stream)
+            try:
+                return next(self._packets, None)
+            except (av.FFmpegError, MemoryError) as another:
+                error = another
+        raise play_errors.corrupt(self._name, "its data cannot be followed any further")
+
+    def _count_bad(self) -> None:
+        self.counts.bad += 1
+        self._bad_in_a_row += 1
+        if self._bad_in_a_row > MAX_BAD_PACKETS_IN_A_ROW:
+            raise play_errors.corrupt(self._name, f"{self._bad_in_a_row} pieces in a row could not be decoded")
+
+    def _raise_if_out_of_memory(self, error: Exception) -> None:
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise play_errors.limit_exceeded(self._name, "it asks for more memory than any sound needs") from error
+
+
+def trimming(packet: "Packet[AudioStream]") -> tuple[int, int]:
+    """How many samples at the start and at the end of a packet are not to be heard."""
+    for side_data in packet.iter_sidedata():
+        if side_data.data_type == "skip_samples":
+            values: tuple[int, int] = _TRIMMING.unpack_from(bytes(side_data))
+            return values
+    return 0, 0
+
+
+def check_limits(name: str, sample_rate_hz: int, channels: int) -> None:
+    """Raise PlayError for a sample rate or a number of channels that no ordinary file has."""
+    if not formats.MIN_SAMPLE_RATE_HZ <= sample_rate_hz <= formats.MAX_SAMPLE_RATE_HZ:
+        raise play_errors.limit_exceeded(
+            name,
+            f"a sample rate of {sample_rate_hz} Hz is outside "
+            f"{formats.MIN_SAMPLE_RATE_HZ} to {formats.MAX_SAMPLE_RATE_HZ} Hz",
+        )
+    if not 1 <= channels <= formats.MAX_CHANNELS:
+        raise play_errors.limit_exceeded(name, f"{channels} channels are more than {formats.MAX_CHANNELS}")
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePositions:
+    """Converts timestamps of a stream to positions.
+
+    `grid` is set when the container's clock is coarser than a sample (milliseconds in Matroska) and all frames have the
+    same length, or multiples of one: (samples of the first frame, that length). Positions then snap to it.
+    """
+
+    sample_rate_hz: int
+    time_base: Fraction
+    first_timestamp: int
+    grid: tuple[int, int] | None
+
+    @classmethod
+    def of_stream(cls, stream: AudioStream, first_frames: list[AudioFrame]) -> "SourcePositions | None":
+        """None when the container has no timestamps."""
+        first = first_frames[0]
+        if first.pts is None or not stream.time_base:
+            return None
+        time_base = Fraction(stream.time_base.numerator, stream.time_base.denominator)
+        lengths = {frame.samples for frame in first_frames[1:]}
+        is_coarse = time_base * first.sample_rate > 1
+        unit = _vorbis_unit(stream) or (lengths.pop() if len(lengths) == 1 else None)
+        grid = (first.samples, unit) if is_coarse and unit is not None else None
+        return cls(first.sample_rate, time_base, first.pts, grid)
+
+    def of_frame(self, frame: AudioFrame) -> int | None:
+        """The position of the frame's first sample; None when it has no timestamp."""
+        if frame.pts is None:
+            return None
+        position = round((frame.pts - self.first_timestamp) * self.time_base * self.sample_rate_hz)
+        if self.grid is None:
+            return position
+        first_samples, frame_samples = self.grid
+        if frame.pts == self.first_timestamp and frame.samples == first_samples:
+            return 0
+        return first_samples + round((position - first_samples) / frame_samples) * frame_samples
+
+    def timestamp_at(self, position: int) -> int:
+        """The stream's timestamp at a position."""
+        return self.first_timestamp + int(position / self.sample_rate_hz / self.time_base)
+
+
+def _vorbis_unit(stream: AudioStream) -> int | None:
+    """What all frames of a Vorbis stream have a multiple of: a quarter of its short blocks (Vorbis I specification,
+    4.2.2 and 4.3.8). None for other codecs."""
+    header = stream.codec_context.extradata or b""
+    at = header.find(b"\x01vorbis") if stream.codec_context.name == "vorbis" else -1
+    return (1 << (header[at + 28] & 15)) // 4 if 0 <= at < len(header) - 28 else None
+
+
+def source_start_for(sample: int, sample_rate_hz: int, settle_samples: int) -> tuple[int, int]:
+    """Where to begin in the source to get the output from `sample` (at 48 kHz) on.
+
+    Returns the source position to begin at, and how many output samples to drop from there. The resampler begins where
+    a source sample and an output sample coincide, and `settle_samples` of output earlier, to fill its filter: then its
+    output is exactly that of a resampler that ran from the start of the source.
+    """
+    if sample_rate_hz == SAMPLE_RATE_HZ:
+        return sample, 0
+    common = gcd(sample_rate_hz, SAMPLE_RATE_HZ)
+    periods = max(sample - settle_samples, 0) * common // SAMPLE_RATE_HZ
+    return periods * sample_rate_hz // common, sample - periods * SAMPLE_RATE_HZ // common
+
+
+def cut(frame: AudioFrame, start: int, stop: int) -> AudioFrame:
+    """The samples from `start` to `stop` of a frame, as a frame of its own.
+
+    Through libav's own buffer: PyAV takes what lies behind the eighth plane of a frame for a ninth one, so a sound of
+    eight channels that is read through `planes` or `to_ndarray` ends the process.
+    """
+    frame.pts = None
+    samples = AudioFifo()
+    samples.write(frame)
+    if start:
+        samples.read(start)
+    part = samples.read(stop - start)
+    assert part is not None
+    part.pts = None
+    return part

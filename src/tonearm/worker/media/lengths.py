@@ -1,0 +1,171 @@
+"""How long a source is, and whether that is counted to the sample, or only guessed from its size and bit rate."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from tonearm.core.file_formats import id3_tag_bytes
+from tonearm.worker.media import formats
+from tonearm.worker.media.formats import probe_name
+from tonearm.worker.media.opening import OpenedAudio
+from tonearm.worker.reading.reader import MediaReader
+
+# Their headers count the samples, or their last packet says where it lies.
+_COUNTING_CONTAINERS: Final = frozenset(
+    {"aiff", "au", "caf", "flac", "matroska/webm", "mp4", "ogg", "w64", "wav", "wv"}
+)
+
+_HEAD_BYTES: Final = 256  # of an MP3's first frame: enough for everything up to the count
+_VBRI_OFFSET: Final = 36  # Fraunhofer's header lies behind 32 bytes of side information, whatever the frame has
+_COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follows
+
+_PADDED_CODECS: Final = frozenset({"aac", "opus"})
+_CONTAINER_CLOCK_HZ: Final = 1_000_000
+_OPUS_RATE_HZ: Final = 48_000
+_LONGEST_S: Final = 366 * 24 * 3600  # what says more is wrong; times beyond 64 bits do not even go into a message
+
+
+def audible_source_samples(opened: OpenedAudio) -> int | None:
+    """The number of audible samples of the source if its container cuts the last packet short; else None.
+
+    In MP4 the track's duration (ISO 14496-12, edit list or sample times) ends within the last packet of AAC and Opus.
+    libav cuts the beginning by it, but not the end. Lossless codecs have a short last packet, and edit lists count
+    milliseconds only.
+    """
+    is_cut_short = (
+        probe_name(opened.container.format.name) == "mp4" and opened.stream.codec_context.name in _PADDED_CODECS
+    )
+    if not is_cut_short or not opened.has_true_length:
+        return None
+    duration_s = _stream_duration_s(opened)
+    return None if duration_s is None else round(duration_s * opened.first_frames[0].sample_rate)
+
+
+def counted_length_s(opened: OpenedAudio) -> Fraction:
+    """What the container says of its length; 0 when it says nothing, or what cannot be."""
+    length_s = _said_length_s(opened)
+    return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
+
+
+def _said_length_s(opened: OpenedAudio) -> Fraction:
+    container_name = opened.container.format.name
+    duration_s = _stream_duration_s(opened)
+    if duration_s is None:
+        container_duration = opened.container.duration
+        if container_duration is None or container_duration <= 0:
+            return Fraction(0)
+        duration_s = Fraction(container_duration, _CONTAINER_CLOCK_HZ)
+        if "matroska" in container_name:
+            # Matroska's duration includes the samples that are dropped at the beginning.
+            duration_s -= Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
+    elif container_name == "ogg":
+        # libav counts from timestamp 0 to that of the last page, with Opus's pre-skip. Audio may begin before 0.
+        first_timestamp = opened.first_frames[0].pts or 0
+        duration_s -= first_timestamp * _time_base(opened) + Fraction(_opus_pre_skip(opened), _OPUS_RATE_HZ)
+    elif container_name == "mpegts":
+        # libav's duration lacks the last frame.
+        first = opened.first_frames[0]
+        duration_s += Fraction(first.samples, first.sample_rate)
+    return duration_s
+
+
+def length_s_by_bit_rate(opened: OpenedAudio, sound_bytes: int | None) -> Fraction:
+    """An estimate for MP3 and the like from servers without range requests, where libav gives no duration."""
+    bit_rate = opened.container.bit_rate or opened.stream.codec_context.bit_rate or 0
+    if sound_bytes is None or bit_rate <= 0 or opened.container.format.name not in formats.UNFRAMED_CONTAINERS:
+        return Fraction(0)
+    return Fraction(sound_bytes * 8, bit_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a source's first frames begin and end in time, and the time base of its stream. Taken before they are
+    decoded: then they are gone."""
+
+    begin_s: Fraction
+    end_s: Fraction
+    time_base: Fraction
+
+    @classmethod
+    def of(cls, opened: OpenedAudio) -> "Extent":
+        first, last, time_base = opened.first_frames[0], opened.first_frames[-1], _time_base(opened)
+        end_s = (last.pts or 0) * time_base + Fraction(last.samples, last.sample_rate)
+        return cls((first.pts or 0) * time_base, end_s, time_base)
+
+    def length_s_up_to(self, packets_end: int) -> Fraction:
+        """The length of the source when its last packet ends there, on the stream's time base; at least that of its
+        first frames."""
+        return max(self.end_s, packets_end * self.time_base) - self.begin_s
+
+
+def _stream_duration_s(opened: OpenedAudio) -> Fraction | None:
+    duration = opened.stream.duration
+    return duration * _time_base(opened) if duration is not None and duration > 0 else None
+
+
+def _time_base(opened: OpenedAudio) -> Fraction:
+    # PyAV 19 has its own rational type.
+    time_base = opened.stream.time_base
+    return Fraction(time_base.numerator, time_base.denominator) if time_base else Fraction(0)
+
+
+def _opus_pre_skip(opened: OpenedAudio) -> int:
+    """Samples at 48 kHz, from the identification header (RFC 7845, 5.1)."""
+    codec_context = opened.stream.codec_context
+    header = codec_context.extradata if codec_context.name == "opus" else None
+    return int.from_bytes(header[10:12], "little") if header else 0
+
+
+class FirstSound:
+    """A reader that remembers the first bytes behind the tag of a file while they pass."""
+
+    def __init__(self, reader: MediaReader, tag_bytes: int) -> None:
+        self._reader = reader
+        self._at = tag_bytes
+        self.head = b""
+
+    def read(self, n: int) -> bytes:
+        if len(self.head) >= _HEAD_BYTES:
+            return self._reader.read(n)
+        start = self._reader.tell()
+        data = self._reader.read(n)
+        while len(self.head) < _HEAD_BYTES and start <= (wanted := self._at + len(self.head)) < start + len(data):
+            self.head += data[wanted - start : self._at + _HEAD_BYTES - start]
+            if tag_bytes := id3_tag_bytes(self.head):  # another tag behind the first one
+                self._at += tag_bytes
+                self.head = b""
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell()
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
+def is_length_exact(opened: OpenedAudio, first_sound: bytes) -> bool:
+    """Whether the length that libav gives counts the samples of the audio. `first_sound`: the bytes behind a tag."""
+    container = probe_name(opened.container.format.name)
+    if container == "mp3":
+        return has_frame_count(first_sound)
+    # A container's own duration is that of its longest stream, which may be a picture's or a film's.
+    return container in _COUNTING_CONTAINERS and (bool(opened.stream.duration) or len(opened.container.streams) == 1)
+
+
+def has_frame_count(head: bytes) -> bool:
+    """Whether an MP3 that begins with these bytes has a header in its first frame that counts its frames.
+
+    The header of Xing and LAME lies behind the frame's 4 bytes and its side information (ISO 11172-3, 2.4.1.7).
+    """
+    if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE0 != 0xE0:
+        return False
+    is_mpeg_1 = head[1] >> 3 & 3 == 3
+    is_mono = head[3] >> 6 == 3
+    side_bytes = (17 if is_mono else 32) if is_mpeg_1 else (9 if is_mono else 17)
+    xing = head[4 + side_bytes : 4 + side_bytes + 8]
+    if xing[:4] in (b"Xing", b"Info"):
+        return len(xing) == 8 and bool(xing[7] & _COUNTS_FRAMES)
+    return head[_VBRI_OFFSET : _VBRI_OFFSET + 4] == b"VBRI"

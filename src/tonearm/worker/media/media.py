@@ -1,0 +1,366 @@
+"""One opened source: decoded piece by piece into the node's PCM, and seekable to a sample."""
+
+import sys
+import time
+from dataclasses import replace
+from typing import Final
+
+import av
+from av.audio.frame import AudioFrame
+
+from tonearm.core.failure import PlayError
+from tonearm.core.file_formats import id3_tag_bytes
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.ogg_page import OGG_PATTERN
+from tonearm.core.track_info import SourceFacts
+from tonearm.worker.media.demuxing import SourcePositions, check_limits, cut, source_start_for
+from tonearm.worker.media.facts import StreamTitles, source_facts
+from tonearm.worker.media.lengths import Extent, FirstSound, audible_source_samples, is_length_exact
+from tonearm.worker.media.opening import OpenedAudio, open_audio
+from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
+from tonearm.worker.media.resampling import (
+    BLOCK_SAMPLES,
+    LIVE_BLOCK_SAMPLES,
+    Resampler,
+    SourceFormat,
+    settle_samples,
+)
+from tonearm.worker.reading import play_errors
+from tonearm.worker.reading.guarded_reader import (
+    OPENING_DEADLINE_S,
+    GuardedReader,
+    RewoundReader,
+    has_mp4_index_at_end,
+    is_fragmented_mp4,
+    is_transport_stream,
+    pcm_container,
+    read_first_bytes,
+)
+from tonearm.worker.reading.ogg_repair import OggRepairer
+from tonearm.worker.reading.reader import DescriptorReader, MediaReader
+
+__all__ = ["Media", "MediaReader", "open_media"]
+
+# How far before the wanted position decoding begins, since codecs depend on earlier packets (MP3's bit reservoir at low
+# bit rates, 80 ms for Opus). The longer one is tried when the container lands behind the position.
+_PREROLLS_S: Final = (0.5, 5.0)
+# After a seek in Ogg, libav's timestamps are wrong for FLAC up to the end of the page, and for all codecs on the last
+# page. Pages can be some seconds long. The others are for holes, in which libav finds only what is behind them: without
+# these everything from the start on would be read.
+_OGG_PREROLLS_S: Final = (10.0, 30.0, 120.0, 600.0, 3600.0)
+_OGG_DECODED_PREROLL_S: Final = 1.0  # Opus at low bit rates (SILK) remembers for longer than half a second
+_NO_FRAME: Final = -1
+
+
+def open_media(
+    reader: MediaReader,
+    *,
+    name: str,
+    content_type: str | None,
+    size_bytes: int | None,
+    is_live: bool = False,
+    titles: StreamTitles | None = None,
+) -> "Media":
+    """Open the audio in the bytes of `reader`.
+
+    `name` is the file's name for messages, `content_type` the one that a server gave. `size_bytes` is None if unknown.
+    `titles` collects the titles of a live source. Reads at most 32 MiB and takes at most 15 s.
+    Raises PlayError; one that the reader raises is passed on unchanged.
+    """
+    deadline_s = time.monotonic() + OPENING_DEADLINE_S
+    first = read_first_bytes(reader, name=name, deadline_s=deadline_s, is_live=is_live)
+    if not first:
+        raise play_errors.empty()
+    if not reader.seekable() and has_mp4_index_at_end(first):
+        raise play_errors.index_at_end(name)
+    whole: MediaReader = RewoundReader(first, reader)
+    if first.startswith(OGG_PATTERN):
+        whole = OggRepairer(whole)
+    first_sound = FirstSound(whole, id3_tag_bytes(first))
+    guard = GuardedReader(first_sound, name=name, size_bytes=size_bytes, deadline_s=deadline_s)
+    opened = open_audio(
+        guard,
+        name=name,
+        content_type=content_type,
+        container_name=pcm_container(first),
+        # A transport stream comes in whole segments, with video perhaps, not drop by drop.
+        is_slow=is_live and not is_transport_stream(first),
+    )
+    # libav takes the length of the first fragment for the whole if it reads the fragments in order.
+    opened.has_true_length = not is_live and (guard.seekable() or not is_fragmented_mp4(first))
+    guard.begin_playing()
+    sound_bytes = None if size_bytes is None else max(size_bytes - id3_tag_bytes(first), 0)
+    facts = source_facts(
+        opened,
+        sound_bytes=sound_bytes,
+        is_seekable=guard.seekable(),
+        is_live=is_live,
+        is_exact=is_length_exact(opened, first_sound.head),
+    )
+    pages = reader.another() if first.startswith(OGG_PATTERN) and isinstance(reader, DescriptorReader) else None
+    return Media(opened, guard, facts, name, titles, pages, LIVE_BLOCK_SAMPLES if is_live else BLOCK_SAMPLES)
+
+
+class Media:
+    """An opened source. Only the thread that decodes may use it, `close` included."""
+
+    def __init__(
+        self,
+        opened: OpenedAudio,
+        guard: GuardedReader,
+        facts: SourceFacts,
+        name: str,
+        titles: StreamTitles | None = None,
+        pages: MediaReader | None = None,
+        block_samples: int = BLOCK_SAMPLES,
+    ) -> None:
+        self.facts = facts
+        self._opened = opened
+        self._guard = guard
+        self._name = name
+        self._titles = titles
+        self._block_samples = block_samples
+        self._decoded_bytes = 0
+        self._passed_to = 0  # on the stream's time base
+        self._extent = Extent.of(opened)
+        self._positions = SourcePositions.of_stream(opened.stream, opened.first_frames)
+        self._audible_samples = audible_source_samples(opened)
+        self._resampler: Resampler | None = None
+        self._interruption: PlayError | None = None
+        self._packets = OpusPackets.of(opened, self._positions, self._audible_samples, titles)
+        if self._packets is not None and pages is not None:
+            self._packets.read_pages(pages, self._packets_again)
+        if self._packets is not None:
+            self.facts = replace(facts, has_packets=True)
+        opened.first_packets = []
+        self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
+
+    def pass_packets(self, count: int) -> bool:
+        """Reads so many packets from the one after the first ones on, without decoding them. False at the end. Raises
+        PlayError."""
+        for _ in range(count):
+            packet = self._opened.decoder.next_packet()
+            if packet is None:
+                return False
+            if packet.pts is not None:
+                self._passed_to = max(self._passed_to, packet.pts + (packet.duration or 0))
+        return True
+
+    @property
+    def passed_ms(self) -> int:
+        """Where the packets end that were passed, from the first sample on."""
+        return round(1000 * self._extent.length_s_up_to(self._passed_to))
+
+    def decode_block(self) -> bytes:
+        """As `decode`, as much as is resampled at once."""
+        return self.decode(self._block_samples)
+
+    def decode(self, at_least_samples: int) -> bytes:
+        """The next PCM: s16le stereo at 48 kHz, about `at_least_samples` samples or more; `b""` only at the end.
+
+        Raises PlayError when the source was interrupted, after all PCM decoded before that was returned.
+        """
+        if self._interruption is not None:
+            raise self._interruption
+        parts: list[bytes] = []
+        missing_bytes = max(at_least_samples, 1) * SAMPLE_BLOCK_BYTES
+        try:
+            while missing_bytes > 0 and not self._at_end:
+                part = self._decode_packet()
+                if part:
+                    part = self._without_dropped(part)
+                    self._decoded_bytes += len(part)
+                    parts.append(part)
+                    missing_bytes -= len(part)
+        except PlayError as error:
+            self._interruption = error
+            parts.append(self._without_dropped(self._finish_resampler()))
+            if not any(parts):
+                raise
+        return b"".join(parts)
+
+    def take_opus_packets(self) -> OpusPackets | None:
+        """The packets of a source whose packets can be passed through; else None. They are read instead of `decode`,
+        and sought with `seek_packets`."""
+        if self._packets is not None:
+            self._pending_frames.clear()
+        return self._packets
+
+    def seek_packets(self, packets: OpusPackets, sample: int) -> list[SourcePacket]:
+        """As `seek`, for packets: the next ones of `packets` follow those that are returned, in which the sample is, if
+        it is not behind the end. Raises PlayError."""
+        positions = self._seekable_positions()
+        try:
+            return packets.seek(sample, self._seek_container, self._timestamps_to_try(sample, positions))
+        except LookupError as error:
+            raise play_errors.not_seekable(self._name, "its container cannot find the position") from error
+
+    def _packets_again(self, sample: int) -> list[SourcePacket]:
+        assert self._packets is not None
+        return self.seek_packets(self._packets, sample)
+
+    def seek(self, sample: int) -> None:
+        """Make the next `decode` return the audio from `sample` (at 48 kHz) on, exact to the sample.
+
+        Behind the end, `decode` returns the end. Raises PlayError when the source cannot be sought. One that is not
+        seekable (`facts.is_seekable`) goes on where it was; one that failed during the seek has nothing more to decode.
+        """
+        positions = self._seekable_positions()
+        wanted, drop_output_samples = source_start_for(
+            sample, positions.sample_rate_hz, settle_samples(positions.sample_rate_hz)
+        )
+        self._interruption = None
+        try:
+            frames = self._frames_before(wanted, positions)
+        except PlayError as error:
+            self._interruption = error
+            raise
+        self._resampler = None
+        self._begin(frames, source_position=wanted, drop_output_samples=drop_output_samples)
+        self._is_before_start = True
+        self._pass_whole_up_to = _NO_FRAME
+
+    def close(self) -> None:
+        """Free everything. The reader stays open."""
+        self._resampler = None
+        self._pending_frames.clear()
+        self._opened.container.close()
+
+    def _begin(self, frames: list[AudioFrame], *, source_position: int, drop_output_samples: int) -> None:
+        self._pending_frames = frames
+        self._source_position = source_position
+        self._drop_output_bytes = drop_output_samples * SAMPLE_BLOCK_BYTES
+        self._pass_whole_frames()
+        self._at_end = False
+
+    # Decoding
+
+    def _decode_packet(self) -> bytes:
+        if self._pending_frames:
+            frames = self._pending_frames.copy()
+            self._pending_frames.clear()
+        else:
+            next_frames = self._opened.decoder.next_frames()
+            if next_frames is None:
+                self._at_end = True
+                return self._finish_resampler()
+            frames = next_frames
+            if self._titles is not None and self._opened.decoder.packet is not None:
+                self._titles.packet_begins(self._opened.decoder.packet, self._decoded_bytes // SAMPLE_BLOCK_BYTES)
+        finished = b""
+        for frame in frames:
+            position = self._source_position + frame.samples
+            if position <= self._pass_whole_up_to:
+                self._source_position = position
+                finished += self._push(frame)
+            else:
+                audible = self._audible_part(frame)
+                if audible is not None:
+                    finished += self._push(audible)
+        return finished + self._resampler.pull_blocks() if self._resampler is not None else finished
+
+    def _push(self, frame: AudioFrame) -> bytes:
+        """Resamples a frame. If it needs a new resampler, returns the PCM that the last one still held."""
+        if self._resampler is not None and self._resampler.push(frame):
+            return b""
+        source = SourceFormat.of_frame(frame)
+        check_limits(self._name, source.sample_rate_hz, source.channels)
+        finished = self._finish_resampler()
+        self._resampler = Resampler(source, self._block_samples)
+        self._resampler.push(frame)
+        return finished
+
+    def _pass_whole_frames(self) -> None:
+        self._is_before_start = False
+        self._pass_whole_up_to = sys.maxsize if self._audible_samples is None else self._audible_samples
+
+    def _audible_part(self, frame: AudioFrame) -> AudioFrame | None:
+        """The frame without its samples before the sought position, and without those behind the end that the container
+        gives (AAC in MP4 is padded to a whole packet). None when nothing is left."""
+        start, stop = 0, frame.samples
+        if self._is_before_start:
+            start = self._source_position - self._position_of(frame)
+            if start >= stop:
+                return None
+            if start <= -stop:  # the position is in a hole, and what comes behind it is heard from its start
+                self._source_position -= start
+                self._drop_output_bytes = 0
+            start = max(start, 0)
+            self._pass_whole_frames()
+        if self._audible_samples is not None:
+            stop = min(stop, start + self._audible_samples - self._source_position)
+            if stop <= start:
+                return None
+        self._source_position += stop - start
+        return frame if stop - start == frame.samples else cut(frame, start, stop)
+
+    def _position_of(self, frame: AudioFrame) -> int:
+        position = self._positions.of_frame(frame) if self._positions is not None else None
+        return self._source_position if position is None else position
+
+    def _finish_resampler(self) -> bytes:
+        resampler, self._resampler = self._resampler, None
+        return resampler.finish() if resampler is not None else b""
+
+    def _without_dropped(self, pcm: bytes) -> bytes:
+        if self._drop_output_bytes == 0:
+            return pcm
+        dropped = min(self._drop_output_bytes, len(pcm))
+        self._drop_output_bytes -= dropped
+        return pcm[dropped:]
+
+    # Seeking
+
+    def _seekable_positions(self) -> SourcePositions:
+        if not self._guard.seekable():
+            raise play_errors.not_seekable(self._name, "its server does not answer range requests")
+        if self._positions is None:
+            raise play_errors.not_seekable(self._name, "its container has no timestamps")
+        return self._positions
+
+    def _frames_before(self, wanted: int, positions: SourcePositions) -> list[AudioFrame]:
+        """Seek the container to somewhere before the wanted source position. Returns the first frames there; those
+        behind it where the position is in a hole of the timestamps."""
+        behind: int | None = None
+        for timestamp in self._timestamps_to_try(wanted, positions):
+            if not self._seek_container(timestamp):
+                continue
+            has_passed = False
+            if self.facts.probe_name == "ogg":
+                # Only demuxed up to there, since the timestamps are right after the first page.
+                decoded = int(_OGG_DECODED_PREROLL_S * positions.sample_rate_hz)
+                has_passed = self._opened.decoder.skip_before(positions.timestamp_at(wanted - decoded))
+            frames = self._next_decoded_frames()
+            position = positions.of_frame(frames[0]) if frames else None
+            # The second way leads from before it to behind it, too: the position is in a hole.
+            is_hole = has_passed and position is not None and behind is not None and position <= behind
+            if position is not None and (position <= wanted or is_hole):
+                return frames
+            behind = position
+            if not frames and (has_passed or timestamp == positions.first_timestamp):
+                return []
+        raise play_errors.not_seekable(self._name, "its container cannot find the position")
+
+    def _timestamps_to_try(self, wanted: int, positions: SourcePositions) -> list[int]:
+        prerolls_s = _OGG_PREROLLS_S if self.facts.probe_name == "ogg" else _PREROLLS_S
+        before = [wanted - int(preroll_s * positions.sample_rate_hz) for preroll_s in prerolls_s]
+        start = positions.first_timestamp
+        # Some containers have packets before the first audio (an encoder's delay), and some refuse a time before it.
+        return [*(positions.timestamp_at(position) for position in before), min(start, 0), start]
+
+    def _seek_container(self, timestamp: int) -> bool:
+        self._guard.begin_seeking()
+        try:
+            self._opened.container.seek(timestamp, stream=self._opened.stream)
+        except av.FFmpegError:
+            self._guard.raise_cause()
+            return False
+        self._guard.raise_cause()
+        self._opened.decoder.restart()
+        return True
+
+    def _next_decoded_frames(self) -> list[AudioFrame]:
+        while (frames := self._opened.decoder.next_frames()) is not None:
+            if frames:
+                return frames
+        return []

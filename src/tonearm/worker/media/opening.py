@@ -1,0 +1,160 @@
+"""Opens a container from bytes and decodes its first packets, to be sure that it holds audio."""
+
+import errno
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.container import InputContainer
+from av.packet import Packet
+from av.stream import Discard
+
+from tonearm.core.failure import PlayError
+from tonearm.worker.media import formats
+from tonearm.worker.media.demuxing import PacketDecoder, check_limits
+from tonearm.worker.media.opus_format import OpusHead, opus_codec
+from tonearm.worker.reading import play_errors
+from tonearm.worker.reading.guarded_reader import GuardedReader
+
+# libav may read this much before it gives the first packet: one audio packet of each stream. Its default of 5 MB is
+# meant for video.
+PROBE_BYTES: Final = 256 * 1024
+# In a container for plain samples all of it, again and again, for libav looks whether they are a coded stream after
+# all: 28 ms of CPU for 256 KiB. This is eight frames of DTS or AC-3, enough to tell, in 2 ms.
+PCM_PROBE_BYTES: Final = 32 * 1024
+
+# By default libav analyses more than a second of MP3 or AAC before it opens.
+SLOW_ANALYSIS_US: Final = 100_000
+
+_READ_BYTES: Final = 32 * 1024
+_PYAV_MAJOR: Final = int(av.__version__.partition(".")[0])
+
+
+@dataclass(slots=True)
+class OpenedAudio:
+    """A container whose first audio frames are decoded, from `first_packets`. `has_true_length`: the length that libav
+    gives is right."""
+
+    container: InputContainer
+    stream: AudioStream
+    decoder: PacketDecoder
+    first_frames: list[AudioFrame]
+    first_packets: "list[Packet[AudioStream]]"
+    has_true_length: bool = True
+
+
+def open_audio(
+    guard: GuardedReader,
+    *,
+    name: str,
+    content_type: str | None,
+    container_name: str | None = None,
+    is_slow: bool = False,
+) -> OpenedAudio:
+    """Open the bytes of `guard` and decode the first packets of the first audio stream. Raises PlayError.
+
+    `container_name` is libav's name of a container for plain samples; None lets libav detect the container. `is_slow`:
+    the bytes arrive in real time, so every byte that libav analyses first delays the audio.
+    """
+    container = open_container(guard, name, content_type, container_name, is_slow=is_slow)
+    try:
+        stream = _first_audio_stream(container, name)
+        head = OpusHead.read(stream.codec_context.extradata) if stream.codec_context.name == "opus" else None
+        codec = opus_codec(head.channels) if head is not None and head.is_plain else None
+        decoder = PacketDecoder(container, stream, guard, name, codec)
+        first_frames, first_packets = _first_frames(decoder, container, name, content_type, is_slow=is_slow)
+    except BaseException:
+        container.close()
+        guard.raise_cause()
+        raise
+    return OpenedAudio(container, stream, decoder, first_frames, first_packets)
+
+
+def open_container(
+    guard: GuardedReader,
+    name: str,
+    content_type: str | None,
+    container_name: str | None = None,
+    *,
+    is_slow: bool = False,
+) -> InputContainer:
+    """The container alone, whatever is in it; arguments as for `open_audio`. Raises PlayError."""
+    options = {
+        "protocol_whitelist": "none",
+        "format_whitelist": ",".join(formats.CONTAINERS),
+        "codec_whitelist": ",".join(sorted(formats.CODECS)),
+        "probesize": str(PROBE_BYTES if container_name is None else PCM_PROBE_BYTES),
+    }
+    if is_slow:
+        options["analyzeduration"] = str(SLOW_ANALYSIS_US)
+    arguments: dict[str, Any] = {
+        "mode": "r",
+        "format": container_name,
+        "container_options": options,
+        "buffer_size": _READ_BYTES,
+    }
+    if _PYAV_MAJOR < 19:
+        # Later versions always read tags this way and have no such argument.
+        arguments["metadata_errors"] = "surrogateescape"
+    try:
+        container: InputContainer = av.open(guard, **arguments)
+    except PlayError:
+        raise
+    except (av.FFmpegError, MemoryError, ValueError) as error:
+        guard.raise_cause()
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+            raise play_errors.limit_exceeded(name, "it asks for more memory than any sound needs") from error
+        raise play_errors.not_audio(name, content_type) from error
+    try:
+        guard.raise_failure()
+    except BaseException:
+        container.close()
+        raise
+    return container
+
+
+def _first_audio_stream(container: InputContainer, name: str) -> AudioStream:
+    if not container.streams.audio:
+        raise play_errors.no_audio_stream(name)
+    stream = container.streams.audio[0]
+    for other in container.streams:
+        if other.index != stream.index:
+            other.discard = Discard.all
+    # None when libav has no decoder for it, whatever its type annotation says.
+    codec_context = cast("AudioCodecContext | None", stream.codec_context)
+    if codec_context is None:
+        raise play_errors.unsupported_codec(name, "something unknown")
+    if codec_context.name not in formats.CODECS:
+        raise play_errors.unsupported_codec(name, codec_context.name)
+    if codec_context.sample_rate and codec_context.layout.nb_channels:
+        check_limits(name, codec_context.sample_rate, codec_context.layout.nb_channels)
+    # Decoding needs a fraction of a core: more threads would only cost switches.
+    codec_context.thread_count = 1
+    return stream
+
+
+def _first_frames(
+    decoder: PacketDecoder, container: InputContainer, name: str, content_type: str | None, *, is_slow: bool
+) -> "tuple[list[AudioFrame], list[Packet[AudioStream]]]":
+    """Decode until it is plausible that this is audio: libav finds a few MP3 frames even in random bytes."""
+    is_doubtful = container.format.name in formats.UNFRAMED_CONTAINERS and not is_slow
+    wanted_packets = 12 if is_doubtful else 3
+    frames: list[AudioFrame] = []
+    packets: list[Packet[AudioStream]] = []
+    while decoder.counts.good < wanted_packets:
+        new_frames = decoder.next_frames()
+        if new_frames is None:
+            break
+        if decoder.packet is not None:
+            packets.append(decoder.packet)
+        for frame in new_frames:
+            check_limits(name, frame.sample_rate, frame.layout.nb_channels)
+        frames.extend(new_frames)
+        if decoder.counts.bad > 2 * decoder.counts.good + 8:
+            raise play_errors.not_audio(name, content_type)
+    if not frames:
+        raise play_errors.corrupt(name, "none of its audio could be decoded")
+    return frames, packets

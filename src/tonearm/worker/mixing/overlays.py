@@ -1,0 +1,394 @@
+"""Overlays: sounds over a player's music, and the level of the music under them.
+
+They come after the filters and the volume, before the limiter. What sounds at a frame is an immutable value on the
+session's own time, as the voices of the music are, so that any kept frame can be rendered again.
+
+An overlay that has no samples in time stands still and goes on later: the music does not wait for it. Its last
+GLIDE_SAMPLES are not taken before it is known what follows them, so that it can always fade out.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, samples_of_ms
+from tonearm.decoder.messages import Overlay, OverlayPosition, Plan
+from tonearm.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
+
+# What an overlay has to have again after it had nothing, before it goes on.
+ENOUGH_SAMPLES: Final = samples_of_ms(200)
+_NOT_BEGUN: Final = -1
+_PCM: Final = np.dtype("<i2")
+
+
+class Supply(NamedTuple):
+    """What is decoded of an overlay: from `oldest` up to `end`, after which nothing comes when it `is_finished`."""
+
+    oldest: int
+    end: int
+    is_finished: bool
+    is_interrupted: bool
+
+
+# None for a source that is not open yet.
+SupplyOf: TypeAlias = Callable[[int], Supply | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Duck:
+    """The level of the music goes from `from_db` to `to_db` within `samples` from `start` on."""
+
+    start: int = 0
+    samples: int = 1
+    from_db: float = 0.0
+    to_db: float = 0.0
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it leaves the music as it is."""
+        return not self.from_db and not self.to_db
+
+    def db_at(self, time: int) -> float:
+        share = min(max((time - self.start) / self.samples, 0.0), 1.0)
+        return self.from_db + (self.to_db - self.from_db) * share
+
+    def towards(self, to_db: float, time: int, samples: int) -> "Duck":
+        """To another level, from `time` on."""
+        if to_db == self.to_db:
+            return self
+        return Duck(time, max(samples, GLIDE_SAMPLES), self.db_at(time), to_db)
+
+    def gains(self, time: int, count: int) -> NDArray[np.float32] | float:
+        if time >= self.start + self.samples or self.from_db == self.to_db:
+            return 1.0 if self.to_db == 0.0 else float(10.0 ** (self.to_db / 20.0))
+        share = np.clip((np.arange(time, time + count) - self.start) / self.samples, 0.0, 1.0)
+        db = self.from_db + (self.to_db - self.from_db) * share
+        return np.asarray(np.power(10.0, db / 20.0), dtype=np.float32)
+
+    def without_way_back(self) -> "Duck":
+        """Where no music sounds, there is none to be led back: the session's time may stand long before some begins."""
+        if self.to_db <= self.from_db:
+            return self
+        return Duck(from_db=self.to_db, to_db=self.to_db)
+
+    def at(self, time: int) -> "Duck":
+        return Duck() if self.to_db == 0.0 and time >= self.start + self.samples else self
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayVoice:
+    """One overlay. `sample` of its source comes at the time `since`; when it moves, the next ones follow.
+
+    `moves`: it sounds, otherwise it waits for samples. It fades in by `rise` where it begins in the middle, and fades
+    out by `fall` where it is cut off. `ends_at`: the end of its source, once that is known.
+    """
+
+    order: Overlay
+    sample: int = _NOT_BEGUN
+    since: int = 0
+    moves: bool = False
+    rise: Ramp | None = None
+    fall: Ramp | None = None
+    ends_at: int | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self.sample != _NOT_BEGUN
+
+    def sample_at(self, time: int) -> int:
+        return self.sample + time - self.since if self.moves else self.sample
+
+    def gain_at(self, time: int) -> float:
+        return self.order.volume * (1.0 if self.rise is None else self.rise.gain_at(time))
+
+    def frames_left(self, time: int) -> int | None:
+        return None if self.ends_at is None else -(-(self.ends_at - self.sample_at(time)) // FRAME_SAMPLES)
+
+    @property
+    def end(self) -> int | None:
+        """The time at which it is over, when it sounds and that is known."""
+        return self.since + self.ends_at - self.sample if self.moves and self.ends_at is not None else None
+
+    def at(self, time: int) -> "OverlayVoice":
+        """Without a rise that is over at `time`."""
+        return self if self.rise is None or self.rise.end > time else replace(self, rise=None)
+
+    def waiting(self, time: int) -> "OverlayVoice":
+        """This voice, but it stands still from `time` on."""
+        return replace(self, sample=self.sample_at(time), since=time, moves=False)
+
+    def tail(self, time: int) -> tuple[Fade, ...]:
+        """How it ends when it is cut off at `time`."""
+        if not self.moves:
+            return ()
+        ramp = falling(time, self.gain_at(time))
+        return (Fade(self.order.source, self.sample_at(time), ramp, end_sample=self.ends_at),)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlays:
+    """All overlays at one time, and what they do to the music.
+
+    `over` are those that have ended, with the time of it, until the node does not order them any more. `tails` fade
+    out. `gate` is how the music fades when it is held, and when it goes on. `begins`: one begins right here.
+    `same_before`: blocks that end before this time leave them as they are.
+    """
+
+    voices: tuple[OverlayVoice, ...] = ()
+    over: tuple[tuple[int, int], ...] = ()
+    tails: tuple[Fade, ...] = ()
+    duck: Duck = Duck()
+    is_held: bool = False
+    gate: Ramp | None = None
+    begins: bool = False
+    same_before: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ends = [-1 if voice.rise is not None or voice.end is None else voice.end for voice in self.voices]
+        changes = self.begins or self.tails or self.gate is not None or (self.duck.from_db and not self.duck.to_db)
+        object.__setattr__(self, "same_before", -1 if changes else min(ends, default=-1))
+
+    @property
+    def sound(self) -> bool:
+        """Whether frames are to be made for their sake."""
+        for voice in self.voices:
+            if voice.sample != _NOT_BEGUN:
+                return True
+        return bool(self.tails)
+
+    @property
+    def change_nothing(self) -> bool:
+        """Whether the music passes as it is."""
+        return not self.sound and self.duck.is_level and self.gate is None
+
+    # Plans
+
+    def ordered(self, order: Plan, time: int, *, music_sounds: bool) -> "Overlays":
+        """These overlays from `time` on as a plan says, which may hold the music, or let it go on. `music_sounds`: it
+        fades where it is held or goes on."""
+        if not order.overlays and self is NO_OVERLAYS:
+            return NO_OVERLAYS
+        overlays = self.planned(order.overlays, time)
+        return overlays.held(time, fades=music_sounds) if order.holds else overlays.let_go(time, fades=music_sounds)
+
+    def planned(self, orders: Sequence[Overlay], time: int) -> "Overlays":
+        """These overlays from `time` on: others stop, new ones begin as soon as they have samples."""
+        wanted = {order.source: order for order in orders}
+        known = {voice.order.source for voice in self.voices}
+        over = tuple(entry for entry in self.over if entry[0] in wanted)
+        ended = {source for source, _ in over}
+        stopped = [voice for voice in self.voices if voice.order.source not in wanted]
+        voices = tuple(voice for voice in self.voices if voice.order.source in wanted)
+        voices += tuple(OverlayVoice(order) for order in orders if order.source not in known | ended)
+        tails = self.tails + tuple(tail for voice in stopped for tail in voice.tail(time))
+        duck = self.duck
+        if stopped:
+            duck = duck.towards(_deepest_db(voices), time, max(voice.order.fade_samples for voice in stopped))
+        return _simplified(replace(self, voices=voices, over=over, tails=tails, duck=duck))
+
+    def held(self, time: int, *, fades: bool) -> "Overlays":
+        """From `time` on the music stands still; it `fades` out when it sounds."""
+        if self.is_held:
+            return self
+        return replace(self, is_held=True, gate=falling(time) if fades else None)
+
+    def let_go(self, time: int, *, fades: bool) -> "Overlays":
+        """From `time` on the music goes on; it `fades` in when it begins in the middle."""
+        if not self.is_held:
+            return self
+        return _simplified(replace(self, is_held=False, gate=rising(time) if fades else None))
+
+    def without_those_over(self, time: int) -> "Overlays":
+        """Forgets what was over at `time`."""
+        return _simplified(replace(self, over=tuple(entry for entry in self.over if entry[1] > time)))
+
+    # Rendering
+
+    def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["Overlays", int]:
+        """These overlays for a block that begins at `time`, and for how many of its frames they stay as they are.
+
+        With 0 frames some are waited for. `due_frames` are so urgent that they are made without them.
+        """
+        if time + frames * FRAME_SAMPLES < self.same_before:  # nearly always
+            return self, frames
+        voices: list[OverlayVoice] = []
+        over, tails, begins, has_changed = self.over, self.tails, False, self.begins
+        fade_samples = 0  # of those that begin or end here
+        for voice in self.voices:
+            supply = supply_of(voice.order.source)
+            fitted = voice if supply is None else _supplied(voice, supply, time)
+            if fitted is None:
+                over += ((voice.order.source, time),)
+                fade_samples = max(fade_samples, voice.order.fade_samples)
+                has_changed = True
+                continue
+            has_changed |= fitted is not voice
+            if fitted.moves:
+                if not voice.has_begun and not voice.order.has_begun:
+                    begins = True
+                    fade_samples = max(fade_samples, voice.order.fade_samples)
+                left = fitted.frames_left(time)
+                if left is None:
+                    assert supply is not None
+                    left = (supply.end - GLIDE_SAMPLES - fitted.sample_at(time)) // FRAME_SAMPLES
+                frames = min(frames, left)
+            else:
+                tails += voice.tail(time)
+                fitted = fitted.waiting(time)
+                frames = min(frames, max(due_frames, 0))
+                has_changed = True
+            voices.append(fitted)
+        if not has_changed:
+            return self, frames
+        duck = self.duck.towards(_deepest_db(voices), time, fade_samples)
+        if self.duck.is_level and not begins and len(over) == len(self.over):
+            duck = Duck(from_db=duck.to_db, to_db=duck.to_db)  # all went on where an earlier session ended
+        return replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, begins=begins), frames
+
+    def before_music(self) -> "Overlays":
+        """These overlays where music begins with nothing of it before."""
+        duck = self.duck.without_way_back()
+        return self if duck is self.duck else _simplified(replace(self, duck=duck))
+
+    def after(self, time: int, frames: int, *, is_frozen: bool, has_music: bool) -> "Overlays":
+        """These overlays, as they were fitted to a block from `time` on, some of its frames later. `is_frozen`: the
+        music stood still in them. `has_music`: some of it was in them."""
+        samples = frames * FRAME_SAMPLES
+        end = time + samples
+        if self is NO_OVERLAYS or end < self.same_before:  # nearly always
+            return self
+        voices: list[OverlayVoice] = []
+        over, fade_samples = self.over, 0
+        has_changed = self.begins
+        for voice in self.voices:
+            if voice.end is not None and voice.end <= end:
+                over += ((voice.order.source, end),)
+                fade_samples = max(fade_samples, voice.order.fade_samples)
+                continue
+            later = voice if voice.rise is None else voice.at(end)
+            has_changed |= later is not voice
+            voices.append(later)
+        duck = self.duck
+        if len(over) > len(self.over):
+            duck = duck.towards(_deepest_db(voices), end, fade_samples)
+        duck = duck.at(end) if has_music else duck.without_way_back()
+        gate = self.gate
+        if gate is not None and is_frozen:
+            gate = None if gate.falls else gate.later(samples)
+        elif gate is not None and gate.end <= end:
+            gate = None
+        tails = tuple(tail for tail in self.tails if tail.ramp.end > end) if self.tails else ()
+        is_same = over is self.over and duck is self.duck and gate is self.gate and len(tails) == len(self.tails)
+        if is_same and not has_changed:
+            return self
+        return _simplified(
+            replace(self, voices=tuple(voices), over=over, tails=tails, duck=duck, gate=gate, begins=False)
+        )
+
+    def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:
+        """Where those are that have begun, at `time`, the start of a block of `frames` frames that they were fitted
+        to."""
+        if not self.voices:
+            return ()
+        end = time + frames * FRAME_SAMPLES
+        return tuple(
+            [
+                OverlayPosition(
+                    voice.order.source,
+                    voice.sample_at(time),
+                    voice.moves,
+                    (over_at := voice.end) is not None and over_at <= end,
+                )
+                for voice in self.voices
+                if voice.sample != _NOT_BEGUN
+            ]
+        )
+
+    def oldest_samples(self, time: int) -> list[tuple[int, int]]:
+        """By source, the first sample that is needed to render from `time` on."""
+        oldest = [(voice.order.source, voice.sample_at(time)) for voice in self.voices if voice.sample != _NOT_BEGUN]
+        if self.tails:
+            oldest += [(tail.source, tail.sample_at(time)) for tail in self.tails]
+        return oldest
+
+    def loudest(self, time: int, music: float) -> float:
+        """No sample is above it behind `mix_into`, when none of the music from `time` on is above `music`: both in
+        16-bit units."""
+        if self.tails:
+            return math.inf
+        highest_db = max(self.duck.db_at(time), self.duck.to_db)
+        overlays = FULL_SCALE * sum([voice.order.volume for voice in self.voices])
+        return music * math.pow(10.0, highest_db / 20.0) + overlays
+
+    def mix_into(self, planes: Planes, time: int, read: ReadPcm) -> None:
+        """Turns the music in `planes`, which begin at `time`, down, and adds the overlays to it. 16-bit units."""
+        count = planes.shape[1]
+        gains = self.duck.gains(time, count)
+        if self.gate is not None:
+            gains = gains * self.gate.gains(time, count)
+        if not isinstance(gains, float) or gains != 1.0:
+            scale(planes, gains)
+        row = interleaved(planes)
+        for voice in self.voices:
+            if voice.moves:
+                _add(planes, row, time, voice, read)
+        for tail in self.tails:
+            add_fade(planes, time, tail, read)
+
+
+NO_OVERLAYS: Final = Overlays()
+
+
+def _simplified(overlays: Overlays) -> Overlays:
+    return NO_OVERLAYS if not overlays.voices and overlays == NO_OVERLAYS else overlays
+
+
+def _deepest_db(voices: Sequence[OverlayVoice]) -> float:
+    return min((voice.order.duck_db for voice in voices if voice.has_begun), default=0.0)
+
+
+def _supplied(voice: OverlayVoice, supply: Supply, time: int) -> OverlayVoice | None:
+    """The voice at `time` with what is decoded of it. None when there is nothing left of it."""
+    sample = voice.sample_at(time) if voice.has_begun else supply.oldest
+    left = supply.end - sample
+    if supply.is_finished:
+        if left <= 0:
+            return None
+    elif left < GLIDE_SAMPLES + (FRAME_SAMPLES if voice.moves or not voice.has_begun else ENOUGH_SAMPLES):
+        return voice.waiting(time)
+    if voice.moves and (voice.ends_at is not None or not supply.is_finished):
+        return voice
+    rise, fall, ends_at = voice.rise, voice.fall, voice.ends_at
+    if not voice.moves and (voice.has_begun or (sample and not voice.order.has_begun)):
+        rise = rising(time)
+    if supply.is_finished and ends_at is None:
+        ends_at = supply.end
+        end_sample = voice.order.end_sample
+        if supply.is_interrupted or (end_sample is not None and ends_at >= end_sample):
+            fall = falling(time + ends_at - sample - GLIDE_SAMPLES)
+    return replace(voice, sample=sample, since=time, moves=True, rise=rise, fall=fall, ends_at=ends_at)
+
+
+def _add(planes: Planes, row: Planes | None, time: int, voice: OverlayVoice, read: ReadPcm) -> None:
+    """Adds an overlay to `planes`; `row` is the same samples, when they lie one after the other."""
+    sample = voice.sample_at(time)
+    count = planes.shape[1] if voice.ends_at is None else min(planes.shape[1], voice.ends_at - sample)
+    part = np.frombuffer(read(voice.order.source, sample, count), _PCM).astype(np.float32)
+    length = len(part) // CHANNELS
+    gains: NDArray[np.float32] | float = voice.order.volume
+    for ramp in (voice.rise, voice.fall):
+        if ramp is not None and ramp.start < time + length and ramp.end > time:
+            gains = gains * ramp.gains(time, length)
+    if not isinstance(gains, float):
+        part *= np.repeat(gains, CHANNELS)
+    elif gains != 1.0:
+        part *= gains
+    if row is None:
+        planes[:, :length] += part.reshape(-1, CHANNELS).T
+    else:
+        row[: len(part)] += part

@@ -1,0 +1,266 @@
+"""Speed, pitch and rate: sources with fewer or more samples than their files have, made before the filters.
+
+A tempo other than 1 joins pieces of about 60 ms that are further apart or nearer together in the source than in the
+result, each moved by a few milliseconds to where it fits the one before best (waveform similarity overlap-add, WSOLA:
+Verhelst and Roelands, ICASSP 1993). What changes pitch and rate is then a resampler. The result is cut into frames; the
+state after each is a value, so that it can be made again from there.
+
+Tempo and step are those of SoundTouch (`SoundTouch::calcEffectiveRateAndTempo`), which lavadsp calls with `setTempo`,
+`setPitch` and `setRate`. Its pieces are 40 to 90 ms long by the tempo, 8 ms over each other, and moved within 15 to
+20 ms; ours 60, 10 and 16. lavadsp gives each channel a SoundTouch of its own, so that the sides are moved apart; here
+both are moved alike.
+
+    source ──tempo = speed / pitch──► joined ──step = pitch · rate──► frame
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.effects import Timescale
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
+from tonearm.worker.filters.blocks import Planes
+from tonearm.worker.filters.chain import as_pcm
+from tonearm.worker.sources.pcm_store import PcmStore
+
+# Reads samples [start, start + count) of the source as planes; silence stands for what lies outside of it.
+ReadSource: TypeAlias = Callable[[int, int], Planes]
+
+# The stretcher reads up to so much of the file before the place where it stands.
+MARGIN_SAMPLES: Final = samples_of_ms(100)
+
+_PCM: Final = np.dtype("<i2")
+_PIECE: Final = samples_of_ms(60)
+_OVERLAP: Final = samples_of_ms(10)
+_SEARCH: Final = samples_of_ms(16)  # a piece may begin half of this before or after its place
+_COARSE: Final = 4  # the search looks at every fourth sample first
+_TAPS: Final = 32
+_HALF: Final = _TAPS // 2
+_PHASES: Final = 512  # places between two samples for which the resampler has its taps
+_CACHED_TABLES: Final = 8
+
+_FADE_IN: Final = np.asarray(0.5 - 0.5 * np.cos(np.pi * (np.arange(_OVERLAP) + 0.5) / _OVERLAP), dtype=np.float32)
+_FADE_OUT: Final = np.float32(1.0) - _FADE_IN
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StretchState:
+    """Where making the next frame goes on.
+
+    `position`: the sample of the source that the next frame begins with, as exact as the joining allows.
+    `piece_at`: where in the source the next piece is to begin. `tail`: what the next piece is faded in over, 2 by
+    _OVERLAP; None before the first one. `joined`: samples that were joined and not used up, 2 by n, of which the first
+    _HALF lie before the next frame; `step_rest`: how far behind a sample, 0 to 1, the next frame begins.
+    """
+
+    position: float
+    piece_at: float
+    tail: Planes | None
+    joined: Planes
+    step_rest: float
+
+
+class Stretcher:
+    """Makes frames of a source at one setting."""
+
+    def __init__(self, setting: Timescale) -> None:
+        self.setting = setting
+        self._tempo = setting.speed / setting.pitch
+        # Within a piece the source passes at its own pace: the middle of each is where it should be.
+        self._centring = (self._tempo - 1.0) * (_PIECE - _OVERLAP) / 2.0
+        self._step = setting.pitch * setting.rate
+
+    def begin(self, sample: int) -> StretchState:
+        """The state before a frame that begins with `sample` of the source."""
+        return StretchState(float(sample), float(sample), None, np.zeros((CHANNELS, _HALF), np.float32), 0.0)
+
+    def source_end(self, state: StretchState) -> int:
+        """Up to which sample (exclusive) the source is read for the next frame, at most."""
+        missing = self._joined_samples_needed(state) - int(state.joined.shape[1])
+        if self._tempo == 1.0:
+            return int(state.piece_at) + max(missing, 0)
+        pieces = max(0, -(-missing // (_PIECE - _OVERLAP)))
+        last_at = state.piece_at + max(pieces - 1, 0) * self._tempo * (_PIECE - _OVERLAP)
+        last_at += max(self._centring, 0.0)
+        return int(last_at) + _SEARCH // 2 + _PIECE + 1 if pieces else int(state.piece_at)
+
+    def frame(self, state: StretchState, read: ReadSource) -> tuple[Planes, StretchState]:
+        """The next frame, 2 by FRAME_SAMPLES, and the state after it."""
+        needed = self._joined_samples_needed(state)
+        joined, piece_at, tail = state.joined, state.piece_at, state.tail
+        if self._tempo == 1.0:
+            missing = needed - joined.shape[1]
+            if missing > 0:
+                joined = np.concatenate((joined, read(int(piece_at), missing)), axis=1)
+                piece_at += missing
+        else:
+            parts = [joined]
+            length = joined.shape[1]
+            while length < needed:
+                at = piece_at if tail is None else piece_at + self._centring
+                part, tail = _next_piece(read, int(at), tail)
+                parts.append(part)
+                length += part.shape[1]
+                piece_at += self._tempo * part.shape[1]
+            joined = np.concatenate(parts, axis=1)
+        frame, used, rest = self._resampled(joined, state.step_rest)
+        position = state.position + FRAME_SAMPLES * self._step * self._tempo
+        return frame, StretchState(position, piece_at, tail, joined[:, used:].copy(), rest)
+
+    def _joined_samples_needed(self, state: StretchState) -> int:
+        used: float = state.step_rest + FRAME_SAMPLES * self._step
+        return int(used) + _TAPS + 1
+
+    def _resampled(self, joined: Planes, rest: float) -> tuple[Planes, int, float]:
+        """A frame, how many samples are not needed any more, and how far behind the next one the next frame begins."""
+        end = rest + FRAME_SAMPLES * self._step
+        used = int(end)
+        if self._step == 1.0 and rest == 0.0:
+            return joined[:, _HALF : _HALF + FRAME_SAMPLES], used, 0.0
+        places = rest + self._step * np.arange(FRAME_SAMPLES)
+        before = places.astype(np.intp)
+        phase = ((places - before) * _PHASES).astype(np.intp)
+        windows = np.lib.stride_tricks.sliding_window_view(joined, _TAPS, axis=1)[:, before + 1]
+        frame: Planes = np.einsum("cnt,nt->cn", windows, self._taps[phase])
+        return frame, used, end - used
+
+    @cached_property
+    def _taps(self) -> NDArray[np.float32]:
+        return _interpolation(min(1.0, 1.0 / self._step))
+
+
+def _next_piece(read: ReadSource, at: int, tail: Planes | None) -> tuple[Planes, Planes]:
+    """The piece that begins near `at`, without its last _OVERLAP samples, and those."""
+    if tail is None:
+        piece = read(at, _PIECE)
+        return piece[:, :-_OVERLAP], piece[:, -_OVERLAP:]
+    around = read(at - _SEARCH // 2, _SEARCH + _PIECE)
+    best = _best_fit(around[:, : _SEARCH + _OVERLAP].sum(axis=0), tail.sum(axis=0))
+    piece = around[:, best : best + _PIECE]
+    faded = tail * _FADE_OUT + piece[:, :_OVERLAP] * _FADE_IN
+    return np.concatenate((faded, piece[:, _OVERLAP:-_OVERLAP]), axis=1), piece[:, -_OVERLAP:].copy()
+
+
+def _best_fit(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> int:
+    """Where in `around` the sound is most like `wanted`: first every fourth sample, then those near the best."""
+    coarse = _likeness(_thinned(around), _thinned(wanted))
+    middle = int(np.argmax(coarse)) * _COARSE
+    first = max(0, middle - _COARSE)
+    last = min(len(around) - len(wanted), middle + _COARSE)
+    return first + int(np.argmax(_likeness(around[first : last + len(wanted)], wanted)))
+
+
+def _thinned(mono: NDArray[np.float32]) -> NDArray[np.float32]:
+    whole = len(mono) // _COARSE * _COARSE
+    thinned: NDArray[np.float32] = mono[:whole].reshape(-1, _COARSE).mean(axis=1)
+    return thinned
+
+
+def _likeness(around: NDArray[np.float32], wanted: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The normalized correlation of `wanted` with each run of its length in `around`."""
+    products = np.correlate(around, wanted, "valid").astype(np.float64)
+    energies = np.cumsum(np.concatenate(([0.0], np.square(around, dtype=np.float64))))
+    energy = energies[len(wanted) :] - energies[: -len(wanted)]
+    return np.asarray(products / np.sqrt(np.maximum(energy, 1.0)))
+
+
+@lru_cache(maxsize=_CACHED_TABLES)
+def _interpolation(cutoff: float) -> NDArray[np.float32]:
+    """_PHASES by _TAPS: a windowed sinc (Kaiser, beta 8) for each place between two samples.
+
+    `cutoff` is the highest frequency that is let through, as a share of half the sample rate.
+    """
+    places = np.arange(_PHASES)[:, np.newaxis] / _PHASES
+    distance = np.arange(-_HALF + 1, _HALF + 1) - places
+    window = np.i0(8.0 * np.sqrt(np.maximum(0.0, 1.0 - (distance / _HALF) ** 2))) / np.i0(8.0)
+    taps = cutoff * np.sinc(cutoff * distance) * window
+    return np.asarray(taps / taps.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+class StretchedSource:
+    """A source as it sounds at one timescale: its samples are numbered in time heard, not in time of the file.
+
+    It begins with sample `first` of the file, which has the same number here, and is made as far as it is read.
+
+    What was made stays in `store` as long as it may be rendered again, so going back in it costs nothing. Where another
+    source joins (`following`), its beginning is read behind the end, and `begin_next` goes on with the same pieces: in
+    both the sound is up to 8 ms off its place, so that one which begins anew would click where the files join.
+    """
+
+    def __init__(self, source: int, file: PcmStore, setting: Timescale, first: int) -> None:
+        self.source = source
+        self.setting = setting
+        self.store = PcmStore(first)
+        self._file = file
+        self._stretcher = Stretcher(setting)
+        self._state = self._stretcher.begin(first)
+        self._before: PcmStore | None = None
+        self._rest = b""  # what the last frame has behind the end: the beginning of `following`
+        self.following: PcmStore | None = None
+        self.joins = 0  # the number of the source at whose end it begins
+
+    def begin_next(self, source: int, file: PcmStore) -> "StretchedSource | None":
+        """The source that joins at the end, from its start on. None when its samples were not there in time."""
+        if self.following is not file or not self.store.is_finished:
+            return None
+        joined = StretchedSource(source, file, self.setting, file.start)
+        moved = file.start - self._file.end
+        state = self._state
+        joined._state = replace(state, position=state.position + moved, piece_at=state.piece_at + moved)
+        joined._before = self._file
+        if self._rest:
+            joined.store.append(self._rest)
+        return joined
+
+    def file_sample(self, sample: int) -> float:
+        """Where in the file a sample of this source lies."""
+        return self.store.start + (sample - self.store.start) * self.setting.position_rate
+
+    def heard_sample(self, file_sample: int) -> int:
+        """The first sample of this source that does not lie before one of the file."""
+        return self.store.start + math.ceil((file_sample - self.store.start) / self.setting.position_rate)
+
+    def make(self, up_to: int) -> None:
+        """Fills `store` up to a sample, as far as the file is decoded."""
+        store, file = self.store, self._file
+        while store.end < up_to and not store.is_finished:
+            # Asked for first: what the decoding thread adds before the end is there when the end is known.
+            is_whole = file.is_finished
+            if is_whole:
+                missing = self.heard_sample(file.end) - store.end
+            elif self._stretcher.source_end(self._state) <= file.end:
+                missing = FRAME_SAMPLES
+            else:
+                return
+            if missing > 0:
+                planes, self._state = self._stretcher.frame(self._state, self._read)
+                pcm = as_pcm(planes.copy())
+                store.append(pcm[: missing * SAMPLE_BLOCK_BYTES])
+                self._rest = pcm[missing * SAMPLE_BLOCK_BYTES :]
+            if is_whole and missing <= FRAME_SAMPLES:
+                store.finish(is_interrupted=file.is_interrupted)
+
+    def _read(self, start: int, count: int) -> Planes:
+        planes = np.zeros((CHANNELS, count), dtype=np.float32)
+        _fill(planes, start, self._file, 0)
+        if self._before is not None:
+            if self._state.piece_at > self._file.start + MARGIN_SAMPLES:
+                self._before = None  # nothing is read before the start any more
+            elif start < self._file.start:
+                _fill(planes, start, self._before, self._file.start - self._before.end)
+        if self.following is not None and self._file.is_finished and start + count > self._file.end:
+            _fill(planes, start, self.following, self._file.end - self.following.start)
+        return planes
+
+
+def _fill(planes: Planes, start: int, store: PcmStore, moved: int) -> None:
+    """Puts what `store` has into `planes`, which begin with `start`. Its samples are `moved` by so many."""
+    first, last = max(start, store.oldest + moved), min(start + planes.shape[1], store.end + moved)
+    if last > first:
+        pcm = np.frombuffer(store.read(first - moved, last - first), dtype=_PCM).reshape(-1, CHANNELS)
+        planes[:, first - start : last - start] = pcm.T

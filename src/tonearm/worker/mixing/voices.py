@@ -1,0 +1,206 @@
+"""The voices of a player's music: the current source, and sources that fade out under it.
+
+A ramp is placed on the session's own time, in samples since frame 0. So what a voice does at any time follows from
+values that never change, and rendering can begin again anywhere.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tonearm.core.frame import CHANNELS, samples_of_ms
+from tonearm.worker.filters.blocks import Planes
+
+# The curve of the share that comes in; the one that goes out is the rest of it. `cosine`: half a period, for cuts that
+# must not click.
+Curve: TypeAlias = Literal["equalPower", "linear", "cosine"]
+
+GLIDE_SAMPLES: Final = samples_of_ms(5)
+_PCM: Final = np.dtype("<i2")
+
+# Reads up to so many samples of a source from one on, as s16le stereo: fewer at its end.
+ReadPcm: TypeAlias = Callable[[int, int, int], bytes | memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A gain that goes from 0 to `level`, or with `falls` from `level` to 0, within `samples` from `start` on.
+
+    `until`: where the sound that rises gives way to another source's.
+    """
+
+    start: int
+    samples: int
+    curve: Curve
+    falls: bool
+    level: float = 1.0
+    until: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.samples
+
+    def gain_at(self, time: int) -> float:
+        return float(self.gains(time, 1)[0])
+
+    def later(self, samples: int) -> "Ramp":
+        """This ramp, but so many samples later."""
+        until = None if self.until is None else self.until + samples
+        return replace(self, start=self.start + samples, until=until)
+
+    def gains(self, time: int, count: int) -> NDArray[np.float32]:
+        """The gains of `count` samples from `time` on. Before the ramp and behind it the gain stands."""
+        share = np.clip((np.arange(time, time + count) + 0.5 - self.start) / self.samples, 0.0, 1.0)
+        if self.curve == "linear":
+            gain = 1.0 - share if self.falls else share
+        elif self.curve == "equalPower":
+            gain = np.cos(0.5 * np.pi * share) if self.falls else np.sin(0.5 * np.pi * share)
+        else:
+            gain = 0.5 + 0.5 * np.cos(np.pi * share) if self.falls else 0.5 - 0.5 * np.cos(np.pi * share)
+        return (self.level * gain).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Fade:
+    """A source that fades out: `sample` of it is `after` samples behind the start of the ramp, and it is silent before.
+    `is_announced`: the node waits for a mark at its end, because it was a crossfade. `end_sample`: what is decoded of
+    it later does not count. `level_db`: the gain that normalization gave it."""
+
+    source: int
+    sample: int
+    ramp: Ramp
+    is_announced: bool = False
+    end_sample: int | None = None
+    level_db: float = 0.0
+    after: int = 0
+
+    @property
+    def start(self) -> int:
+        """The time at which it begins to sound."""
+        return self.ramp.start + self.after
+
+    def sample_at(self, time: int) -> int:
+        return self.sample + max(time - self.start, 0)
+
+    def cut_at(self, time: int) -> "Fade":
+        """This voice, but gone within GLIDE_SAMPLES from `time` on, or earlier."""
+        if self.ramp.end <= time + GLIDE_SAMPLES:
+            return self
+        ramp = falling(time, self.ramp.gain_at(time))
+        return replace(self, sample=self.sample_at(time), ramp=ramp)
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rises`.
+
+    A source has several rises when it begins by a crossfade and glides to another timescale in the middle of that.
+    """
+
+    fades: tuple[Fade, ...] = ()
+    rises: tuple[Ramp, ...] = ()
+
+    def at(self, time: int) -> "Voices":
+        """Without what is over at `time`."""
+        if self.are_one:
+            return self
+        rises = tuple(rise for rise in self.rises if rise.end > time and (rise.until is None or rise.until > time))
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rises)
+
+    def begun_before(self, time: int) -> "Voices":
+        """Without what begins at `time` or later."""
+        if self.are_one:
+            return self
+        rises = tuple(
+            rise if rise.until is None or rise.until < time else replace(rise, until=None)
+            for rise in self.rises
+            if rise.start < time
+        )
+        return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rises)
+
+    def later(self, samples: int) -> "Voices":
+        """All of it so many samples later, for the music has stood still."""
+        if self.are_one:
+            return self
+        rises = tuple(rise.later(samples) for rise in self.rises)
+        return Voices(tuple(replace(fade, ramp=fade.ramp.later(samples)) for fade in self.fades), rises)
+
+    def gliding(self, tails: tuple[Fade, ...], rise: Ramp) -> "Voices":
+        """The current source goes on elsewhere: its sound before ends with `tails`, and the one after begins with
+        `rise` beside the rises that it has."""
+        return Voices((*self.fades, *tails), (*self.rises, rise))
+
+    def giving_way(self, fade: Fade, rise: Ramp) -> "Voices":
+        """A source that begins with `rise`, and the one before, with its rises, goes on as `fade`."""
+        over = (old if old.until is not None else replace(old, until=rise.start) for old in self.rises)
+        return Voices((*self.fades, fade), (*over, rise))
+
+    def gain_at(self, time: int) -> float:
+        """The gain of the current source."""
+        gain = 1.0
+        for rise in self.rises:
+            gain *= rise.gain_at(time)
+        return gain
+
+    @property
+    def are_one(self) -> bool:
+        """True when the current source's samples are passed on as they are."""
+        return not self.fades and not self.rises
+
+
+ONE_VOICE: Final = Voices()
+
+
+def falling(time: int, level: float = 1.0) -> Ramp:
+    """The end of a sound that is cut at `time`."""
+    return Ramp(time, GLIDE_SAMPLES, "cosine", falls=True, level=level)
+
+
+def rising(time: int) -> Ramp:
+    """The beginning of a sound that begins in the middle at `time`."""
+    return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
+
+
+def mixed(
+    pcm: bytes | memoryview, time: int, voices: Voices, read: ReadPcm, levels: NDArray[np.float32] | None = None
+) -> Planes:
+    """The current source's `pcm`, which begins at `time`, with all voices, 2 by n in 16-bit units, not clipped.
+
+    `levels` are the factors that normalization will apply to the mix (None: 1), by the current source's loudness: what
+    fades out under it is mixed so that it keeps its own in the end.
+    """
+    samples = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS)
+    planes: Planes = samples.T.astype(np.float32, order="C")
+    count = planes.shape[1]
+    for rise in voices.rises:
+        # A rise that begins within these samples belongs to the source that begins there, not to the one before.
+        first = max(rise.start - time, 0)
+        last = count if rise.until is None else min(rise.until - time, count)
+        if last > first:
+            planes[:, first:last] *= rise.gains(time + first, last - first)
+    for fade in voices.fades:
+        add_fade(planes, time, fade, read, levels)
+    return planes
+
+
+def add_fade(planes: Planes, time: int, fade: Fade, read: ReadPcm, levels: NDArray[np.float32] | None = None) -> None:
+    """Adds a source that fades out to `planes`, which begin at `time`. For `levels` see `mixed`."""
+    first = max(fade.start - time, 0)
+    last = min(fade.ramp.end - time, planes.shape[1])
+    if last <= first:
+        return
+    sample, count = fade.sample_at(time + first), last - first
+    if fade.end_sample is not None:
+        count = min(count, max(fade.end_sample - sample, 0))
+    pcm = read(fade.source, sample, count)
+    voice = np.frombuffer(pcm, dtype=_PCM).reshape(-1, CHANNELS).T
+    length = voice.shape[1]
+    gains = fade.ramp.gains(time + first, length)
+    if fade.level_db:
+        gains = gains * np.float32(10.0 ** (fade.level_db / 20.0))
+    if levels is not None:
+        gains = gains / levels[first : first + length]
+    planes[:, first : first + length] += voice * gains

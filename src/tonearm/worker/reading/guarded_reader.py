@@ -1,0 +1,255 @@
+"""The file object that libav reads from. It limits how much libav may read, and keeps errors from being lost.
+
+The first bytes of a source are read before libav gets it: they show the container where libav would guess wrong, and
+files that it could only read without end.
+"""
+
+import io
+import struct
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tonearm.core.failure import PlayError
+from tonearm.worker.reading import play_errors
+from tonearm.worker.reading.reader import Dropped, MediaReader
+
+# From the first read to the first decoded audio. A source whose bytes only trickle would hold its player for ever.
+OPENING_DEADLINE_S: Final = 15.0
+OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
+# Between two audio packets of a playable file there is at most some video. This limit ends an endless stream of junk:
+# libav needs up to 3 s of CPU for as many bytes, if they look like Ogg pages.
+SILENT_BUDGET_BYTES: Final = 16 * 1024 * 1024
+
+FIRST_BYTES: Final = 4096
+# At 24 kbit/s 4096 bytes take more than a second.
+LIVE_FIRST_BYTES: Final = 256
+
+# The first bytes of a container, the bytes at offset 8, and libav's name for it.
+_PCM_CONTAINERS: Final = (
+    (b"RIFF", b"WAVE", "wav"),
+    (b"RF64", b"WAVE", "wav"),
+    (b"BW64", b"WAVE", "wav"),
+    (b"FORM", b"AIFF", "aiff"),
+    (b"FORM", b"AIFC", "aiff"),
+    (b".snd", b"", "au"),
+    (b"caff", b"desc", "caf"),
+    (b"riff\x2e\x91\xcf\x11", b"\xa5\xd6\x28\xdb", "w64"),
+)
+
+
+class GuardedReader:
+    """Passes reads on to a `MediaReader` as long as they are within the limits.
+
+    It has no `name`, `mode`, `write` or `close` on purpose: PyAV looks for those, and a name would be a path for libav.
+
+    `failure` keeps the first error, because libav may swallow an exception of a callback or take it for the end of the
+    file. After it every read returns the end, so that libav returns soon. `interruption` keeps the error of a reader
+    that has no more bytes: libav sees the end of the file there, so that everything before it is still decoded.
+
+    `deadline_s`: when the source must be open, by `clock`; None: `OPENING_DEADLINE_S` from now.
+    """
+
+    def __init__(
+        self,
+        reader: MediaReader,
+        *,
+        name: str,
+        size_bytes: int | None,
+        deadline_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.failure: Exception | None = None
+        self.interruption: PlayError | None = None
+        self.bytes_read = 0
+        self._reader = reader
+        self._name = name
+        self._size_bytes = size_bytes
+        self._clock = clock
+        self._deadline_s: float | None = clock() + OPENING_DEADLINE_S if deadline_s is None else deadline_s
+        self._budget_bytes = OPENING_BUDGET_BYTES
+        self._budget_left = OPENING_BUDGET_BYTES
+        self._is_seekable = reader.seekable()
+        self._position = 0
+
+    def begin_playing(self) -> None:
+        """The source is open: no deadline any more, and the byte budget is for each packet."""
+        self._deadline_s = None
+        self._budget_bytes = SILENT_BUDGET_BYTES
+        self.packet_came()
+
+    def begin_seeking(self) -> None:
+        """Gives a budget for the whole file: a container without an index is read through up to the position."""
+        self._budget_left = SILENT_BUDGET_BYTES + 2 * (self._size_bytes or 0)
+
+    def packet_came(self) -> None:
+        self._budget_left = self._budget_bytes
+
+    def raise_failure(self) -> None:
+        """Raise the error that made the source unusable, if there was one."""
+        if self.failure is not None:
+            raise self.failure
+
+    def raise_cause(self) -> None:
+        """Raise why there are no more bytes, if there was an error. For the end, and for an error of libav's."""
+        self.raise_failure()
+        if self.interruption is not None:
+            raise self.interruption
+
+    # Called by PyAV. An error must be an `Exception`: PyAV drops a `BaseException` and goes on decoding.
+
+    def read(self, n: int) -> bytes:
+        if self.failure is not None or self.interruption is not None:
+            return b""
+        try:
+            self._check_limits()
+            # Cut and converted: PyAV copies the whole object, unchecked, into a buffer of n bytes.
+            data = bytes(self._read_source(n)[:n])
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except Exception as error:
+            self.failure = error
+            raise
+        self.bytes_read += len(data)
+        self._budget_left -= len(data)
+        self._position += len(data)
+        return data
+
+    def _read_source(self, n: int) -> bytes:
+        try:
+            return self._reader.read(n)
+        except Dropped:
+            raise
+        except PlayError as error:
+            self.interruption = error
+            return b""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if self.failure is not None:
+            return self._position
+        try:
+            self._position = self._seek(offset, whence)
+        except OSError as error:
+            self.failure = play_errors.unreadable(self._name, error)
+            raise self.failure from error
+        except PlayError as error:
+            self.failure = error
+            raise
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def readable(self) -> bool:
+        return True
+
+    def _seek(self, offset: int, whence: int) -> int:
+        if whence == io.SEEK_END and self._size_bytes is not None:
+            offset, whence = self._size_bytes + offset, io.SEEK_SET
+        if whence == io.SEEK_CUR:
+            offset, whence = self._position + offset, io.SEEK_SET
+        if whence == io.SEEK_SET and offset == self._position:
+            return offset
+        return self._reader.seek(max(offset, 0) if whence == io.SEEK_SET else offset, whence)
+
+    def _check_limits(self) -> None:
+        if self._deadline_s is not None and self._clock() > self._deadline_s:
+            raise play_errors.opening_took_too_long(self._name, OPENING_DEADLINE_S)
+        if self._budget_left <= 0:
+            mebibytes = self._budget_bytes // (1024 * 1024)
+            raise play_errors.limit_exceeded(self._name, f"no audio in {mebibytes} MiB of data")
+
+
+class RewoundReader:
+    """Returns bytes that were already read once more, then those of the reader. For sources that are not seekable."""
+
+    def __init__(self, first: bytes, reader: MediaReader) -> None:
+        self._first = first
+        self._reader = reader
+
+    def read(self, n: int) -> bytes:
+        if self._first:
+            data, self._first = self._first[:n], self._first[n:]
+            return data
+        return self._reader.read(n)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._first = b""
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._reader.tell() - len(self._first)
+
+    def seekable(self) -> bool:
+        return self._reader.seekable()
+
+
+def read_first_bytes(
+    reader: MediaReader,
+    *,
+    name: str,
+    deadline_s: float,
+    is_live: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> bytes:
+    """The first `FIRST_BYTES`, or fewer from a shorter source; `LIVE_FIRST_BYTES` of a live one.
+
+    Raises PlayError when they have not arrived at `deadline_s` of `clock`.
+    """
+    parts: list[bytes] = []
+    missing = LIVE_FIRST_BYTES if is_live else FIRST_BYTES
+    while missing > 0 and (part := reader.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+        if missing > 0 and clock() > deadline_s:
+            raise play_errors.opening_took_too_long(name, OPENING_DEADLINE_S)
+    return b"".join(parts)
+
+
+def pcm_container(first: bytes) -> str | None:
+    """libav's name of a container for plain samples; None for all other containers, which libav recognises itself.
+
+    libav judges by all the bytes, and samples can look like anything: it takes a tone of 10 kHz in a WAV file for an
+    MPEG transport stream, because every 192nd byte has the right value.
+    """
+    for start, kind, container in _PCM_CONTAINERS:
+        if first.startswith(start) and first[8 : 8 + len(kind)] == kind:
+            return container
+    return None
+
+
+def is_transport_stream(first: bytes) -> bool:
+    """Whether this is MPEG-TS (ISO 13818-1, 2.4.3.2): packets of 188 bytes that all begin with the same byte."""
+    return first[0:1] == first[188:189] == b"G"
+
+
+def is_fragmented_mp4(first: bytes) -> bool:
+    """Whether this is MP4 in fragments (ISO 14496-12, 8.8), each of which gives only its own length."""
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"moof" or (kind == b"moov" and b"mvex" in first[position : position + size]):
+            return True
+        if kind not in (b"ftyp", b"styp", b"moov", b"sidx", b"free") or size < 8:
+            return False
+        position += size
+    return False
+
+
+def has_mp4_index_at_end(first: bytes) -> bool:
+    """Whether this is an MP4 file (ISO 14496-12) whose media data comes before its index."""
+    if first[4:8] != b"ftyp":
+        return False
+    position = 0
+    while position + 8 <= len(first):
+        size, kind = struct.unpack_from(">I4s", first, position)
+        if kind == b"mdat":
+            return True
+        if kind in (b"moov", b"moof") or size < 8:
+            return False
+        position += size
+    return False

@@ -1,0 +1,311 @@
+"""The bytes of a source as a file object for libav: from a file's descriptor, or requested from the node.
+
+`DescriptorQueue` receives the descriptors, which come over the socket beside the messages.
+"""
+
+import errno
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.decoder.message_coding import BrokenMessage
+from tonearm.decoder.messages import DATA_CHUNK_BYTES
+
+# Read at once from a file that is not in the page cache: for each such read another job gets the slot.
+DISK_CHUNK_BYTES: Final = 128 * 1024
+# What a file system answers that cannot say whether a read would block (tmpfs, NFS, FUSE), an older kernel, or a filter
+# of system calls.
+_CANNOT_ASK_CACHE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
+
+LOST: Final = -1
+_DESCRIPTORS_PER_READ: Final = 4  # the kernel ends a read at the bytes that a descriptor came with: one is expected
+
+
+class MediaReader(Protocol):
+    """A file object over the bytes of one source. Any method may raise `PlayError`.
+
+    `read` blocks until there is at least one byte, and returns `b""` only at the end. `seek` takes the whence values of
+    `io`. It is called with a new position only if `seekable()` is true.
+    """
+
+    def read(self, n: int, /) -> bytes: ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int: ...
+
+    def tell(self) -> int: ...
+
+    def seekable(self) -> bool: ...
+
+
+class Dropped(PlayError):
+    """The source was dropped: an order to stop, not a failure. A `PlayError`, since libav passes those on unchanged."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The source was dropped.", "Nothing to do.")
+        )
+
+
+class DescriptorReader:
+    """Reads an open file by position. A read that the page cache can answer is done at once; one that has to wait for
+    the disk is done inside `without_slot()`, so that a slow disk delays only the source that reads from it.
+
+    `drop` is called by other threads.
+    """
+
+    def __init__(
+        self, descriptor: int, size_bytes: int, without_slot: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._descriptor = descriptor
+        self._size_bytes = size_bytes
+        self._without_slot = without_slot
+        self._can_ask_cache = True
+        self._offset = 0
+        self._chunk = b""  # read from the disk, more than was asked for
+        self._chunk_offset = 0
+        self._is_dropped = False
+        self._others: list[DescriptorReader] = []
+
+    def read(self, n: int) -> bytes:
+        """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
+        if self._is_dropped:
+            raise Dropped
+        start = self._offset - self._chunk_offset
+        try:
+            if 0 <= start < len(self._chunk):
+                data = self._chunk[start : start + n]
+            else:
+                self._chunk = b""
+                cached = self._read_cached(n)
+                data = self._read_disk(n) if cached is None else cached
+        except OSError as error:
+            raise PlayError(
+                PlayFailure(
+                    FailureCode.FILE_UNREADABLE,
+                    Stage.READ,
+                    f"Reading the file failed: {error.strerror}.",
+                    "Check the disk and the file.",
+                )
+            ) from error
+        self._offset += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._offset = _target(offset, whence, self._offset, self._size_bytes)
+        return self._offset
+
+    def tell(self) -> int:
+        return self._offset
+
+    def seekable(self) -> bool:
+        return True
+
+    def begin_next_part(self) -> bool:
+        return False
+
+    def another(self) -> "DescriptorReader":
+        """A reader of the same file with an offset of its own, for the same thread. It ends with this one."""
+        reader = DescriptorReader(self._descriptor, self._size_bytes, self._without_slot)
+        self._others.append(reader)
+        return reader
+
+    def drop(self) -> None:
+        self._is_dropped = True
+        for reader in self._others:
+            reader.drop()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _read_cached(self, n: int) -> bytes | None:
+        """What the page cache has of the next `n` bytes; None if it has none of them, or the kernel does not say."""
+        if not self._can_ask_cache:
+            return None
+        buffer = bytearray(n)
+        try:
+            count = os.preadv(self._descriptor, (buffer,), self._offset, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _CANNOT_ASK_CACHE:
+                raise
+            self._can_ask_cache = False
+            return None
+        if count == 0 and self._offset < self._size_bytes:
+            return None  # Linux 5.9 and 5.10 mean "would block" by it
+        return bytes(memoryview(buffer)[:count])
+
+    def _read_disk(self, n: int) -> bytes:
+        """Reads, for as long as it takes, a chunk of which the first `n` bytes are returned."""
+        with self._without_slot():
+            chunk = os.pread(self._descriptor, max(n, DISK_CHUNK_BYTES), self._offset)
+        if self._is_dropped:
+            raise Dropped
+        self._chunk, self._chunk_offset = chunk, self._offset
+        return chunk[:n]
+
+
+class RequestingReader:
+    """Requests bytes from the node: holds one chunk, and requests the next one ahead.
+
+    `request_read(offset, length)` sends a request. Every wait is inside `without_slot()`. `deliver`, `fail` and `drop`
+    are called by other threads.
+    """
+
+    def __init__(
+        self,
+        size_bytes: int | None,
+        is_seekable: bool,
+        request_read: Callable[[int, int], None],
+        without_slot: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._size_bytes = size_bytes
+        self._is_seekable = is_seekable
+        self._request_read = request_read
+        self._without_slot = without_slot
+        self._changed = threading.Condition()
+        self._offset = 0
+        self._chunk = b""
+        self._chunk_offset = 0
+        self._part_offset = 0
+        self._end_offset: int | None = None
+        self._requested_offset: int | None = None
+        self._arrived: bytes | None = None
+        self._failure: PlayFailure | None = None
+        self._is_dropped = False
+
+    def read(self, n: int) -> bytes:
+        """Up to `n` bytes; `b""` at the end. Raises `PlayError`."""
+        if self._is_dropped:
+            raise Dropped
+        if self._end_offset is not None and self._offset >= self._end_offset:
+            return b""
+        start = self._offset - self._chunk_offset
+        if not 0 <= start < len(self._chunk):
+            self._next_chunk()
+            start = 0
+        data = self._chunk[start : start + n]
+        self._offset += len(data)
+        if self._requested_offset is None and self._chunk:
+            self._request(self._chunk_offset + len(self._chunk))
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_END and self._size_bytes is None:
+            raise OSError("the size is unknown")
+        target = _target(offset, whence, self.tell(), self._size_bytes or 0)
+        self._offset = self._part_offset + target
+        return target
+
+    def tell(self) -> int:
+        return self._offset - self._part_offset
+
+    def seekable(self) -> bool:
+        return self._is_seekable
+
+    def begin_next_part(self) -> bool:
+        """Goes on behind the end of a part: offsets count from there then. False at the end of the source.
+
+        Only a source that is not seekable and whose size is unknown can have parts. Raises `PlayError`.
+        """
+        if self._end_offset is None or self._is_seekable or self._size_bytes is not None:
+            return False
+        self._offset = self._part_offset = self._end_offset
+        self._end_offset = None
+        self._next_chunk()
+        return bool(self._chunk)
+
+    def deliver(self, offset: int, data: bytes) -> None:
+        with self._changed:
+            if offset == self._requested_offset:
+                self._arrived = data
+                self._changed.notify()
+
+    def fail(self, offset: int, failure: PlayFailure) -> None:
+        """The bytes from `offset` cannot be had. Reads elsewhere go on."""
+        with self._changed:
+            if offset == self._requested_offset:
+                self._failure = failure
+                self._changed.notify()
+
+    def drop(self) -> None:
+        with self._changed:
+            self._is_dropped = True
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Frees the bytes. Nothing may be read afterwards."""
+        with self._changed:
+            self._chunk = b""
+            self._arrived = self._requested_offset = None
+
+    def _next_chunk(self) -> None:
+        if self._requested_offset != self._offset:
+            self._request(self._offset)
+        self._chunk = self._await_answer()
+        self._chunk_offset = self._offset
+        if not self._chunk:
+            self._end_offset = self._offset  # libav reads several times at the end: no request for each
+
+    def _request(self, offset: int) -> None:
+        with self._changed:
+            self._requested_offset = offset
+            self._arrived = self._failure = None
+        self._request_read(offset, DATA_CHUNK_BYTES)
+
+    def _await_answer(self) -> bytes:
+        with self._changed:
+            if self._has_answer():
+                return self._take_answer()
+        with self._without_slot(), self._changed:
+            self._changed.wait_for(self._has_answer)
+        with self._changed:
+            return self._take_answer()
+
+    def _has_answer(self) -> bool:
+        return self._arrived is not None or self._failure is not None or self._is_dropped
+
+    def _take_answer(self) -> bytes:
+        if self._is_dropped:
+            raise Dropped
+        if self._arrived is None:
+            assert self._failure is not None
+            raise PlayError(self._failure)
+        data = self._arrived
+        self._arrived = self._requested_offset = None
+        return data
+
+
+class DescriptorQueue:
+    """Reads a socket and queues the descriptors in the order of the messages that they came with."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[int] = deque()
+
+    def receive(self, connection: socket.socket, length: int) -> bytes:
+        """Up to `length` bytes; `b""` when the other end has closed. Raises `OSError`."""
+        data, descriptors, flags, _ = socket.recv_fds(connection, length, _DESCRIPTORS_PER_READ)
+        self._waiting.extend(descriptors)
+        if flags & socket.MSG_CTRUNC:
+            # A descriptor was lost, most likely because this process has too many files open. Its place is kept:
+            # otherwise its source would play the file of the next one.
+            self._waiting.append(LOST)
+        return data
+
+    def take(self) -> int:
+        """The descriptor of the next message that has one, or `LOST`. Raises `BrokenMessage` when none came."""
+        if not self._waiting:
+            raise BrokenMessage("a message should have had a descriptor with it")
+        return self._waiting.popleft()
+
+
+def _target(offset: int, whence: int, position: int, size_bytes: int) -> int:
+    base = {os.SEEK_SET: 0, os.SEEK_CUR: position, os.SEEK_END: size_bytes}[whence]
+    if base + offset < 0:
+        raise OSError("a position before the start")
+    return base + offset

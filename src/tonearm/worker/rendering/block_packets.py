@@ -1,0 +1,228 @@
+"""The packets of a session's blocks, encoded or passed through from its sources, and which sent frames become MP3."""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from tonearm.core.frame import FRAME_BYTES
+from tonearm.core.outputs import NO_OUTPUTS, PCM_ONLY, PRIMING_FRAMES, Output, Outputs
+from tonearm.decoder.messages import GRANT_FRAMES, PASSED_GRANT_FRAMES
+from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, as_pcm, process
+from tonearm.worker.mixing.voices import mixed
+from tonearm.worker.packets.mp3 import TAIL_PCM, Mp3Job
+from tonearm.worker.packets.packet_encoding import PacketEncoders
+from tonearm.worker.packets.passthrough import (
+    NO_RUN,
+    RUN_HISTORY_FRAMES,
+    Conditions,
+    Run,
+    RunPackets,
+    encoded,
+    needs_history,
+    next_run,
+    passed_through,
+)
+from tonearm.worker.packets.passthrough_state import Before, Passthrough
+from tonearm.worker.rendering.joined_music import Gathered
+from tonearm.worker.rendering.output import levelled_again
+from tonearm.worker.rendering.session_sources import SessionSources
+from tonearm.worker.rendering.timeline import Block, Checkpoint, Part, Timeline
+from tonearm.worker.sources.packet_store import PacketStore
+from tonearm.worker.sources.pcm_store import Segment
+
+# Each block and its message have a price of their own, and filters cost a third as much for each sample in blocks as in
+# single frames.
+BLOCK_FRAMES: Final = 20
+# To encode twenty frames takes 3 to 6 ms, in which no change can overtake; beside that, what a block costs is little.
+ENCODED_BLOCK_FRAMES: Final = 10
+# Passing packets through costs hardly more for each block than for each frame. So much is free when a grant comes.
+PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES
+# Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
+FIRST_BLOCK_FRAMES: Final = 4
+
+Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
+
+
+class BlockPackets:
+    """Makes the packets of one block after the other, as long as somebody listens to them."""
+
+    def __init__(self, sources: SessionSources) -> None:
+        self._sources = sources
+        self._encoders = PacketEncoders()
+        self._encoded = self._joined = NO_OUTPUTS  # the outputs that get no packets of sources, and those that do
+        self.outputs = PCM_ONLY
+        self.are_encoded = False  # somebody listens to something else than PCM
+
+    def render_for(self, outputs: Outputs) -> None:
+        """From now on these forms are listened to."""
+        self.outputs = outputs
+        self.are_encoded = any(form.format != "pcm" for form in outputs)
+        self._joined = frozenset(form for form in outputs if form.passes_through)
+        self._encoded = outputs - self._joined
+        self._encoders.forget_all_but(outputs)
+
+    # Before a block is rendered
+
+    def frames_of_block(self, passthrough: Passthrough) -> int:
+        """How many frames the next block has at most, with this state of passthrough before it."""
+        only_passes = passthrough.before is Before.PASSED and self._joined == self.outputs
+        if only_passes:
+            return PASSED_BLOCK_FRAMES
+        return ENCODED_BLOCK_FRAMES if self.are_encoded else BLOCK_FRAMES
+
+    def next_run(self, start: Checkpoint, gathered: Gathered, frames: int) -> Run | None:
+        """Which of the next frames are passed through, or encoded, together. None when no output gets packets of
+        sources."""
+        if not frames or not self._joined:
+            return None
+        sources = self._sources
+        if not any(isinstance(sources.store_of(segment.source), PacketStore) for segment in gathered.segments):
+            most = min(frames, ENCODED_BLOCK_FRAMES)
+            return next_run(start.passthrough, most, gathered.segments, None, sources.store_of)
+        conditions = Conditions(
+            start.filters,
+            gathered.voices,
+            start.time,
+            [sources.loudness_of(sources.file_of(segment.source)) for segment in gathered.segments],
+            is_stretched=sources.are_stretched,
+            has_overlays=not start.overlays.change_nothing,
+        )
+        first = conditions.first_allowed()
+        run = next_run(start.passthrough, frames, gathered.segments, first, sources.store_of)
+        if frames > ENCODED_BLOCK_FRAMES and not run.packets:
+            return next_run(start.passthrough, ENCODED_BLOCK_FRAMES, gathered.segments, first, sources.store_of)
+        return run
+
+    def run_of_overlays(self, start: Checkpoint, frames: int) -> Run | None:
+        """The run of frames that hold overlays alone: all of them are encoded."""
+        return Run(frames, start.passthrough.lag) if self._joined else None
+
+    def needs_no_pcm(self, run: Run | None) -> bool:
+        """Whether packets of the source are all that anybody gets of a run."""
+        return run is not None and bool(run.packets) and self._joined == self.outputs
+
+    def rest_stores(self, segments: Sequence[Segment]) -> None:
+        """Nobody reads the PCM of these sources for now, so it need not be decoded."""
+        for segment in segments:
+            store = self._sources.store_of(segment.source)
+            if isinstance(store, PacketStore):
+                store.rest()
+
+    def history_for(self, timeline: Timeline, start: Checkpoint, run: Run | None) -> bytes | None:
+        """The frames before, when a run is encoded that begins anew. Read before what comes after them, as it is
+        decoded."""
+        if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
+            return None
+        if start.passthrough.follows_passed:  # listeners heard the source as it is, whatever is on from here
+            return history_before(timeline, self._sources, RUN_HISTORY_FRAMES)
+        return self._last_frames(timeline, RUN_HISTORY_FRAMES)
+
+    # Behind it
+
+    def encode(
+        self, timeline: Timeline, block: Block, run: Run | None, pcm: bytes, history: bytes | None
+    ) -> tuple[Block, Packets]:
+        """The packets of a block that comes next in `timeline`, and the block with all that is needed to make those of
+        its frames again."""
+        if not self.are_encoded or not (pcm or run is not None):
+            return block, ()
+        start = block.start
+        plain = self._encoders.encode(pcm, self._encoded, start.encoders, lambda: self._last_frames(timeline))
+        joined = self._packets_of_run(block, run, pcm, history)
+        block = block._replace(
+            start=start._replace(passthrough=joined.before),
+            pcm=pcm,
+            encoders_before=plain.before + joined.encoded.before,
+            encoders=plain.after + joined.encoded.after,
+            passthrough=joined.after,
+        )
+        return block, plain.packets + joined.encoded.packets
+
+    def _packets_of_run(self, block: Block, run: Run | None, pcm: bytes, history: bytes | None) -> RunPackets:
+        if run is None:
+            return NO_RUN
+        passthrough = block.start.passthrough
+        if run.packets:
+            return passed_through(self._encoders, passthrough, self._joined, run)
+        return encoded(
+            self._encoders,
+            passthrough,
+            block.start.encoders,
+            self._joined,
+            run,
+            pcm,
+            lambda: history,
+            is_silent=not block.segments,
+        )
+
+    def recalled(self, timeline: Timeline, frames: int) -> bytes:
+        """Up to so many of the last frames, as listeners got them, or would have, but for overlays."""
+        return self._last_frames(timeline, frames) or b""
+
+    def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
+        """Up to so many frames before the next one, as listeners got them, or would have. None for the first."""
+        end = timeline.end
+        if not end.frame:
+            return None
+        filters = end.filters.filters_before
+        is_flat = ChainState.steady(filters).changes_nothing
+        history = history_before(timeline, self._sources, frames if is_flat else frames + HISTORY_FRAMES)
+        size = min(frames, len(history) // FRAME_BYTES) * FRAME_BYTES
+        if not size:
+            return b""
+        pcm = process(ChainState.steady(filters, history[:-size]), history[-size:])[0]
+        return levelled_again(pcm, filters, end.filters.level.gain_db, end.voices.at(end.time))
+
+
+def history_before(timeline: Timeline, sources: SessionSources, frames: int = HISTORY_FRAMES) -> bytes:
+    """The music just before the next frame, with all its voices and without filters, as far as it is kept."""
+    return b"".join([_unfiltered(part, sources) for part in timeline.last_parts(frames)])
+
+
+def _unfiltered(part: Part, sources: SessionSources) -> bytes:
+    pcm = sources.pcm_of(part.segments).ljust(part.frames * FRAME_BYTES, b"\0")
+    return pcm if part.voices.are_one else as_pcm(mixed(pcm, part.time, part.voices, sources.view))
+
+
+class SentFrames:
+    """Which frames of a session were sent, and handed in for each MP3 output.
+
+    `mp3_from`: the first frame that an earlier process rendered, and that was sent but not encoded when it died. It is
+    rendered once more for that (None: there is none).
+    """
+
+    def __init__(self, session: int, mp3_from: int | None) -> None:
+        self._session = session
+        self._begins = mp3_from
+        self._handed_in: dict[Output, int] = {}  # by output: the first frame that was not
+
+    def keep(self, outputs: Outputs) -> None:
+        """Only these forms are listened to: one that comes back begins with what is sent then."""
+        self._handed_in = {form: frame for form, frame in self._handed_in.items() if form in outputs}
+
+    def recalled(self, output: Output, before_frame: int, pcm: bytes) -> Mp3Job | None:
+        """A job for frames before `before_frame`, to be done before any other one for this output. None for MP3 whose
+        listeners have got something else already."""
+        if output.format == "mp3" and self._handed_in.get(output) != before_frame:
+            return None
+        first_frame = before_frame - len(pcm) // FRAME_BYTES
+        return Mp3Job(self._session, output, first_frame, before_frame, pcm, True)
+
+    def hand_in(self, outputs: Outputs, timeline: Timeline, sent: int, *, is_over: bool) -> list[Mp3Job]:
+        """Makes a job for each MP3 output of what was sent since the last time: frames before `sent`, which are kept in
+        `timeline`. `is_over`: nothing is played that would bring the last samples out of the encoder."""
+        wanted = {form for form in outputs if form.format == "mp3"}
+        # What an earlier process rendered and did not encode was sent before it is rendered once more.
+        sent_to = sent if self._begins is None else min(sent, timeline.end.frame)
+        jobs = []
+        for form in sorted(wanted):
+            is_first = form not in self._handed_in
+            first_frame = self._handed_in.get(form, sent_to if self._begins is None else self._begins)
+            end_frame = max(first_frame, sent_to)
+            pcm = timeline.pcm_between(first_frame, end_frame)
+            if pcm and is_over and sent >= timeline.end.frame:
+                pcm += TAIL_PCM
+            self._handed_in[form] = end_frame
+            jobs.append(Mp3Job(self._session, form, first_frame, end_frame, pcm, is_first))
+        if sent <= timeline.end.frame:
+            self._begins = None
+        return jobs

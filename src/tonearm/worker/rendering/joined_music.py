@@ -1,0 +1,417 @@
+"""The music of a session: sources one after the other, joined sample for sample, crossfaded or cut.
+
+What a plan orders is kept here until it happens. What has happened lies in blocks and checkpoints (`timeline`), so that
+it can be rendered again.
+"""
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tonearm.core.crossfade import SHORTEST_LATE_MS
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, samples_of_ms
+from tonearm.decoder.messages import GRANT_FRAMES, Crossfade, Mark, MarkKind, Plan
+from tonearm.worker.mixing.overlays import ENOUGH_SAMPLES
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES, ONE_VOICE, Curve, Fade, Ramp, Voices, falling, rising
+from tonearm.worker.rendering.session_sources import SessionSources
+from tonearm.worker.rendering.timeline import FROM_START, NO_SOURCE, Block, Checkpoint, SourcePosition
+from tonearm.worker.sources.pcm_store import PcmStore, Segment, first_segments
+
+_MOST_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES  # that are ever gathered at once while something fades
+_UNLIMITED: Final = sys.maxsize
+
+
+class Gathered:
+    """What a session takes from its sources for a block: which samples, what happens in them, and the voices with them.
+    Their PCM is read when somebody asks for it."""
+
+    def __init__(self, voices: Voices) -> None:
+        self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
+        self._pieces: list[bytes | memoryview] | None = None
+        self.segments: list[Segment] = []
+        self.marks: list[Mark] = []
+        self.samples = 0
+        self.voices = voices
+
+    @property
+    def pieces(self) -> list[bytes | memoryview]:
+        """The PCM: that of each segment, where it lies, and silence after them."""
+        if self._pieces is None:
+            self._pieces = [
+                bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.view(sample, length)
+                for store, sample, length in self._taken
+            ]
+        return self._pieces
+
+    def take(self, store: PcmStore, source: int, sample: int, length: int) -> None:
+        self._taken.append((store, sample, length))
+        self.segments.append(Segment(self.samples, source, sample, length))
+        self.samples += length
+
+    def begins(self, first_frame: int, frames: int) -> list[tuple[int, int]]:
+        """With which sample after `first_frame` sources begin in these frames, and which."""
+        if not self.marks:
+            return []
+        return [
+            ((mark.frame - first_frame) * FRAME_SAMPLES + mark.offset_samples, mark.source)
+            for mark in self.marks
+            if mark.kind is MarkKind.BEGIN and mark.frame < first_frame + frames
+        ]
+
+    def begins_anew(self, start: Checkpoint) -> bool:
+        """Whether music begins with the first sample after `start` and continues nothing that sounded before."""
+        if start.position.goes_on or self.voices.fades:
+            return False
+        begins = self.begins(start.frame, 1)
+        return bool(begins) and begins[0][0] == 0
+
+    def fill_frame(self) -> int:
+        """Fills the last frame up with silence. Returns how much that was."""
+        missing = -self.samples % FRAME_SAMPLES
+        self.add_silence(missing)
+        return missing
+
+    def add_silence(self, samples: int) -> None:
+        if samples:
+            self._taken.append((None, 0, samples))
+            self.samples += samples
+
+    def forget_behind(self, samples: int) -> None:
+        """Nothing is read of what lies behind the first `samples` samples."""
+        if self.samples <= samples:
+            return
+        taken, offset = [], 0
+        for store, sample, length in self._taken:
+            kept = min(length, samples - offset)
+            if kept <= 0:
+                break
+            taken.append((store, sample, kept))
+            offset += kept
+        self._taken = taken
+        self.segments = list(first_segments(self.segments, samples))
+        self.samples = offset
+
+    def begin_crossfade(self, fade: Fade, rise: Ramp) -> None:
+        """The next source begins with `rise`, and the one before goes on as `fade`."""
+        self.voices = self.voices.giving_way(fade, rise)
+
+    def begin_rise(self, rise: Ramp) -> None:
+        """A source begins in the middle of its sound."""
+        self.voices = Voices(self.voices.fades, (rise,))
+
+
+class JoinedMusic:
+    """Gathers the samples of the music for one block after the other.
+
+    `position` is where rendering goes on. At the end of a source it is already behind that end, while the timeline's
+    end is before it: a plan that begins there emits the END mark again.
+    """
+
+    def __init__(self, sources: SessionSources) -> None:
+        self.position = NO_SOURCE
+        self._sources = sources
+        self._crossfades: dict[int, Crossfade] = {}  # by source: how the next one joins instead, before its end
+        self._must_flush = False
+
+    # Plans
+
+    def plan(
+        self, order: Plan, before: Checkpoint, rendered: Collection[int], *, is_silent: bool, begins_anew: bool
+    ) -> Voices:
+        """Goes on at `before` as a plan says. Returns the voices from there on.
+
+        `rendered` are the sources that may be rendered again. `is_silent`: a sound that is cut off was not heard any
+        more. `begins_anew`: what is cut to does not continue the sound of an earlier session.
+        """
+        self.position, voices = before.position, before.voices
+        if order.switch_to is not None:
+            if is_silent:
+                voices = ONE_VOICE
+            elif begins_anew:
+                voices = self._cut_off(before, order)
+            is_cut = begins_anew and not voices.rises
+            self.position = SourcePosition(order.switch_to, FROM_START, has_begun=False, is_cut=is_cut)
+            self._sources.next_of.clear()
+            self._crossfades.clear()
+        self._sources.use_timescale(order.filters)
+        self._sources.next_of[order.after] = order.following
+        if order.switch_to is None:
+            voices = self._retimed(before, voices)
+        self._crossfades.pop(order.after, None)
+        if order.crossfade is not None and order.following is not None:
+            self._crossfades[order.after] = order.crossfade
+        self._forget_unreachable(order.after, rendered)
+        self._must_flush = False
+        return voices
+
+    def flush(self) -> None:
+        """The next source is no longer waited for: a last partial frame is filled up with silence."""
+        self._must_flush = True
+
+    def comes_next(self, source: int) -> bool:
+        """Whether a source is to join at the end of another one."""
+        return source in self._sources.next_of.values()
+
+    def _forget_unreachable(self, after: int, rendered: Collection[int]) -> None:
+        """Forgets what joins at the end of sources that cannot be rendered any more."""
+        sources = self._sources
+        reachable = {after, sources.file_of(self.position.source)}
+        reachable.update(map(sources.file_of, rendered))
+        for source in tuple(reachable):
+            next_source = sources.next_of.get(source)
+            while next_source is not None and next_source not in reachable:
+                reachable.add(next_source)
+                next_source = sources.next_of.get(next_source)
+        sources.next_of = {source: following for source, following in sources.next_of.items() if source in reachable}
+        self._crossfades = {source: fade for source, fade in self._crossfades.items() if source in reachable}
+
+    def _cut_off(self, end: Checkpoint, order: Plan) -> Voices:
+        """The voices after a cut: those that faded out end within GLIDE_SAMPLES, and so does the current source, unless
+        it fades out as the new one comes in."""
+        fades = tuple(fade.cut_at(end.time) for fade in end.voices.at(end.time).fades)
+        position = end.position
+        tails = self._tails(end, end.voices)
+        if not tails or tails[0].source != position.source:
+            return Voices(fades)  # it was at its end
+        if order.cut_fade is not None and order.switch_to and self._sources.has_samples(order.switch_to):
+            samples, curve = order.cut_fade.samples, _curve(order.cut_fade)
+            out = Ramp(end.time, samples, curve, falls=True, level=end.voices.gain_at(end.time))
+            rise = Ramp(end.time, samples, curve, falls=False)
+            level_db = end.filters.level.now_db
+            fade = Fade(position.source, position.sample, out, is_announced=True, level_db=level_db)
+            return Voices((*fades, fade), (rise,))
+        return Voices((*fades, *tails))
+
+    def _retimed(self, before: Checkpoint, voices: Voices) -> Voices:
+        """Goes on at the same place of the file at the newest timescale. Returns the voices after that: the sound
+        before goes over into the new one as in a cut, for both may be anywhere in their waves."""
+        position, sources = self.position, self._sources
+        source = sources.file_of(position.source)
+        store = sources.store_of(source)
+        if store is None or sources.is_at_newest_timescale(position.source):
+            return voices
+        if not position.has_begun:
+            self.position = SourcePosition(source, FROM_START, has_begun=False, is_cut=position.is_cut)
+            return voices
+        tails = self._tails(before, voices)
+        sample = sources.file_sample(position.source, position.sample)
+        if not store.is_finished or sample < store.end:
+            self.position = sources.position_in(source, sample, has_begun=True)
+        elif not tails:
+            return voices
+        return voices.gliding(tails, rising(before.time))
+
+    def _tails(self, end: Checkpoint, voices: Voices) -> tuple[Fade, ...]:
+        """How the current source goes on behind `end`, fading out within GLIDE_SAMPLES. Where it ends within them,
+        what joins there goes on: it would click otherwise."""
+        sources, position = self._sources, end.position
+        if not position.has_begun:
+            return ()
+        ramp = falling(end.time, voices.gain_at(end.time))
+        tails: list[Fade] = []
+        after, source, sample = 0, position.source, position.sample
+        while (store := sources.made(source, sample + GLIDE_SAMPLES - after)) is not None:
+            length = min(GLIDE_SAMPLES - after, store.end - sample)
+            if length > 0:
+                level_db = end.filters.level.now_db
+                tails.append(Fade(source, sample, ramp, end_sample=store.end, level_db=level_db, after=after))
+                after += length
+            joined = sources.joined_to(source) if after < GLIDE_SAMPLES and store.is_finished else None
+            if joined is None:
+                break
+            source, sample = joined.source, joined.sample
+        return tuple(tails)
+
+    # Gathering
+
+    def gather(self, start: Checkpoint, samples: int) -> Gathered:
+        """Takes up to `samples` samples from the sources, and moves the position on."""
+        sources = self._sources
+        gathered = Gathered(voices=start.voices.at(start.time))
+        samples = min(samples, self._fades_allow(gathered.voices, start.time))
+        while gathered.samples < samples and self.position.source:
+            store = sources.store_of(self.position.source)
+            if store is None:
+                break  # planned, but not opened yet
+            if self.position.sample == FROM_START:
+                if store.end == store.oldest and not store.is_finished:
+                    break  # where it starts is not certain before
+                if self.position.is_cut and store.start > 0 and sources.has_samples(self.position.source):
+                    gathered.begin_rise(rising(start.time + gathered.samples))
+                source, joins = self.position.source, self.position.joins
+                self.position = sources.position_in(source, store.oldest, has_begun=False, joins=joins)
+            position = self.position
+            store = sources.made(position.source, position.sample + samples - gathered.samples) or store
+            crossfade = self._crossfade_that_can_begin(position)
+            end = store.end if crossfade is None else min(store.end, crossfade.at_sample)
+            taken = min(samples - gathered.samples, end - position.sample)
+            if taken > 0:
+                if not position.has_begun:
+                    frames, offset_samples = divmod(gathered.samples, FRAME_SAMPLES)
+                    source = sources.file_of(position.source)
+                    gathered.marks.append(Mark(MarkKind.BEGIN, start.frame + frames, source, offset_samples))
+                gathered.take(store, position.source, position.sample, taken)
+                self.position = SourcePosition(position.source, position.sample + taken, has_begun=True)
+                continue
+            if crossfade is not None and position.sample == crossfade.at_sample:
+                if self._begin_crossfade(crossfade, start, gathered):
+                    samples = min(samples, self._fades_allow(gathered.voices, start.time))
+                continue
+            if not self._end_source(store, start.frame, gathered):
+                break
+        if not gathered.samples:
+            gathered.add_silence(self._silence_for_others(start, gathered, samples))
+        return gathered
+
+    def frame_before_hold(self, start: Checkpoint) -> Gathered:
+        """The frame that the music would go on with, were it not held at `start`. The position stays there."""
+        gathered = self.gather(start, FRAME_SAMPLES)
+        self.position = start.position
+        gathered.fill_frame()
+        return gathered
+
+    def has_enough(self) -> bool:
+        """Whether the music, which the overlays went on without, may go on: with 200 ms, or all there is."""
+        source, sample = self.position.source, self.position.sample
+        store = None if not source else self._sources.made(source, sample + ENOUGH_SAMPLES)
+        if store is None:
+            return not source
+        return store.is_finished or store.end - max(sample, store.oldest) >= ENOUGH_SAMPLES
+
+    def _end_source(self, store: PcmStore, first_frame: int, gathered: Gathered) -> bool:
+        """Ends the current source, of which all samples were taken. False when some are still to come, of this source
+        or of the one that joins its last ones."""
+        sources = self._sources
+        source = sources.file_of(self.position.source)
+        next_source = sources.next_of.get(source)
+        joins = next_source is not None and sources.has_samples(next_source)
+        waits = next_source and not joins and not self._must_flush and sources.may_give_samples(next_source)
+        if not store.is_finished or waits:
+            return False
+        filled = 0 if joins else gathered.fill_frame()
+        end = MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END
+        gathered.marks.append(Mark(end, first_frame + gathered.samples // FRAME_SAMPLES, source, filled))
+        self.position = (
+            SourcePosition(next_source, FROM_START, has_begun=False, joins=self.position.source)
+            if next_source and joins
+            else NO_SOURCE
+        )
+        return True
+
+    def _silence_for_others(self, start: Checkpoint, gathered: Gathered, samples: int) -> int:
+        """How much silence is made of music that has no samples, because something else sounds."""
+        if begins_with_tail(start):
+            return FRAME_SAMPLES  # if it waited for the sound that comes, it would click
+        is_over = not self.position.source and not gathered.marks
+        return samples if is_over and start.overlays.sound else 0
+
+    # Crossfades
+
+    @property
+    def has_crossfades(self) -> bool:
+        """Whether one is ordered."""
+        return bool(self._crossfades)
+
+    def crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
+        """The crossfade that ends the source of a position, in samples heard. None when it is past."""
+        crossfade = self._crossfades.get(self._sources.file_of(position.source))
+        if crossfade is None:
+            return None
+        at_sample = self._sources.heard_sample(position.source, crossfade.at_sample)
+        if at_sample != crossfade.at_sample:
+            crossfade = replace(crossfade, at_sample=at_sample)
+        if crossfade.is_late:
+            return _rest(crossfade, position)
+        return crossfade if position.sample <= crossfade.at_sample else None
+
+    def fading_samples(self, end: Checkpoint) -> dict[int, int]:
+        """For each source that fades out at `end` the first sample of the file that was not rendered yet."""
+        return {
+            self._sources.file_of(fade.source): self._sources.file_sample(fade.source, fade.sample_at(end.time))
+            for fade in end.voices.at(end.time).fades
+        }
+
+    def marks(self, block: Block, gathered: Sequence[Mark]) -> list[Mark]:
+        """The marks of a block in order: those that were gathered, those of crossfades that a cut began at its start,
+        and of those that end in it."""
+        start, end_time, file_of = block.start, block.end_frame * FRAME_SAMPLES, self._sources.file_of
+        fading = [
+            Mark(MarkKind.FADING, start.frame, file_of(fade.source))
+            for fade in start.voices.fades
+            if fade.is_announced and fade.ramp.start == start.time
+        ]
+        faded = [
+            Mark(MarkKind.FADED, -(-fade.ramp.end // FRAME_SAMPLES), file_of(fade.source))
+            for fade in block.voices.fades
+            if fade.is_announced and start.time < fade.ramp.end <= end_time
+        ]
+        return sorted([*fading, *gathered, *faded], key=_frame_of)
+
+    def _crossfade_that_can_begin(self, position: SourcePosition) -> Crossfade | None:
+        """The crossfade ahead, but not while a rest, which may begin at any time, has to wait for the next source."""
+        crossfade = self.crossfade_ahead(position)
+        if crossfade is None or not crossfade.is_late or position.sample < crossfade.at_sample:
+            return crossfade
+        next_source = self._sources.next_of.get(self._sources.file_of(position.source))
+        return crossfade if next_source is not None and self._sources.has_samples(next_source) else None
+
+    def _begin_crossfade(self, crossfade: Crossfade, start: Checkpoint, gathered: Gathered) -> bool:
+        """Begins the next source while the current one fades out. False when the next one has no samples: it is late,
+        and joins at the end."""
+        source = self._sources.file_of(self.position.source)
+        next_source = self._sources.next_of.get(source)
+        if next_source is None or not self._sources.has_samples(next_source):
+            del self._crossfades[source]
+            return False
+        time = start.time + gathered.samples
+        curve = _curve(crossfade)
+        level_db = self._level_db(start, gathered.samples)
+        out = Ramp(time, crossfade.samples, curve, falls=True, level=gathered.voices.gain_at(time))
+        fade = Fade(self.position.source, crossfade.at_sample, out, is_announced=True, level_db=level_db)
+        gathered.begin_crossfade(fade, Ramp(time, crossfade.samples, curve, falls=False))
+        gathered.marks.append(Mark(MarkKind.FADING, start.frame + gathered.samples // FRAME_SAMPLES, source))
+        self.position = SourcePosition(next_source, FROM_START, has_begun=False)
+        return True
+
+    def _level_db(self, start: Checkpoint, samples: int) -> float:
+        """The gain that normalization gives the current source so many samples behind `start`."""
+        sources, effects = self._sources, start.filters.filters.effects
+        source = sources.file_of(self.position.source)
+        level = start.filters.level.towards(effects.target_lufs, source, sources.loudness_of)
+        return level.later(samples).now_db
+
+    def _fades_allow(self, voices: Voices, time: int) -> int:
+        """How many samples can be made from `time` on with what is decoded of the sources that fade out."""
+        if not voices.fades:
+            return _UNLIMITED
+        allowed = _MOST_SAMPLES
+        for fade in voices.fades:
+            store = self._sources.made(fade.source, fade.sample_at(time) + allowed)
+            if store is None or store.is_finished or not self._sources.may_go_on(fade.source):
+                continue
+            available = store.end - fade.sample
+            if available < fade.ramp.samples and fade.ramp.samples > GLIDE_SAMPLES:
+                allowed = min(allowed, max(fade.ramp.start + available - time, 0))
+        return allowed
+
+
+def _frame_of(mark: Mark) -> int:
+    return mark.frame
+
+
+def begins_with_tail(start: Checkpoint) -> bool:
+    """Whether a sound was cut off right there, and still fades out."""
+    return any(fade.ramp.start == start.time for fade in start.voices.fades)
+
+
+def _rest(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
+    """What is left of a crossfade that begins as soon as it can. None when that is too little."""
+    at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
+    samples = crossfade.at_sample + crossfade.samples - at_sample
+    is_enough = samples >= samples_of_ms(SHORTEST_LATE_MS) - FRAME_SAMPLES
+    return replace(crossfade, at_sample=at_sample, samples=samples) if is_enough else None
+
+
+def _curve(crossfade: Crossfade) -> Curve:
+    return "linear" if crossfade.curve == "linear" else "equalPower"

@@ -1,0 +1,424 @@
+"""One player's audio in a decoder process: renders numbered frames of what its plans say, and keeps what is needed to
+render them again."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from tonearm.core.frame import FRAME_SAMPLES, SILENT_FRAME
+from tonearm.core.outputs import PCM, Outputs
+from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
+    RECALL_FRAMES,
+    SHORT_GRANT_FRAMES,
+    Audio,
+    Grant,
+    Mark,
+    Measured,
+    OpenSession,
+    OverlayPosition,
+    Plan,
+    Recall,
+)
+from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState
+from tonearm.worker.filters.limiter import LOOKAHEAD_SAMPLES
+from tonearm.worker.mixing.overlays import NO_OVERLAYS
+from tonearm.worker.packets.mp3 import Mp3Job
+from tonearm.worker.packets.packet_encoding import NO_POINTS
+from tonearm.worker.packets.passthrough import Run
+from tonearm.worker.packets.passthrough_state import NOTHING_PASSED, Before, Passthrough
+from tonearm.worker.rendering.block_packets import (
+    FIRST_BLOCK_FRAMES,
+    BlockPackets,
+    Packets,
+    SentFrames,
+    history_before,
+)
+from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
+from tonearm.worker.rendering.output import BlockOutput, Limits
+from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
+from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
+from tonearm.worker.sources.pcm_store import Segment, first_segments
+
+
+@dataclass(frozen=True, slots=True)
+class _Continuation:
+    """The frames from `frame` on continue those of an earlier session, whose process died: the first cut is no new
+    beginning. `source`: what was cut to there. `is_due`: nothing was rendered of it yet."""
+
+    frame: int
+    source: int = 0
+    is_due: bool = True
+
+    def with_cut(self, frame: int, source: int) -> "_Continuation":
+        """After a plan that cuts to a source. One for the same source may come again before the node has got any of
+        the frames."""
+        if self.is_due or (frame, source) == (self.frame, self.source):
+            return _Continuation(self.frame, source)
+        return self
+
+
+_BEGINNING: Final = _Continuation(-1, is_due=False)
+
+
+class RenderSession:
+    """Renders granted frames as the newest plan says. Its owner opens and drops the sources in `sources`."""
+
+    def __init__(self, order: OpenSession, sources: Mapping[int, SessionSource]) -> None:
+        self._id = order.session
+        self._first_frame = order.first_frame
+        self._is_for_nobody = not order.is_heard
+        self._epoch = order.epoch
+        self._sent = order.first_frame
+        self._granted = order.first_frame + SHORT_GRANT_FRAMES
+        self._sources = SessionSources(sources, order.filters)
+        self._music = JoinedMusic(self._sources)
+        self._output = BlockOutput(self._sources, self._music)
+        self._packets = BlockPackets(self._sources)
+        passthrough = NOTHING_PASSED
+        if order.lag_samples is not None:
+            passthrough = Passthrough(Before.ENCODED, order.lag_samples)
+        begin = Checkpoint(order.first_frame, NO_SOURCE, ChainState.steady(order.filters), passthrough=passthrough)
+        self._timeline = Timeline(begin)
+        # By epoch: the newest plan's timeline, and the one that the node still sends from.
+        self._timelines = {order.epoch: self._timeline}
+        self._mp3 = SentFrames(order.session, order.mp3_from)
+        self._mp3_jobs: list[Mp3Job] = []
+        self._is_changed = False  # the next frame differs from the one that was rendered under that number
+        self._due_before = 0  # frames before it are made without what is missing, as long as overlays sound
+        self._is_starved = False  # overlays went on without the music: it goes on with some of it decoded ahead
+        self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
+
+    # What its owner asks
+
+    @property
+    def current_source(self) -> int:
+        """The source that sounds where the rendered frames end; 0 for none."""
+        return self._sources.file_of(self._music.position.source)
+
+    @property
+    def position_rate(self) -> float:
+        """How many samples of the current source pass in one that is heard."""
+        return self._sources.position_rate
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether its frames are rendered for anybody."""
+        return bool(self._packets.outputs) and not self._is_for_nobody
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether frames of its player were rendered, in it or in a session before."""
+        return self._timeline.end.frame > 0
+
+    @property
+    def has_rendered(self) -> bool:
+        """Whether frames were rendered in it."""
+        return self._timeline.end.frame > self._first_frame
+
+    @property
+    def has_overlays(self) -> bool:
+        """Whether something else than the music alone is in the frames that are rendered next."""
+        return not self._timeline.end.overlays.change_nothing
+
+    @property
+    def has_frames_to_render(self) -> bool:
+        """True when frames are granted that were not rendered yet."""
+        return self._timeline.end.frame < self._granted
+
+    @property
+    def frames_ahead(self) -> int:
+        """How many frames were rendered and are not sent yet."""
+        return self._timeline.end.frame - self._sent
+
+    def is_current(self, source: int) -> bool:
+        """True for a source that is being rendered; false for one that comes next or is over."""
+        if source >= FIRST_OVERLAY_SOURCE:
+            return True
+        is_music = source == self._sources.file_of(self._music.position.source)
+        return is_music or source in self._music.fading_samples(self._timeline.end)
+
+    def used_up_to(self, source: int) -> int:
+        """The first sample of a source that was not rendered yet. For a source that is not current, its start."""
+        start, end, position = self._sources.start_of(source), self._timeline.end, self._music.position
+        if source == self._sources.file_of(position.source):
+            return max(start, self._sources.file_sample(position.source, position.sample))
+        if source >= FIRST_OVERLAY_SOURCE:
+            return dict(end.overlays.oldest_samples(end.time)).get(source, start)
+        return self._music.fading_samples(end).get(source, start)
+
+    def uses(self, source: int) -> bool:
+        """Whether a source may still be rendered, or rendered again."""
+        if source == self._sources.file_of(self._music.position.source) or self._music.comes_next(source):
+            return True
+        return any(source == self._sources.file_of(used) for used in self._rendered_sources())
+
+    def take_mp3_jobs(self) -> list[Mp3Job]:
+        """What is to be encoded of the frames that were reported as sent, in order."""
+        jobs, self._mp3_jobs = self._mp3_jobs, []
+        return jobs
+
+    def take_measured(self) -> Iterator[Measured]:
+        """What was measured of sources and is worth keeping."""
+        return self._sources.take_measured(self._id)
+
+    # Orders
+
+    def plan(self, order: Plan) -> None:
+        """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
+
+        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps. Only a cut
+        begins where it should: what the frames before it would have held has passed, and nobody wants it any more.
+        """
+        base = self._timelines.get(order.base_epoch, self._timeline)
+        self._timeline = base.cut_at(order.at_frame)
+        if order.switch_to is not None and self._timeline.end.frame < order.at_frame:
+            self._timeline = Timeline(self._timeline.end._replace(frame=order.at_frame))
+        if order.from_silence and not self.has_overlays:
+            # Nothing that was heard is in filters, encoders or packets from here on, whoever listens or changes them.
+            end = self._timeline.end
+            passthrough = replace(end.passthrough.cut(), last=SILENT_FRAME)
+            self._timeline = Timeline(end._replace(encoders=NO_POINTS, passthrough=passthrough))
+        self._timelines = {order.base_epoch: base, order.epoch: self._timeline}
+        self._epoch = order.epoch
+        self._is_changed = order.switch_to is None and bool(self._packets.outputs)
+        self._granted = min(self._granted, max(order.at_frame, self._sent) + SHORT_GRANT_FRAMES)
+        before = self._timeline.end
+        overlays = before.overlays.ordered(
+            order, before.time, music_sounds=order.switch_to is None and before.position.has_begun
+        )
+        cuts_off = False
+        if order.switch_to is not None:
+            self._is_starved = True
+            self._continuation = self._continuation.with_cut(before.frame, order.switch_to)
+            cuts_off = not self._continuation.is_due
+        is_silent = order.from_silence or overlays.is_held
+        voices = self._music.plan(order, before, self._rendered_sources(), is_silent=is_silent, begins_anew=cuts_off)
+        if order.from_silence:
+            filters = before.filters.anew(order.filters)
+        elif before.frame == 0 or (cuts_off and voices.are_one):
+            filters = before.filters.at_once(order.filters)
+        elif order.filters == before.filters.filters:
+            filters = before.filters
+        else:  # audio that continues, if only to fade out, glides to the new settings
+            filters = before.filters.changed(order.filters, history_before(self._timeline, self._sources))
+        self._timeline.end = before._replace(
+            position=self._music.position,
+            filters=filters,
+            voices=voices,
+            overlays=overlays,
+            passthrough=before.passthrough.cut() if cuts_off else before.passthrough,
+        )
+        if order.outputs is not None:
+            self._render_for(order.outputs)
+        self._warm_filters_up()
+
+    def heard(self) -> None:
+        """Somebody listens by now."""
+        self._is_for_nobody = False
+
+    def grant(self, order: Grant) -> None:
+        """Notes which frames were sent and which may be rendered, and releases what no plan can need any more."""
+        self._sent = max(self._sent, order.sent)
+        self._granted = max(self._granted, order.granted)
+        self._due_before = order.due_before
+        overlays = self._timeline.end.overlays
+        if overlays.over:
+            overlays = overlays.without_those_over(self._sent * FRAME_SAMPLES)
+            self._timeline.end = self._timeline.end._replace(overlays=overlays)
+        if order.outputs is not self._packets.outputs:
+            self._render_for(order.outputs)
+            self._warm_filters_up()
+        if self._packets.are_encoded:
+            timeline = self._timelines.get(order.epoch, self._timeline)
+            is_over = not self._music.position.source
+            self._mp3_jobs += self._mp3.hand_in(self._packets.outputs, timeline, self._sent, is_over=is_over)
+        for epoch in [epoch for epoch in self._timelines if epoch < order.epoch and epoch != self._epoch]:
+            del self._timelines[epoch]
+        for timeline in self._timelines.values():
+            # No plan begins before the frames that were sent. The PCM before them is what new filters are warmed up on,
+            # and a new stream begins with.
+            timeline.forget_before(self._sent - RECALL_FRAMES - HISTORY_FRAMES)
+            if self._packets.are_encoded:
+                timeline.forget_pcm_before(self._sent)
+        self._sources.release(self._timelines.values(), self._music.position.source)
+
+    def recall(self, order: Recall) -> None:
+        """Has frames encoded that were sent."""
+        timeline = self._timeline.cut_at(order.before_frame)
+        pcm = self._packets.recalled(timeline, order.frames)
+        job = self._mp3.recalled(order.output, timeline.end.frame, pcm)
+        if job is not None:
+            self._mp3_jobs.append(job)
+
+    def flush(self) -> None:
+        """The next source is no longer waited for: a last partial frame is filled up with silence."""
+        self._music.flush()
+
+    # Rendering
+
+    def render(self, most_blocks: int = sys.maxsize) -> list[Audio]:
+        """Renders the granted frames, as far as their samples are decoded, in at most so many blocks."""
+        rendered: list[Audio] = []
+        while len(rendered) < most_blocks and (end := self._timeline.end).frame < self._granted:
+            frames = self._packets.frames_of_block(end.passthrough)
+            if self._is_changed and self.frames_ahead < FIRST_BLOCK_FRAMES:
+                frames = FIRST_BLOCK_FRAMES
+            audio = self._render_block(min(frames, self._granted - end.frame))
+            if audio is None:
+                break
+            self._is_changed = False
+            rendered.append(audio)
+        return rendered
+
+    def _render_block(self, frames: int) -> Audio | None:
+        start = self._timeline.end
+        if start.position != self._music.position:
+            start = start._replace(position=self._music.position)
+        if start.overlays is not NO_OVERLAYS:
+            return self._render_with_overlays(start, frames)
+        return self._render_music(start, frames)
+
+    def _render_with_overlays(self, start: Checkpoint, frames: int) -> Audio | None:
+        """Overlays go on where the music is held, is over, or is not there in time."""
+        due_frames = self._due_before - start.frame
+        overlays, frames = start.overlays.fitted(start.time, frames, due_frames, self._sources.supply_of)
+        if not frames:
+            return None
+        if overlays is not start.overlays:
+            start = start._replace(overlays=overlays)
+        if not overlays.is_held:
+            if not (self._is_starved and overlays.sound) or self._music.has_enough():
+                audio = self._render_music(start, frames)
+                if audio is not None:
+                    return audio
+            elif begins_with_tail(start):
+                return self._render_music(start, 1, is_tail=True)
+            if due_frames <= 0:
+                return None
+            self._is_starved = True
+            frames = min(frames, due_frames)
+        return self._render_overlays(start, frames) if overlays.sound else None
+
+    def _render_music(self, start: Checkpoint, frames: int, *, is_tail: bool = False) -> Audio | None:
+        """`is_tail`: only the end of what was cut off, not yet the source that was cut to."""
+        music, packets = self._music, self._packets
+        limits = self._output.limits(start, frames) if packets.outputs else Limits(frames)
+        frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
+        if is_tail:
+            gathered = Gathered(start.voices.at(start.time))
+            gathered.add_silence(frames * FRAME_SAMPLES)
+        else:
+            gathered = music.gather(start, frames * FRAME_SAMPLES + ahead)
+        samples, marks = gathered.samples, gathered.marks
+        if music.position.source and gathered.segments:  # else nothing follows that could be waited for
+            samples -= ahead
+        frames = min(frames, max(samples, 0) // FRAME_SAMPLES)
+        run = packets.next_run(start, gathered, frames)
+        if run is not None:
+            frames = run.frames
+        segments, voices = tuple(gathered.segments), gathered.voices
+        if gathered.samples > frames * FRAME_SAMPLES:
+            # A partial frame waits for its other samples, and what was looked at ahead is rendered later. All of it is
+            # gathered again then.
+            end_frame = start.frame + frames
+            segments = first_segments(segments, frames * FRAME_SAMPLES)
+            music.position = position_after(start.position, segments, frames * FRAME_SAMPLES)
+            marks = [mark for mark in marks if mark.frame < end_frame]
+            voices = voices.begun_before(end_frame * FRAME_SAMPLES)
+            gathered.forget_behind(frames * FRAME_SAMPLES + ahead)
+        if not frames and not marks:
+            return None
+        if start.overlays is not NO_OVERLAYS and gathered.begins_anew(start):
+            start = start._replace(overlays=start.overlays.before_music())
+        history = packets.history_for(self._timeline, start, run)
+        pcm = b""
+        filters: Sequence[ChainState] = ()
+        if packets.needs_no_pcm(run):
+            filters = (start.filters,) * frames
+            packets.rest_stores(segments)
+        elif frames and packets.outputs:
+            pcm, filters = self._output.music(start, frames, gathered, limits)
+        elif frames:
+            filters = (ChainState.steady(start.filters.filters),) * frames
+        is_cold = not pcm and (run is None or not run.packets)
+        block = Block(start, frames, segments, filters, voices, is_cold=is_cold)
+        if frames:
+            marks = music.marks(block, marks)
+            if self._continuation.is_due:
+                self._continuation = replace(self._continuation, is_due=False)
+        first = segments[0] if segments else Segment(0, 0, 0, 0)
+        self._is_starved &= not segments
+        rate = self.position_rate if segments or not start.overlays.sound else 0.0
+        return self._emit(block, pcm, first, rate, marks, run, history)
+
+    def _render_overlays(self, start: Checkpoint, frames: int) -> Audio:
+        """Frames of overlays alone; the music stands where it is, with its filters and all that fades in it."""
+        pcm = b""
+        filters: Sequence[ChainState] = (start.filters,) * frames
+        if self._packets.outputs:
+            limits = self._output.limits(start, frames)
+            held = self._music.frame_before_hold
+            pcm, filters = self._output.overlays_alone(start, frames, limits, held=lambda: held(start))
+        position = start.position
+        first = Segment(0, 0, 0, 0)
+        if position.has_begun:
+            first = Segment(0, position.source, position.sample, 0)
+        run = self._packets.run_of_overlays(start, frames)
+        history = self._packets.history_for(self._timeline, start, run)
+        block = Block(start, frames, (), filters, start.voices, is_cold=not pcm, is_frozen=True)
+        return self._emit(block, pcm, first, 0.0, [], run, history)
+
+    def _emit(
+        self,
+        block: Block,
+        pcm: bytes,
+        first: Segment,
+        rate: float,
+        marks: list[Mark],
+        run: Run | None,
+        history: bytes | None,
+    ) -> Audio:
+        """Keeps a rendered block, if it has frames, and makes its message. `first` is where its first sample lies."""
+        start, frames = block.start, block.frames
+        packets: Packets = ()
+        overlays: tuple[OverlayPosition, ...] = ()
+        if frames:
+            block, packets = self._packets.encode(self._timeline, block, run, pcm, history)
+            self._timeline.append(block)
+            overlays = start.overlays.positions(start.time, frames)
+        source = self._sources.file_of(first.source)
+        sample = self._sources.file_sample(first.source, first.sample)
+        sent_pcm = pcm if PCM in self._packets.outputs else b""
+        return Audio(
+            self._id,
+            self._epoch,
+            start.frame,
+            frames,
+            source,
+            sample,
+            tuple(marks),
+            sent_pcm,
+            rate,
+            packets,
+            overlays,
+            is_passed=run is not None and bool(run.packets),
+            lag_samples=block.passthrough.lag,
+        )
+
+    def _render_for(self, outputs: Outputs) -> None:
+        """From now on these forms are listened to."""
+        self._packets.render_for(outputs)
+        self._mp3.keep(outputs)
+
+    def _warm_filters_up(self) -> None:
+        """When the first listener came: gives the filters the state they would have, had they run all the time."""
+        end = self._timeline.end
+        if end.is_cold and self._packets.outputs:
+            warm = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
+            self._timeline.end = end._replace(filters=warm, is_cold=False)
+
+    def _rendered_sources(self) -> set[int]:
+        """All that may be rendered again, by their own numbers."""
+        return {source for timeline in self._timelines.values() for source in timeline.oldest_samples()}

@@ -1,0 +1,240 @@
+"""The sources of a session as it reads them: by samples as they are heard.
+
+Without a timescale these are the samples of the files, and sources have the node's numbers. With one, what is joined,
+mixed and kept are `StretchedSource`s, with numbers and samples of their own. Only at the borders (plans, messages, the
+release of PCM) they are the sources and samples of the files again: `file_of`, `file_sample`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Final, Protocol
+
+from tonearm.core.effects import Timescale
+from tonearm.core.filters import Filters
+from tonearm.decoder.messages import Measured
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.mixing.overlays import Supply
+from tonearm.worker.mixing.timescale import MARGIN_SAMPLES, StretchedSource
+from tonearm.worker.rendering.timeline import SourcePosition, Timeline
+from tonearm.worker.sources.pcm_store import PcmStore, Segment
+
+# Sources at a timescale are numbered from here on, behind all that the node numbers.
+_FIRST_STRETCHED: Final = 1 << 32
+
+
+class SessionSource(Protocol):
+    """What a session reads of a source."""
+
+    @property
+    def store(self) -> PcmStore:
+        """Its decoded PCM."""
+        ...
+
+    @property
+    def loudness(self) -> SourceLoudness:
+        """What is known of its loudness."""
+        ...
+
+    @property
+    def has_failed(self) -> bool:
+        """True when it failed before it gave a sample, so that none will come."""
+        ...
+
+
+class SessionSources:
+    """Reads the sources in `opened`, which their owner opens and drops. For the rendering thread.
+
+    `next_of` says which source joins at the end of another one, both by the node's numbers: at a timescale the first
+    samples behind a joint are made of both.
+    """
+
+    def __init__(self, opened: Mapping[int, SessionSource], filters: Filters) -> None:
+        self._opened = opened
+        self._timescale = _timescale_in(filters)
+        self._stretched: dict[int, StretchedSource] = {}
+        self._stretched_numbers = count(_FIRST_STRETCHED)
+        self._has_measured = False
+        self.next_of: dict[int, int | None] = {}
+
+    # Numbers and places
+
+    @property
+    def position_rate(self) -> float:
+        """How many samples of a file pass in one that is heard."""
+        return 1.0 if self._timescale is None else self._timescale.position_rate
+
+    @property
+    def are_stretched(self) -> bool:
+        """Whether a timescale is on."""
+        return self._timescale is not None
+
+    def use_timescale(self, filters: Filters) -> None:
+        """From now on positions are at the timescale of these settings."""
+        self._timescale = _timescale_in(filters)
+
+    def is_at_newest_timescale(self, source: int) -> bool:
+        """Whether a source that is read is one at the timescale in force."""
+        stretched = self._stretched.get(source)
+        return (None if stretched is None else stretched.setting) == self._timescale
+
+    def file_of(self, source: int) -> int:
+        """The source as the node numbers it."""
+        stretched = self._stretched.get(source)
+        return source if stretched is None else stretched.source
+
+    def file_sample(self, source: int, sample: int) -> int:
+        """The sample of the file that a sample heard is."""
+        stretched = self._stretched.get(source)
+        return sample if stretched is None else round(stretched.file_sample(sample))
+
+    def heard_sample(self, source: int, file_sample: int) -> int:
+        """The first sample heard that does not lie before one of the file."""
+        stretched = self._stretched.get(source)
+        return file_sample if stretched is None else stretched.heard_sample(file_sample)
+
+    def position_in(self, source: int, sample: int, *, has_begun: bool, joins: int = 0) -> SourcePosition:
+        """The place in a source where this sample of the file is, at the newest timescale. `joins`: the source at whose
+        end it begins."""
+        return self._position_at(self._timescale, source, sample, has_begun=has_begun, joins=joins)
+
+    def joined_to(self, source: int) -> SourcePosition | None:
+        """The beginning of what joins at the end of a source, at the timescale of that source. None when nothing that
+        has samples does."""
+        stretched = self._stretched.get(source)
+        next_source = self.next_of.get(self.file_of(source))
+        if next_source is None or not self.has_samples(next_source):
+            return None
+        timescale, start = None if stretched is None else stretched.setting, self._opened[next_source].store.oldest
+        return self._position_at(timescale, next_source, start, has_begun=False, joins=source)
+
+    def _position_at(
+        self, timescale: Timescale | None, source: int, sample: int, *, has_begun: bool, joins: int
+    ) -> SourcePosition:
+        if timescale is None:
+            return SourcePosition(source, sample, has_begun)
+        for number, stretched in self._stretched.items():
+            # Where it follows another source, or begins at another sample, the stretched waves lie elsewhere.
+            known = stretched.source, stretched.setting, stretched.store.start, stretched.joins
+            if known == (source, timescale, sample, joins) and stretched.store.oldest == sample:
+                return SourcePosition(number, sample, has_begun)
+        number = next(self._stretched_numbers)
+        file, before = self._opened[source].store, self._stretched.get(joins)
+        joined = before.begin_next(source, file) if before is not None and before.setting == timescale else None
+        stretched = self._stretched[number] = joined or StretchedSource(source, file, timescale, sample)
+        stretched.joins = joins
+        return SourcePosition(number, sample, has_begun)
+
+    # PCM
+
+    def store_of(self, source: int) -> PcmStore | None:
+        """The PCM of a source as far as it is made. None for one that is not open yet."""
+        known = self._stretched.get(source) or self._opened.get(source)
+        return None if known is None else known.store
+
+    def made(self, source: int, up_to: int) -> PcmStore | None:
+        """The PCM of a source, made up to a sample as far as that is possible."""
+        stretched = self._stretched.get(source)
+        if stretched is not None:
+            next_source = self.next_of.get(stretched.source)
+            if next_source is not None and self.has_samples(next_source) and not stretched.store.is_finished:
+                stretched.following = self._opened[next_source].store
+            stretched.make(up_to)
+        return self.store_of(source)
+
+    def view(self, source: int, sample: int, count: int) -> bytes | memoryview:
+        """Up to so many samples from one on, s16le stereo: fewer at the end, none of what was released."""
+        store = self.made(source, sample + count)
+        if store is None:
+            return b""
+        count = min(count, store.end - sample)
+        return store.view(sample, count) if count > 0 and sample >= store.oldest else b""
+
+    def pcm_of(self, segments: Iterable[Segment]) -> bytes:
+        """The PCM of these segments, one after the other, without those of sources that are gone."""
+        return b"".join(
+            store.read(segment.sample, segment.length)
+            for segment in segments
+            if (store := self.store_of(segment.source)) is not None
+        )
+
+    def release(self, timelines: Collection[Timeline], current: int) -> None:
+        """Frees the PCM that lies before everything that these timelines may render again, and the sources at a
+        timescale that are in none of them, nor the `current` one."""
+        oldest: dict[int, int] = {}
+        for timeline in timelines:
+            # In one timeline sources only go on, so what its first block needs is the oldest.
+            needed_samples = timeline.begins_with() if len(timelines) == 1 else timeline.oldest_samples()
+            for source, sample in needed_samples.items():
+                oldest[source] = min(sample, oldest.get(source, sample))
+        if self._stretched:
+            used = {current}.union(*(timeline.oldest_samples() for timeline in timelines))
+            for number in self._stretched.keys() - used:
+                del self._stretched[number]
+        for number, stretched in self._stretched.items():
+            if number in oldest:
+                sample = oldest[number]
+                stretched.store.release_before(sample)
+                needed = int(stretched.file_sample(sample)) - MARGIN_SAMPLES
+                oldest[stretched.source] = min(needed, oldest.get(stretched.source, needed))
+        for number, opened in self._opened.items():
+            if number in oldest:
+                opened.store.release_before(oldest[number])
+
+    # State of those that the node numbers
+
+    def start_of(self, source: int) -> int:
+        """The first sample of the file that is wanted."""
+        return self._opened[source].store.start
+
+    def has_samples(self, source: int) -> bool:
+        """Whether samples of it are decoded and kept."""
+        opened = self._opened.get(source)
+        return opened is not None and opened.store.end > opened.store.oldest
+
+    def may_give_samples(self, source: int) -> bool:
+        """Whether first samples of it may still come."""
+        opened = self._opened.get(source)
+        return opened is None or not (opened.has_failed or opened.store.is_finished)
+
+    def may_go_on(self, source: int) -> bool:
+        """Whether more may be decoded of the file of a source that is read."""
+        opened = self._opened.get(self.file_of(source))
+        return opened is not None and not opened.has_failed
+
+    def supply_of(self, source: int) -> Supply | None:
+        """What is decoded of an overlay. None for one that is not open yet."""
+        opened = self._opened.get(source)
+        if opened is None:
+            return None
+        store = opened.store
+        is_finished = store.is_finished or opened.has_failed  # asked for first, as it comes last
+        return Supply(store.oldest, store.end, is_finished, store.is_interrupted)
+
+    # Loudness
+
+    def loudness_of(self, source: int) -> SourceLoudness:
+        """What is known of the loudness of a source of the node."""
+        known = self._opened.get(source)
+        return SourceLoudness() if known is None else known.loudness
+
+    def measure(self, segment: Segment, pcm: bytes | memoryview) -> None:
+        """Takes the beginning of a segment into account for the loudness of its source."""
+        loudness = self.loudness_of(self.file_of(segment.source))
+        if pcm and loudness.tagged_lufs is None:
+            self._has_measured = True
+            loudness.measure(pcm, self.file_sample(segment.source, segment.sample), self.position_rate)
+
+    def take_measured(self, session: int) -> Iterator[Measured]:
+        """What was measured of sources and is worth keeping."""
+        if not self._has_measured:
+            return
+        self._has_measured = False
+        for number, source in self._opened.items():
+            measured = source.loudness.take_measured()
+            if measured is not None:
+                yield Measured(session, number, measured.lufs, measured.measured_ms)
+
+
+def _timescale_in(filters: Filters) -> Timescale | None:
+    timescale = filters.effects.timescale
+    return None if timescale is None or timescale.changes_nothing else timescale

@@ -1,0 +1,351 @@
+"""The packets of one Opus source, from which PCM is decoded only when somebody reads it."""
+
+import ctypes
+import gc
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
+
+import av
+import numpy as np
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.frame import AudioFrame
+
+from tonearm.core.frame import CHANNELS, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.decoder.messages import GRANT_FRAMES
+from tonearm.worker.filters.blocks import FULL_SCALE, Planes
+from tonearm.worker.filters.chain import as_pcm
+from tonearm.worker.media.opus_format import can_pass_through, opus_codec
+from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
+from tonearm.worker.sources.pcm_store import PcmStore
+
+# Decoded at once: half the price for each packet of one at a time.
+_BATCH_PACKETS: Final = 10
+_RELEASE_PACKETS: Final = 25  # at once
+_FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothing is joined there any more
+# Frames are rendered before anybody listens, perhaps in a form that nobody wants then: it is no reason to decode more.
+_PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
+_FULL_SCALE: Final = np.float32(FULL_SCALE)
+_audible_from = attrgetter("audible_from")
+_GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, for it takes some milliseconds
+# What sessions leave lies between what others use, who come to use it all: for some minutes it is given back again.
+_AGAIN_AFTER_S: Final = 8.0
+_TIMES_AGAIN: Final = 40
+
+Working: TypeAlias = Callable[[], AbstractContextManager[None]]
+
+
+class FreedMemory:
+    """Gives memory back to the system that decoders have freed. `note` from any thread; `give_back` from one.
+
+    libc keeps what lies between blocks that are in use. A decoder of Opus takes 180 kB that is needed for a moment
+    only, when a source is opened; with a hundred players that would be most of what a process holds.
+    """
+
+    def __init__(self) -> None:
+        self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+        self._is_noted = self._has_cycles = False
+        self._times_again = 0
+        self._last_s = 0.0
+
+    def note(self) -> None:
+        """Something large was freed."""
+        self._is_noted = True
+
+    def note_session(self) -> None:
+        """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
+        alone, which otherwise comes seldom."""
+        self._has_cycles = self._is_noted = True
+        self._times_again = _TIMES_AGAIN
+
+    def give_back(self) -> None:
+        """To be called often: it does something only now and then."""
+        if self._trim is None or not (self._is_noted or self._times_again):
+            return
+        if time.monotonic() - self._last_s < (_GIVE_BACK_INTERVAL_S if self._is_noted else _AGAIN_AFTER_S):
+            return
+        if not self._is_noted:
+            self._times_again -= 1
+        self._is_noted = False
+        if self._has_cycles:
+            self._has_cycles = False
+            gc.collect()
+        self._trim(0)
+        self._last_s = time.monotonic()
+
+
+freed_memory: Final = FreedMemory()
+
+
+class PacketDecoding:
+    """Decodes packets to PCM. For one thread at a time.
+
+    A decoder takes 180 kB, and a source of which all packets are passed through needs none: so it is made when there is
+    something to decode, and freed when it is not needed for now. `codec` is one that is there already.
+    """
+
+    def __init__(self, channels: int, codec: AudioCodecContext | None = None) -> None:
+        self.channels = channels
+        self._codec = codec
+
+    def restart(self) -> None:
+        """Forgets what came before."""
+        if self._codec is not None:
+            self._codec.flush_buffers()
+
+    def free(self) -> None:
+        if self._codec is not None:
+            self._codec = None
+            freed_memory.note()
+
+    def decode(self, packets: Sequence[SourcePacket]) -> bytes:
+        """What is audible of the packets, s16le stereo. A broken one is silent."""
+        if self._codec is None:
+            self._codec = opus_codec(self.channels)
+        decode = self._codec.decode
+        samples = sum(packet.samples for packet in packets)
+        sound: Planes = np.empty((CHANNELS, samples), np.float32)
+        at = 0  # decoded, and audible
+        for packet in packets:
+            end = at + packet.samples
+            filled = at
+            try:
+                for frame in decode(av.Packet(packet.data)):
+                    filled += _put(frame, sound[:, filled:end])
+            except av.FFmpegError:
+                pass
+            if filled != end:
+                sound[:, filled:end] = 0.0
+            if packet.is_whole:
+                at = end
+            else:
+                first, length = packet.audible_from - packet.start, packet.audible_to - packet.audible_from
+                sound[:, at : at + length] = sound[:, at + first : at + first + length].copy()
+                at += length
+        return as_pcm(sound[:, :at])
+
+
+def _put(frame: AudioFrame, sound: Planes) -> int:
+    """Copies a frame to the start of `sound` in 16-bit units, mono to both sides. Returns how many samples."""
+    planes: Any = frame.planes
+    samples: int = min(frame.samples, sound.shape[1])
+    left, right = planes[0], planes[-1]
+    np.multiply(np.frombuffer(left, np.float32, samples), _FULL_SCALE, out=sound[0, :samples])
+    np.multiply(np.frombuffer(right, np.float32, samples), _FULL_SCALE, out=sound[1, :samples])
+    return samples
+
+
+class PacketStore(PcmStore):
+    """As a `PcmStore`, but appended to with packets. `end` counts what they hold, decoded or not.
+
+    Packets are kept as long as decoding may begin again with them: PREROLL_SAMPLES behind the PCM. `working` surrounds
+    decoding in the thread that reads, so that a crash in it has a suspect.
+
+    The PCM in it has no gaps; it is either what the decoder puts out from some packet on, or empty.
+    """
+
+    def __init__(self, start_sample: int, decoding: PacketDecoding, working: Working = nullcontext) -> None:
+        super().__init__(start_sample)
+        self._decoding = decoding
+        self._working = working
+        self._decode_lock = threading.Lock()
+        self._packets: list[SourcePacket] = []
+        self._first_number = 0  # of the packets that are kept
+        self._links: list[int] = []  # the samples from which on packets lie in another grid than those before
+        self._next_number = -1  # of the packet that the decoder gets next; -1: it begins anew
+        self._decoded_to = start_sample
+        self._plain: PcmStore | None = None  # what follows the packets and is no Opus
+        self.is_read = False  # somebody reads the PCM
+
+    # By the thread that decodes
+
+    def append_packets(self, packets: Sequence[SourcePacket]) -> None:
+        """Adds packets that follow each other. What they hold before `start` is for the decoder only."""
+        with self._lock:
+            before = self._packets[-1] if self._packets else None
+            for packet in packets:
+                if before is not None and packet.start != before.audible_to:
+                    self._links.append(packet.audible_from)
+                before = packet
+            self._packets.extend(packets)
+            if packets:
+                self.end = max(self.end, packets[-1].audible_to)
+
+    def append(self, pcm: bytes) -> None:
+        if self._plain is None:
+            self._plain = PcmStore(self.end)
+        self._plain.append(pcm)
+        self.end = self._plain.end
+
+    def begin_at(self, sample: int) -> None:
+        super().begin_at(sample)
+        self._decoded_to = sample
+
+    def decode_ahead(self, up_to: int) -> None:
+        """While somebody reads: decodes up to a sample what was appended, in pieces, so that a reader waits for one at
+        most."""
+        while self.is_read and self._next_number >= 0 and self._decoded_to < up_to:
+            with self._decode_lock:
+                if not self._decode_next():
+                    return
+
+    # By any thread
+
+    def fresh(self, start_sample: int) -> "PacketStore":
+        return PacketStore(start_sample, self._decoding_again(), self._working)
+
+    def continued_from(self, sample: int) -> "PacketStore | None":
+        with self._lock:
+            if not self.oldest <= sample <= self.end:
+                return None
+            continued = self.fresh(sample)
+            continued._packets = self._packets[self._index_before(sample) :]
+            continued._links = [link for link in self._links if link >= sample]
+            if self._chunks and self._chunks[0][0] <= sample <= self._decoded_to:
+                continued._chunks.extend(chunk for chunk in self._chunks if _end(chunk) > sample)
+                continued._decoded_to = self._decoded_to
+            if self._plain is not None:
+                continued._plain = self._plain.continued_from(max(sample, self._plain.start))
+            continued.end = self.end
+            return continued
+
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """What follows the packets and is no Opus."""
+        return [] if self._plain is None else self._plain.pieces()
+
+    def packets_from(self, sample: int) -> tuple[int, list[SourcePacket]]:
+        """The first sample from one on with which a packet begins to be heard, and the packets from there on, behind
+        those that a decoder needs before."""
+        with self._lock:
+            index = bisect_left(self._packets, sample, key=_audible_from)
+            first = self._packets[index].audible_from if index < len(self._packets) else self.end
+            return first, self._packets[self._index_before(first) :]
+
+    def packet_with(self, sample: int) -> SourcePacket | None:
+        """The packet in whose sound a sample is heard."""
+        with self._lock:
+            index = bisect_right(self._packets, sample, key=_audible_from) - 1
+            packet = self._packets[index] if index >= 0 else None
+        return packet if packet is not None and sample < packet.audible_to else None
+
+    def link_with(self, sample: int) -> int | None:
+        """Where the last part began, before a sample or with it, that has a beginning of its own within the source, as
+        in a chained stream."""
+        with self._lock:
+            index = bisect_right(self._links, sample) - 1
+            return self._links[index] if index >= 0 else None
+
+    def run_from(self, start: int, most: int) -> list[bytes]:
+        """The packets from the one on whose sound begins at `start`, as far as they follow each other, up to `most`.
+        Each is a frame long, heard whole and fit to be passed through."""
+        run: list[bytes] = []
+        with self._lock:
+            index = bisect_right(self._packets, start, key=_audible_from) - 1
+            packets = self._packets[index : index + most] if index >= 0 else []
+        for packet in packets:
+            whole = packet.start == start == packet.audible_from and packet.audible_to == start + FRAME_SAMPLES
+            if not whole or not can_pass_through(packet.data):
+                break
+            run.append(packet.data)
+            start += FRAME_SAMPLES
+        return run
+
+    def read(self, start: int, count: int) -> bytes:
+        if not count:
+            return b""
+        end, plain = start + count, self._plain
+        if end - self.start > _PREPARED_SAMPLES:
+            self.is_read = True
+        if plain is not None and end > plain.start:
+            before = self.read(start, plain.start - start) if start < plain.start else b""
+            start = max(start, plain.start)
+            return before + plain.read(start, end - start)
+        if not self.oldest <= start <= end <= self.end:
+            raise LookupError(f"samples {start} to {end} of a store of {self.oldest} to {self.end}")
+        with self._decode_lock:
+            if not self._holds(start, end):
+                with self._working():
+                    self._decode(start, end)
+            return super().read(start, count)
+
+    def view(self, start: int, count: int) -> bytes | memoryview:
+        return self.read(start, count)  # which decodes them
+
+    def release_before(self, sample: int) -> None:
+        with self._lock:
+            chunks = self._chunks
+            while chunks and _end(chunks[0]) <= sample:
+                chunks.popleft()
+            self.oldest = max(self.oldest, min(sample, self.end))
+            index = self._index_before(sample)
+            if index >= _RELEASE_PACKETS:
+                del self._packets[:index]
+                self._first_number += index
+                while self._links and self._links[0] < self.oldest - _FORGET_LINKS_SAMPLES:
+                    del self._links[0]
+        if self._plain is not None:
+            self._plain.release_before(sample)
+
+    def rest(self) -> None:
+        """Nobody reads the PCM for now."""
+        self.is_read = False
+        if not self._chunks:
+            with self._decode_lock:
+                self._next_number = -1
+                self._decoding.free()
+
+    # With the lock for decoding
+
+    def _holds(self, start: int, end: int) -> bool:
+        return bool(self._chunks) and self._chunks[0][0] <= start and end <= self._decoded_to
+
+    def _decode(self, start: int, end: int) -> None:
+        begun_at = self._chunks[0][0] if self._chunks else self._decoded_to
+        if not (self._next_number >= self._first_number and begun_at <= start <= self._decoded_to + PREROLL_SAMPLES):
+            self._begin_before(start)
+        while self._decoded_to < end and self._decode_next():
+            pass
+
+    def _begin_before(self, sample: int) -> None:
+        """Begins anew, so far before `sample` that the decoder has settled there."""
+        self._decoding.restart()
+        with self._lock:
+            self._chunks.clear()
+            index = self._index_before(sample)
+            first = bisect_right(self._packets, sample, key=_audible_from) - 1
+            preroll = self._packets[index : max(first, index)]
+            self._next_number = self._first_number + index + len(preroll)
+            self._decoded_to = self._packets[max(first, index)].audible_from
+        if preroll:
+            self._decoding.decode(preroll)
+
+    def _decode_next(self) -> bool:
+        with self._lock:
+            first = self._next_number - self._first_number
+            packets = self._packets[first : first + _BATCH_PACKETS] if first >= 0 else []
+        if not packets:
+            return False
+        pcm = self._decoding.decode(packets)
+        self._next_number += len(packets)
+        with self._lock:
+            if pcm:  # an empty chunk would be taken for the end
+                self._chunks.append((self._decoded_to, pcm))
+            self._decoded_to += len(pcm) // SAMPLE_BLOCK_BYTES
+        return True
+
+    def _decoding_again(self) -> PacketDecoding:
+        """A decoder for another store. The one of this store may still be needed where it is."""
+        return PacketDecoding(self._decoding.channels)
+
+    def _index_before(self, sample: int) -> int:
+        """The first packet that is needed to decode from `sample` on."""
+        return max(bisect_right(self._packets, sample - PREROLL_SAMPLES, key=_audible_from) - 1, 0)
+
+
+def _end(chunk: tuple[int, bytes]) -> int:
+    start, pcm = chunk
+    return start + len(pcm) // SAMPLE_BLOCK_BYTES

@@ -1,0 +1,162 @@
+"""The sound of one source as it is read: PCM, or the packets of one whose packets can be passed through."""
+
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from typing import Final, Protocol
+
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, OpenSource
+from tonearm.worker.media.facts import StreamTitles
+from tonearm.worker.media.media import Media, MediaReader, open_media
+from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, OpusPackets, SourcePacket
+from tonearm.worker.media.resampling import BLOCK_SAMPLES
+from tonearm.worker.sources.packet_store import PacketDecoding
+
+# Decoded in one slot. Three blocks instead would cost 2 µs more for each 20 ms, with 20 players in a process.
+STEP_SAMPLES: Final = 4 * BLOCK_SAMPLES
+READ_AGAIN_LIMIT_S: Final = 10.0
+_COUNTED_IN_A_STEP: Final = 5000  # packets; of MP3 about 10 ms
+
+
+class PartsReader(MediaReader, Protocol):
+    """A reader of a source that may have several parts."""
+
+    def begin_next_part(self) -> bool:
+        """False when there is none."""
+        ...
+
+
+class SourceContent:
+    """Reads a source of which `open` was called. Only for the thread that decodes it.
+
+    `has_packets`: it is read by `take_packets`, otherwise by `decode`. What cannot be read raises PlayError.
+    """
+
+    def __init__(self, order: OpenSource, reader: PartsReader, titles: StreamTitles | None) -> None:
+        self._order = order
+        self._reader = reader
+        self._titles = titles
+        # The packets of overlays nobody passes through: they are always mixed.
+        self._wants_packets = order.source < FIRST_OVERLAY_SOURCE
+        self._media: Media | None = None
+        self._packets: OpusPackets | None = None
+
+    @property
+    def has_packets(self) -> bool:
+        return self._packets is not None
+
+    def open(self) -> SourceFacts:
+        """Opens it. Returns what is known of it."""
+        facts = self._open_media().facts
+        self._wants_packets = self._packets is not None
+        if self._packets is not None and self._order.is_live:
+            self._packets.begin_at(self._order.start_sample)
+        return facts
+
+    def with_counted_length(self, facts: SourceFacts) -> Generator[None, None, SourceFacts]:
+        """The facts with the length that the packets up to the end have, where it was only guessed. They are read, not
+        decoded, in steps; nothing can be decoded after it."""
+        assert self._media is not None
+        if facts.is_length_exact or facts.is_stream:
+            return facts
+        while self._media.pass_packets(_COUNTED_IN_A_STEP):
+            yield
+        return replace(facts, length_ms=self._media.passed_ms, is_length_exact=True)
+
+    def packet_decoding(self) -> PacketDecoding | None:
+        """What decodes the packets, once after `open`. None for a source without them."""
+        if self._packets is None:
+            return None
+        return PacketDecoding(self._packets.channels, self._packets.take_codec())
+
+    def begin_next_part(self, sample: int) -> bool:
+        """Goes on with the next part, which begins at this sample of the source. It may have another encoding and other
+        timestamps, so the demuxer begins anew. False when there is none."""
+        if not self._reader.begin_next_part():
+            return False
+        self._reopen()
+        if self._packets is not None:
+            self._packets.begin_at(sample)
+        return True
+
+    def begin_again(self) -> None:
+        """Goes on from its start."""
+        self._reader.seek(0)
+        self._reopen()
+
+    def seek(self, sample: int) -> list[SourcePacket]:
+        """Goes to a sample: the next PCM begins there. Of packets, returns those up to there and those that a decoder
+        needs before them. Raises `play_errors.NotSeekable`, too."""
+        assert self._media is not None
+        if self._packets is not None:
+            return self._media.seek_packets(self._packets, sample)
+        self._media.seek(sample)
+        return []
+
+    def decode_block(self) -> bytes:
+        """The next PCM; none only at the end."""
+        assert self._media is not None
+        return self._media.decode_block()
+
+    def take_packets(self, at_least_samples: int) -> list[SourcePacket]:
+        """The next packets; none only at the end."""
+        assert self._packets is not None
+        return self._packets.take(at_least_samples)
+
+    def read_up_to(self, sample: int) -> Generator[None, None, bytes | list[SourcePacket]]:
+        """Goes to a sample by reading everything before it, in steps: each `yield` ends one. Returns what was read from
+        there on, of packets as `seek` does."""
+        deadline_s = time.monotonic() + READ_AGAIN_LIMIT_S
+        passed = 0
+        preroll: list[SourcePacket] = []
+        while passed < sample:
+            yield
+            if self._packets is not None:
+                packets = self._packets.take(STEP_SAMPLES)
+                passed = packets[-1].audible_to if packets else sample
+                preroll = [packet for packet in (*preroll, *packets) if packet.audible_to > sample - PREROLL_SAMPLES]
+                continue
+            assert self._media is not None
+            pcm = self._media.decode(STEP_SAMPLES)
+            samples = len(pcm) // SAMPLE_BLOCK_BYTES
+            if not pcm or passed + samples > sample:
+                return pcm[(sample - passed) * SAMPLE_BLOCK_BYTES :]
+            passed += samples
+            if time.monotonic() > deadline_s:
+                raise PlayError(
+                    PlayFailure(
+                        FailureCode.DECODER_DIED,
+                        Stage.DECODE,
+                        "The decoder process died, and the source cannot be read again up to its position in time.",
+                        "Play the track again.",
+                    )
+                )
+        return preroll
+
+    def close(self) -> None:
+        """Frees everything. The reader stays open."""
+        if self._media is not None:
+            media, self._media = self._media, None
+            media.close()
+
+    def _reopen(self) -> None:
+        self._open_media()
+        if self._packets is not None:
+            self._packets.take_codec()  # the first one's decodes
+
+    def _open_media(self) -> Media:
+        self.close()
+        order = self._order
+        self._media = open_media(
+            self._reader,
+            name=order.name,
+            content_type=order.content_type,
+            size_bytes=order.size_bytes,
+            is_live=order.is_live,
+            titles=self._titles,
+        )
+        self._packets = self._media.take_opus_packets() if self._wants_packets else None
+        return self._media

@@ -1,0 +1,98 @@
+"""Notes which source is worked on, for the node to read when the process has died; and its end for lack of memory."""
+
+import ctypes
+import mmap
+import os
+import resource
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from tonearm.decoder.messages import END_MEMORY, EXIT_MEMORY_LIMIT, SESSION_SLOT, SUSPECT_NOTE
+from tonearm.worker.memory import STATM, address_space_bytes, private_memory_bytes
+
+# A step that takes this share of the memory limit uses the memory up. The largest ordinary one, opening a long file,
+# takes some 30 MiB.
+SUSPECT_SHARE: Final = 0.25
+
+# Python 3.13 has a SystemError where there is not even the memory for a MemoryError.
+MEMORY_ERRORS: Final = (MemoryError, SystemError)
+
+_RESERVE_BYTES: Final = 2 * 1024 * 1024  # as much as Python asks for at once, twice; address space until it is touched
+
+_STATM_BYTES: Final = END_MEMORY.stop - END_MEMORY.start
+_PREAD: Final = ctypes.PyDLL(None).pread  # keeps the interpreter lock
+
+
+class SuspectNotes:
+    """Notes for the node, in the shared memory that it reads after the end (`SUSPECT_SLOTS`); and that end, when the
+    memory is used up.
+
+    A crash happens in the code of a source that is worked on, but memory can be used up by many players together. Then
+    a suspect counts only if the process grew by `SUSPECT_SHARE` of its limit in the step that it has a slot for.
+    """
+
+    def __init__(
+        self,
+        notes: mmap.mmap,
+        limit_bytes: int,
+        used_bytes: Callable[[], int] = private_memory_bytes,
+    ) -> None:
+        self._notes = notes
+        self._limit_bytes = limit_bytes
+        self._guilty_growth_bytes = 0 if limit_bytes == resource.RLIM_INFINITY else int(SUSPECT_SHARE * limit_bytes)
+        self._used_bytes = used_bytes
+        # For the end, when nothing can be made any more.
+        self._reserve = [bytes(_RESERVE_BYTES)]
+        self._end_memory = (ctypes.c_char * _STATM_BYTES).from_buffer(notes, END_MEMORY.start)
+
+    def note(self, slot: int, suspect: int) -> None:
+        """A step of `suspect` begins in this slot; with 0 the last one has ended. From any thread."""
+        guilty_from_bytes = self._used_bytes() + self._guilty_growth_bytes if suspect else 0
+        SUSPECT_NOTE.pack_into(self._notes, slot * SUSPECT_NOTE.size, suspect, guilty_from_bytes)
+
+    def note_session(self, session: int, source: int) -> None:
+        """The rendering thread begins a step of this session, in which `source` sounds; with 0 the last one has ended.
+
+        Only that thread writes there, and memory is not looked at: it is called for each block.
+        """
+        SUSPECT_NOTE.pack_into(self._notes, SESSION_SLOT * SUSPECT_NOTE.size, session << 32 | source, 0)
+
+    def is_memory_used_up(self) -> bool:
+        """Whether a MemoryError comes of what the process holds. Otherwise the step in which it came asked for more
+        than `SUSPECT_SHARE` of the limit at once, and there is room for the others."""
+        if self._limit_bytes == resource.RLIM_INFINITY:
+            return False
+        try:
+            return self._limit_bytes - address_space_bytes() < self._guilty_growth_bytes
+        except MEMORY_ERRORS:
+            return True
+
+    def ends_without_memory(self, work: Callable[[], None]) -> Callable[[], None]:
+        """`work` for a thread: where the memory is used up in it, the process ends. Otherwise that thread would die
+        and others wait for it for ever."""
+
+        def run() -> None:
+            try:
+                work()
+            except MEMORY_ERRORS as error:
+                self.end_if_used_up(error)
+                raise
+
+        return run
+
+    def end_if_used_up(self, error: BaseException) -> None:
+        """Ends the process if `error`, which nothing has caught, comes of that."""
+        if isinstance(error, MemoryError) or (isinstance(error, SystemError) and self.is_memory_used_up()):
+            self.end()
+
+    def end(self) -> NoReturn:
+        """Ends the process because its memory is used up.
+
+        Takes next to no memory, and does not let the interpreter lock go: threads inside libav may hold it for many
+        seconds before they notice.
+        """
+        try:
+            self._reserve.clear()
+            _PREAD(STATM, self._end_memory, _STATM_BYTES, 0)
+        finally:
+            os._exit(EXIT_MEMORY_LIMIT)

@@ -1,0 +1,586 @@
+"""The decoder process: one thread reads the socket, one renders and writes, the others open and decode.
+
+The threads share the inbox (a queue), the stores and readers of the sources (each with a lock), and the table in which
+the reading thread looks up the source for received bytes (single operations on a dict). Everything else belongs to
+the rendering thread.
+"""
+
+import math
+import mmap
+import os
+import queue
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final, NamedTuple, TypeAlias, TypeVar
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage, own_error
+from tonearm.core.frame import FRAME_S
+from tonearm.core.memory_budget import FULL
+from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, parts_of
+from tonearm.decoder.messages import (
+    RENDER_SLOT,
+    SHARED_SOURCE,
+    CloseSession,
+    Data,
+    DataFailed,
+    Decoded,
+    DropSource,
+    Encoded,
+    Failed,
+    FirstAudio,
+    Flush,
+    FoundPicture,
+    FromNode,
+    Grant,
+    Heard,
+    NoRoom,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Ping,
+    Plan,
+    Pong,
+    ReadRequest,
+    Ready,
+    Recall,
+    SeekFailed,
+    SeekSource,
+    SessionFailed,
+    TitleAt,
+    Titled,
+)
+from tonearm.sandbox.report import SandboxReport
+from tonearm.worker.memory import MemoryBudget
+from tonearm.worker.packets.mp3 import Mp3Thread
+from tonearm.worker.reading.own_errors import OwnErrors
+from tonearm.worker.reading.reader import LOST, DescriptorQueue
+from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
+from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.rendering.session_sources import SessionSource
+from tonearm.worker.sources.live_source import LiveMember, LiveSource
+from tonearm.worker.sources.packet_store import freed_memory
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource
+from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
+
+# A chunk of data and some grants. With more, libc maps memory anew for each read, which costs 12 µs more.
+RECEIVE_BYTES: Final = 96 * 1024
+_ROUND_STEPS: Final = 1000  # messages and blocks, before sources that wait for room are decoded on
+_MOST_PARTS: Final = 1024  # IOV_MAX of Linux
+
+_TOO_MANY_FILES: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.READ,
+    "A decoder process has as many files open as the system lets it have.",
+    "Raise the limit of open files for the node (ulimit -n), or decoder.processes.",
+)
+
+
+class RenderOrder:
+    """The sessions that may have something to render: the one whose frames run out first comes first.
+
+    A session whose plan was changed has no frames ahead, so it need not wait for the blocks of others, which were
+    granted on the same beat and have time.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[int, int, int]] = []  # frames ahead, number of the entry, session
+        self._numbers = count()
+        self._newest: dict[int, int] = {}  # by session: the number of its entry that counts
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+    def add(self, session: int, frames_ahead: int) -> None:
+        """Has a session rendered, of which so many frames are ahead of what was sent. Only the last call counts."""
+        number = self._newest[session] = next(self._numbers)
+        heappush(self._entries, (frames_ahead, number, session))
+
+    def take(self) -> int:
+        """Takes the most urgent session out; of several the one that was added first. Raises IndexError when there is
+        none."""
+        while True:
+            _, number, session = heappop(self._entries)
+            if self._newest.get(session) == number:
+                del self._newest[session]
+                return session
+
+
+class _PcmDecoded(NamedTuple):
+    """A source of this session has new PCM, and the session waits for some."""
+
+    session: int
+
+
+class _SourceArrived(NamedTuple):
+    """A source to open, and the descriptor that came with the order."""
+
+    order: OpenSource
+    descriptor: int | None
+
+
+class _NotDelivered(NamedTuple):
+    """What came for a source of this session raised this in the thread that reads the socket."""
+
+    session: int
+    error: Exception
+
+
+class _NodeGone(NamedTuple):
+    """The node sends nothing more. `error` is None when it closed its end."""
+
+    error: BaseException | None
+
+
+_Item: TypeAlias = Message | _PcmDecoded | _SourceArrived | _NotDelivered | _NodeGone
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Worker:
+    """Serves the sessions of one process until the node closes the socket.
+
+    Work is done in steps, each of one session. What raises in a step ends that session and no other (`_step`).
+
+    In `suspects` stands which source is worked on, where the node can read it after a crash. `sandbox` is what the
+    process reported about its confinement.
+    """
+
+    def __init__(self, node: socket.socket, suspects: mmap.mmap, sandbox: SandboxReport) -> None:
+        self._node = node
+        self._sandbox = sandbox
+        self._inbox: queue.SimpleQueue[_Item] = queue.SimpleQueue()
+        limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
+        self._suspects = SuspectNotes(suspects, limit_bytes)
+        self._memory = MemoryBudget(limit_bytes)
+        self._decoding = DecodeScheduler(range(1), self._suspects.note)
+        self._opening = DecodeScheduler(range(1, RENDER_SLOT), self._suspects.note, before=self._decoding)
+        self._threads = DecodeThreads(self._suspects.ends_without_memory)
+        self._sessions: dict[int, RenderSession] = {}
+        self._sources: dict[int, dict[int, SessionSource]] = {}  # by session: all whose PCM may be rendered
+        self._decoded: dict[
+            int, dict[int, DecodingSource | LiveMember]
+        ] = {}  # by session: those that are open, or being opened
+        self._dropped: dict[int, set[int]] = {}  # by session: dropped sources whose PCM may be rendered again
+        # By session and the number with which the source was opened, for received bytes.
+        self._receivers: dict[tuple[int, int], DecodingSource] = {}
+        # Sessions with granted frames whose samples are not decoded yet. A decoding thread reads it after it has
+        # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
+        # of the two notices new PCM.
+        self._waiting_for_pcm: set[int] = set()
+        self._errors = OwnErrors()
+        self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
+        self._order = RenderOrder()
+        # When a session that is to be rendered runs out of frames, and the first one whose audio is packed.
+        self._runs_out_s: dict[int, float] = {}
+        self._packed_runs_out_s = math.inf
+        self._outgoing: list[bytes | memoryview] = []
+        # Since the last report:
+        self._idle_s = 0.0
+        self._made_frames = 0
+        self._late_s = 0.0  # of a session whose turn to be rendered came, after its frames had run out
+        self._reported_s = time.monotonic()
+
+    def run(self) -> None:
+        """Returns when the node has closed the socket or died. Raises errors of the thread that reads the socket. Ends
+        the process when the memory is used up."""
+        try:
+            self._serve()
+        except MEMORY_ERRORS as error:
+            self._suspects.end_if_used_up(error)
+            raise
+
+    def _serve(self) -> None:
+        threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
+        self._threads.add(RENDER_SLOT)  # one for each slot of the schedulers
+        self._send(Ready(self._sandbox))
+        if not self._flush():
+            return
+        while self._serve_round():
+            pass
+
+    def _serve_round(self) -> bool:
+        """Waits for something to do, and does it and what comes meanwhile. False when the node is gone.
+
+        What comes is looked at after each block, since it may be more urgent than the blocks that are left.
+        """
+        touched: set[int] = set()
+        item = self._next_item() if self._order else self._wait_for_item()
+        for _ in range(_ROUND_STEPS):
+            if isinstance(item, _NodeGone):
+                if isinstance(item.error, BrokenMessage):
+                    self._suspects.note_session(item.error.session, 0)
+                if item.error is not None:
+                    raise item.error
+                return False
+            if item is not None:
+                session_id = self._step(_session_of(item), self._handle, item, if_it_raises=0)
+                session = self._sessions.get(session_id)
+                if session is not None:
+                    touched.add(session_id)
+                    self._add_to_order(session_id, session)
+            elif not self._order:
+                break
+            elif not self._step(session_id := self._order.take(), self._render_block, session_id, if_it_raises=True):
+                return False
+            item = self._next_item()
+        if not self._flush():
+            return False
+        # Only now: threads that decode and the one that renders would take the interpreter lock from each other.
+        resumed = [
+            session_id
+            for session_id in touched
+            if self._step(session_id, self._update_sources, session_id, if_it_raises=False)
+        ]
+        for session_id in touched if resumed else ():
+            self._step(session_id, self._fill_up, session_id, if_it_raises=None)
+        if self._outgoing and not self._flush():  # sessions that ended meanwhile
+            return False
+        freed_memory.give_back()
+        return True
+
+    def _step(self, session_id: int, work: Callable[[_T], _R], on: _T, *, if_it_raises: _R) -> _R:
+        """Does a step of a session's work, which is noted meanwhile. What raises in it ends the session: nothing that
+        is changed by half goes on.
+
+        Only where the memory is used up the process ends: its sessions need a place where there is some. An error
+        that comes while the session is ended ends the process, too, and counts against this session.
+        """
+        session = self._sessions.get(session_id)
+        self._suspects.note_session(session_id, 0 if session is None else session.current_source)
+        try:
+            result = work(on)
+        except Exception as error:
+            if not session_id or (isinstance(error, MEMORY_ERRORS) and self._suspects.is_memory_used_up()):
+                raise
+            self._end_session(session_id, error)
+            result = if_it_raises
+        self._suspects.note_session(0, 0)
+        return result
+
+    def _end_session(self, session_id: int, error: Exception) -> None:
+        self._errors.tell(f"it worked on session {session_id}, which ends", error)
+        session = self._sessions.get(session_id)
+        self._close_session(session_id)
+        self._send(SessionFailed(session_id, 0 if session is None else session.current_source, own_error(error)))
+
+    def _wait_for_item(self) -> _Item:
+        since_s = time.monotonic()
+        item = self._inbox.get()
+        self._idle_s += time.monotonic() - since_s
+        return item
+
+    def _next_item(self) -> "_Item | None":
+        """What has come, without waiting."""
+        if self._inbox.empty():
+            return None
+        try:
+            return self._inbox.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _flush(self) -> bool:
+        """Sends the packed messages. False when the node is gone."""
+        try:
+            for first in range(0, len(self._outgoing), _MOST_PARTS):
+                # Audio goes to the system from where it lies: joined first, it would be copied once more.
+                parts = self._outgoing[first : first + _MOST_PARTS]
+                written = os.writev(self._node.fileno(), parts)
+                if written < sum(map(len, parts)):
+                    self._node.sendall(memoryview(b"".join(parts))[written:])
+        except OSError:
+            return False
+        self._outgoing.clear()
+        self._packed_runs_out_s = math.inf
+        return True
+
+    def _handle(self, item: _Item) -> int:
+        """Applies `item`. Returns the session that may be able to render because of it, or 0."""
+        match item:
+            case _PcmDecoded():
+                return item.session
+            case Grant() | Plan() | Flush() | Recall() | Heard():
+                return self._instruct(item)
+            case Failed() | Decoded():
+                self._take_last_report(item)
+                return item.session
+            case DropSource() | SeekSource():
+                self._leave_source(item)
+                return item.session
+            case _NotDelivered():
+                raise item.error
+            case _SourceArrived():
+                self._open_source(item.order, item.descriptor)
+            case OpenSession():
+                self._open_session(item)
+            case CloseSession():
+                self._close_session(item.session)
+            case Ping():
+                self._send(self._sign_of_life(item.number))
+            case ReadRequest() | Opened() | SeekFailed() | FirstAudio() | FoundPicture() | Titled() | Encoded():
+                self._send_of_session(item)
+        return 0
+
+    def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
+        """Gives a session up where the others have taken so much memory that there is none for it. One of which frames
+        were rendered goes on for as long as it can."""
+        session = self._sessions.get(session_id)
+        if session is None or (session.has_rendered and not though_it_sounds):
+            return False
+        if len(self._sessions) == 1 or self._memory.promised < FULL:
+            return False
+        if isinstance(self._decoded[session_id].get(SHARED_SOURCE), LiveSource):
+            return False
+        self._close_session(session_id)
+        self._send(NoRoom(session_id))
+        return True
+
+    def _sign_of_life(self, number: int) -> Pong:
+        now_s, busy_s = time.monotonic(), max(self._decoding.busy_s(), self._opening.busy_s())
+        seconds = now_s - self._reported_s
+        decoding_s, late_s = self._decoding.take_work_s()
+        opening_s, _ = self._opening.take_work_s()
+        sound_s = min(seconds, max(decoding_s, seconds - self._idle_s))
+        worked_s = min(seconds, sound_s + opening_s / (RENDER_SLOT - 1))
+        made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._late_s)
+        self._reported_s, self._idle_s, self._made_frames, self._late_s = now_s, 0.0, 0, 0.0
+        return Pong(number, busy_s, seconds, worked_s, sound_s, made_s, late_s, self._memory.count())
+
+    def _send(self, message: Message) -> None:
+        self._outgoing += parts_of(message)
+
+    def _send_of_session(
+        self, message: Opened | ReadRequest | SeekFailed | FirstAudio | FoundPicture | Titled | Encoded
+    ) -> None:
+        if isinstance(message, Opened) and not self._give_up_for_others(message.session):
+            self._memory.began()
+        if message.session in self._sessions:  # after its end the node takes nothing more for it
+            self._send(message)
+
+    def _open_session(self, order: OpenSession) -> None:
+        if self._sessions and self._memory.is_nearly_used_up:
+            self._send(NoRoom(order.session))
+            return
+        sources: dict[int, SessionSource] = {}
+        self._sources[order.session] = sources
+        self._decoded[order.session] = {}
+        self._sessions[order.session] = RenderSession(order, sources)
+        self._dropped[order.session] = set()
+        self._waiting_for_pcm.add(order.session)
+
+    def _close_session(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+        self._dropped.pop(session_id, None)
+        self._mp3.forget(session_id)
+        self._waiting_for_pcm.discard(session_id)
+        self._runs_out_s.pop(session_id, None)
+        self._sources.pop(session_id, None)
+        for source in self._decoded.pop(session_id, {}).values():
+            source.drop()
+            self._receivers.pop((session_id, source.opened_as), None)
+        freed_memory.note_session()
+
+    def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
+        if not order.is_shared:  # who joins it is given up instead
+            self._give_up_for_others(order.session)
+        session = self._sessions.get(order.session)
+        if session is None:
+            if descriptor is not None and descriptor != LOST:
+                os.close(descriptor)
+            return
+        if descriptor == LOST:
+            self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
+            return
+        source = self._make_source(order, descriptor)
+        self._sources[order.session][order.source] = self._decoded[order.session][order.source] = source
+        if isinstance(source, DecodingSource):
+            # Before it starts, so that the first bytes that it requests reach it.
+            self._receivers[order.session, order.source] = source
+        source.used(order.start_sample, is_current=session.is_current(order.source), is_heard=session.is_heard)
+        source.start()
+
+    def _make_source(self, order: OpenSource, descriptor: int | None) -> DecodingSource | LiveMember:
+        if order.joins is not None:
+            live = self._decoded.get(order.joins, {}).get(SHARED_SOURCE)
+            return LiveMember(order, live if isinstance(live, LiveSource) else None, self._inbox.put)
+        is_beginning = not self._sessions[order.session].has_begun
+        decode = partial(DecodingSource, descriptor=descriptor, is_beginning=is_beginning)
+        make = LiveSource if order.is_shared else decode
+        return make(
+            order,
+            decoding=self._decoding,
+            opening=self._opening,
+            threads=self._threads,
+            report=self._inbox.put,
+            pcm_decoded=self._pcm_decoded,
+            note=self._suspects.note,
+            errors=self._errors,
+            memory=self._memory,
+        )
+
+    def _leave_source(self, order: DropSource | SeekSource) -> None:
+        if isinstance(order, SeekSource):
+            self._seek_source(order)
+        else:
+            self._drop_source(order)
+
+    def _drop_source(self, order: DropSource) -> None:
+        source = self._decoded.get(order.session, {}).pop(order.source, None)
+        if source is not None:
+            source.drop()
+            self._receivers.pop((order.session, source.opened_as), None)
+            self._dropped[order.session].add(order.source)
+
+    def _seek_source(self, order: SeekSource) -> None:
+        if order.session not in self._sessions:
+            return
+        decoded = self._decoded[order.session]
+        source = decoded.pop(order.source, None)
+        if source is None:  # it could not even be opened
+            self._send(Failed(order.session, order.new_source, _TOO_MANY_FILES, gave_audio=False))
+            return
+        sources = self._sources[order.session]
+        sources[order.source] = source.seek(order)
+        sources[order.new_source] = decoded[order.new_source] = source
+        self._dropped[order.session].add(order.source)
+
+    def _take_last_report(self, report: Failed | Decoded) -> None:
+        if isinstance(report, Failed) and report.failure is OUT_OF_MEMORY:
+            self._give_up_for_others(report.session, though_it_sounds=True)
+        source = self._sources.get(report.session, {}).get(report.source)
+        if isinstance(source, DecodingSource | LiveMember):  # and was not sought meanwhile
+            source.finish(report)
+            if report.source not in self._dropped[report.session]:
+                self._send(report)
+
+    def _instruct(self, order: Grant | Plan | Flush | Recall | Heard) -> int:
+        session = self._sessions.get(order.session)
+        if session is None:
+            return 0
+        match order:
+            case Grant():
+                session.grant(order)
+            case Plan():
+                session.plan(order)
+            case Flush():
+                session.flush()
+            case Recall():
+                session.recall(order)
+            case Heard():
+                session.heard()
+        for job in session.take_mp3_jobs():
+            self._mp3.do(job)
+        return order.session
+
+    def _render_block(self, session_id: int) -> bool:
+        """Renders the next block of a session; more is left for later. False when the node is gone."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            return True
+        self._waiting_for_pcm.discard(session_id)
+        runs_out_s = self._runs_out_s.pop(session_id, math.inf)
+        self._late_s = max(self._late_s, time.monotonic() - runs_out_s)
+        rendered = session.render(1)
+        if not rendered and session.has_frames_to_render:
+            self._waiting_for_pcm.add(session_id)
+            rendered = session.render(1)
+        for audio in rendered:
+            self._made_frames += audio.frames
+            self._send(audio)
+        if rendered:
+            self._packed_runs_out_s = min(self._packed_runs_out_s, runs_out_s)
+        if rendered and session.has_frames_to_render:
+            self._add_to_order(session_id, session)
+        else:
+            for measured in session.take_measured():
+                self._send(measured)
+        # What others still have to wait for may take long. To send each block by itself would cost more.
+        is_urgent = self._packed_runs_out_s - time.monotonic() < FIRST_BLOCK_FRAMES * FRAME_S
+        return self._flush() if is_urgent and self._order else True
+
+    def _add_to_order(self, session_id: int, session: RenderSession) -> None:
+        frames_ahead = session.frames_ahead
+        self._order.add(session_id, frames_ahead)
+        self._runs_out_s[session_id] = time.monotonic() + max(frames_ahead, 0) * FRAME_S
+
+    def _update_sources(self, session_id: int) -> bool:
+        """Passes on to the sources how far they were rendered, and forgets dropped ones that are not needed any more.
+
+        True when a source resumed decoding because of it.
+        """
+        session = self._sessions.get(session_id)
+        if session is None:
+            return False
+        sources = self._sources[session_id]
+        resumed = False
+        for source_id, source in self._decoded[session_id].items():
+            resumed |= source.used(
+                session.used_up_to(source_id),
+                is_current=session.is_current(source_id),
+                is_heard=session.is_heard,
+                rate=session.position_rate,
+            )
+        dropped = self._dropped[session_id]
+        for source_id in [source_id for source_id in dropped if not session.uses(source_id)]:
+            dropped.discard(source_id)
+            del sources[source_id]
+        return resumed
+
+    def _fill_up(self, session_id: int) -> None:
+        """Resumes all sources with room for more PCM: one after the other they find libav's code in the caches."""
+        for source in self._decoded.get(session_id, {}).values():
+            source.fill_up()
+
+    # In the threads that decode
+
+    def _pcm_decoded(self, session_id: int) -> None:
+        if session_id in self._waiting_for_pcm:
+            self._inbox.put(_PcmDecoded(session_id))
+
+    # In the thread that reads the socket
+
+    def _read_node(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._receive_all()
+        except OSError:
+            pass  # the node is gone
+        except BaseException as caught:  # noqa: BLE001 - raised again in the main thread
+            self._suspects.end_if_used_up(caught)  # to tell the main thread takes memory
+            error = caught
+        self._inbox.put(_NodeGone(error))
+
+    def _receive_all(self) -> None:
+        splitter = MessageSplitter(FromNode)
+        descriptors = DescriptorQueue()
+        while data := descriptors.receive(self._node, RECEIVE_BYTES):
+            for message in splitter.feed(data):
+                match message:
+                    case Data() | DataFailed() | TitleAt():
+                        self._deliver(message)
+                    case OpenSource():
+                        self._inbox.put(_SourceArrived(message, descriptors.take() if message.has_descriptor else None))
+                    case _:
+                        self._inbox.put(message)
+
+    def _deliver(self, message: Data | DataFailed | TitleAt) -> None:
+        source = self._receivers.get((message.session, message.source))
+        try:
+            if source is not None:
+                source.deliver(message)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - raised again as a step of the session
+            self._inbox.put(_NotDelivered(message.session, error))
+
+
+def _session_of(item: _Item) -> int:
+    """The session that it is for; 0 for one that is for the process."""
+    return item.order.session if isinstance(item, _SourceArrived) else getattr(item, "session", 0)

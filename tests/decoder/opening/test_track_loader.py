@@ -1,0 +1,169 @@
+"""Opening sources to see what they are: real files and a real server, real decoder processes."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import id3, mp3, music, wav
+from tests.support.decoder_forks import quick_starts
+from tests.support.eventually import eventually
+from tests.support.media_server import MediaServer, in_turn, media, stall
+from tests.support.processes import exists
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.core.policy import SourcePolicy
+from tonearm.core.source_uri import SourceUri, parse_source_uri
+from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
+from tonearm.decoder.pool.pool import OnDemandPool
+from tonearm.sources.opener import SourceOpener
+
+SONG = wav(music(1.0))
+
+
+class Suspects:
+    """Remembers the URIs that were suspected."""
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+
+    def add(self, uri: SourceUri) -> None:
+        self.uris.append(uri.given)
+
+
+def uri_of(place: Path | str) -> SourceUri:
+    return parse_source_uri(str(place))
+
+
+@asynccontextmanager
+async def loading(
+    pool: OnDemandPool, suspects: Suspects | None = None, *, deadline_s: float = 60.0
+) -> AsyncIterator[TrackLoader]:
+    opener = SourceOpener(SourcePolicy(), private_networks=True)
+    loader = TrackLoader(opener, suspects or Suspects(), pool, deadline_s=deadline_s)
+    try:
+        yield loader
+    finally:
+        await loader.stop()
+        await opener.close()
+
+
+@pytest.fixture(autouse=True)
+def processes_by_forks() -> Iterator[None]:
+    with quick_starts():
+        yield
+
+
+@pytest.fixture
+def pool() -> OnDemandPool:
+    return OnDemandPool(1024)
+
+
+async def test_the_process_runs_only_from_the_first_use_to_the_stop(tmp_path: Path, pool: OnDemandPool) -> None:
+    song = tmp_path / "song.wav"
+    song.write_bytes(SONG)
+    async with loading(pool) as loader:
+        assert pool.process_ids == []
+        facts = await asyncio.gather(*(loader.load(uri_of(song)) for _ in range(20)))
+        assert {one.length_ms for one in facts} == {1000}
+        (pid,) = pool.process_ids
+    assert not exists(pid)
+
+
+async def test_an_idle_process_is_ended_and_started_again(tmp_path: Path) -> None:
+    song = tmp_path / "song.wav"
+    song.write_bytes(SONG)
+    pool = OnDemandPool(1024, idle_s=0.0)
+    async with loading(pool) as loader:
+        for _ in range(2):
+            assert (await loader.load(uri_of(song))).length_ms == 1000
+            await eventually(lambda: not pool.process_ids, "the idle process is ended")
+
+
+async def test_a_source_that_never_answers_is_given_up(pool: OnDemandPool) -> None:
+    async with MediaServer() as server, loading(pool, deadline_s=0.3) as loader:
+        for answer in (stall(), media(SONG, stall_after=20)):
+            with pytest.raises(PlayError) as caught:
+                await loader.load(uri_of(server.serve("/x.wav", answer)))
+            assert caught.value.failure.code is FailureCode.TIMEOUT
+        await server.all_gone()
+
+
+async def test_only_so_many_are_open_at_once_and_the_others_wait(tmp_path: Path, pool: OnDemandPool) -> None:
+    song = tmp_path / "song.wav"
+    song.write_bytes(SONG)
+    async with MediaServer() as server, loading(pool) as loader:
+        url = server.serve("/silent", stall())
+        silent = [asyncio.create_task(loader.load(uri_of(url))) for _ in range(LOADS_AT_ONCE)]
+        await server.requested(LOADS_AT_ONCE)
+        waiting = asyncio.create_task(loader.load(uri_of(song)))
+        more = asyncio.create_task(loader.load(uri_of(url)))
+        silent[3].cancel()
+        assert (await waiting).length_ms == 1000
+        await server.requested(LOADS_AT_ONCE + 1)
+        for task in (*silent, more):
+            task.cancel()
+        ended = await asyncio.gather(*silent, more, return_exceptions=True)
+        assert all(isinstance(one, asyncio.CancelledError) for one in ended)
+        await server.all_gone()
+
+
+async def test_stopping_cancels_what_goes_on(pool: OnDemandPool) -> None:
+    async with MediaServer() as server:
+        async with loading(pool) as loader:
+            task = asyncio.create_task(loader.load(uri_of(server.serve("/silent", stall()))))
+            await server.requested(1)
+        assert task.done()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.all_gone()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+async def test_a_load_survives_the_process(pool: OnDemandPool, number: signal.Signals) -> None:
+    suspects = Suspects()
+    async with MediaServer() as server, loading(pool, suspects) as loader:
+        url = server.serve("/song.wav", in_turn(media(SONG, stall_after=20), media(SONG)))
+        task = asyncio.create_task(loader.load(uri_of(url)))
+        await server.requested(1)
+        (pid,) = pool.process_ids
+        os.kill(pid, number)
+        assert (await task).length_ms == 1000
+        assert pid not in pool.process_ids
+    assert suspects.uris == []  # it waited for bytes, so nothing speaks against it
+
+
+async def test_a_source_that_is_worked_on_when_the_process_dies_is_a_suspect(
+    tmp_path: Path, pool: OnDemandPool
+) -> None:
+    # Its long tag makes opening take a while.
+    song = tmp_path / "song.mp3"
+    song.write_bytes(id3(texts={}, picture=bytes(24 * 1024 * 1024)) + mp3(music(1.0, 44_100)))
+    other = tmp_path / "other.wav"
+    other.write_bytes(SONG)
+    suspects = Suspects()
+    async with loading(pool, suspects) as loader:
+        await loader.load(uri_of(other))  # the process runs
+        while not suspects.uris:
+            (pid,) = pool.process_ids
+            task = asyncio.create_task(loader.load(uri_of(song)))
+            while not task.done() and not _is_working(pid):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0)
+            os.kill(pid, signal.SIGSEGV)
+            assert (await task).length_ms > 0  # one death is not enough to refuse it
+            await _replaced(pool, pid)
+        assert set(suspects.uris) == {str(song)}
+
+
+async def _replaced(pool: OnDemandPool, pid: int) -> None:
+    await eventually(lambda: pool.process_ids not in ([], [pid]), "there is another process")
+
+
+def _is_working(pid: int) -> bool:
+    """Whether the process has noted a source that it works on, where it would be found after its death."""
+    folder = Path(f"/proc/{pid}/fd")
+    noted = next(entry for entry in folder.iterdir() if "suspects" in str(entry.readlink()))
+    return any(noted.read_bytes())

@@ -1,0 +1,177 @@
+"""The node's end of a decoder's socket, with the other end held by hand."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tonearm.decoder.message_coding import BrokenMessage, Message, MessageSplitter, pack
+from tonearm.decoder.messages import DATA_CHUNK_BYTES, Data, DropSource, FromNode, OpenSource, Ping, Pong
+from tonearm.decoder.pool.link import DecoderLink
+
+
+class Ends:
+    """A link, what it received and how it ended, and the decoder's end of its socket."""
+
+    def __init__(self) -> None:
+        node_end, self.decoder_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.decoder_end.setblocking(False)
+        self.taken: list[Message] = []
+        self.ended: list[OSError | BrokenMessage | None] = []
+        self.link = DecoderLink(node_end, self.taken.append, self.ended.append)
+
+    async def settle(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+@pytest_asyncio.fixture
+async def ends() -> AsyncIterator[Ends]:
+    ends = Ends()
+    yield ends
+    ends.link.close()
+    ends.decoder_end.close()
+
+
+def data(number: int) -> Data:
+    return Data(1, 2, number, number.to_bytes(2, "little") * (DATA_CHUNK_BYTES // 2))
+
+
+def open_source(number: int) -> OpenSource:
+    return OpenSource(1, number, "a", None, True, False, None, 0, True)
+
+
+async def test_messages_arrive_in_order_however_slowly_they_are_read(ends: Ends) -> None:
+    """Far more than the kernel takes at once, with descriptors in between."""
+    orders: list[FromNode] = []
+    for number in range(60):
+        orders.append(data(number))
+        if number % 7 == 0:
+            orders.append(open_source(number))
+    for order in orders:
+        ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
+    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
+    while len(messages) < len(orders):
+        await asyncio.sleep(0)
+        try:
+            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
+        except BlockingIOError:
+            continue
+        for descriptor in came:
+            os.close(descriptor)
+        descriptors += len(came)
+        messages += splitter.feed(data_received)
+        assert descriptors >= sum(isinstance(message, OpenSource) for message in messages)
+    assert messages == orders
+    assert descriptors == 9
+
+
+async def test_messages_of_one_turn_wake_the_other_end_once(ends: Ends) -> None:
+    for number in range(50):
+        ends.link.send(Ping(number))
+    await ends.settle()
+    assert len(ends.decoder_end.recv(100_000)) == 50 * len(pack(Ping(0)))
+
+
+async def test_messages_are_passed_on_as_they_come(ends: Ends) -> None:
+    pongs = [Pong(number, 0.0) for number in range(20)]
+    stream = b"".join(map(pack, pongs))
+    for start in range(0, len(stream), 13):
+        ends.decoder_end.send(stream[start : start + 13])
+        await ends.settle()
+    assert ends.taken == pongs
+    assert ends.ended == []
+
+
+async def test_the_end_is_reported_once_and_nothing_is_sent_after_it(ends: Ends) -> None:
+    ends.decoder_end.close()
+    ends.link.send(Ping(1))
+    await ends.settle()
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    await ends.settle()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    assert len(ends.ended) == 1
+
+
+async def test_a_message_that_cannot_be_read_ends_the_link(ends: Ends) -> None:
+    ends.decoder_end.send(pack(Pong(1, 0.0)) + b"\xff" * 100)
+    await ends.settle()
+    assert ends.taken == [Pong(1, 0.0)]
+    assert [type(error) for error in ends.ended] == [BrokenMessage]
+
+
+async def test_a_descriptor_that_the_kernel_does_not_take_yet_holds_up_its_session_alone(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ETOOMANYREFS: more descriptors are on their way than a process may have open."""
+    really, tries = socket.send_fds, [0]
+
+    def refusing(*arguments: Any) -> int:
+        tries[0] += 1
+        if tries[0] <= 2:
+            raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+        return really(*arguments)
+
+    monkeypatch.setattr(socket, "send_fds", refusing)
+    later: list[FromNode] = [open_source(1), DropSource(1, 9), open_source(2), DropSource(1, 8)]
+    for order in later:
+        ends.link.send(order, os.open("/dev/null", os.O_RDONLY) if isinstance(order, OpenSource) else None)
+    ends.link.send(Ping(1))
+    ends.link.send(DropSource(2, 7))
+    splitter, messages, descriptors = MessageSplitter(FromNode), list[Message](), 0
+    while len(messages) < 6:
+        await asyncio.sleep(0.001)
+        with contextlib.suppress(BlockingIOError):
+            data_received, came, _, _ = socket.recv_fds(ends.decoder_end, 50_000, 4)
+            descriptors += len(came)
+            for descriptor in came:
+                os.close(descriptor)
+            messages += splitter.feed(data_received)
+    assert messages == [Ping(1), DropSource(2, 7), *later]
+    assert descriptors == 2
+
+
+async def test_closing_gives_back_descriptors_that_the_kernel_did_not_take(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: Any) -> int:
+        raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+
+    monkeypatch.setattr(socket, "send_fds", refusing)
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    ends.link.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+async def test_closing_gives_back_descriptors_that_were_not_sent(ends: Ends) -> None:
+    for number in range(20):
+        ends.link.send(data(number))
+    descriptor = os.open("/dev/null", os.O_RDONLY)
+    ends.link.send(open_source(1), descriptor)
+    await ends.settle()
+    ends.link.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    await ends.settle()
+    assert ends.ended == []
+
+
+async def test_what_a_process_sent_before_its_end_is_received_in_one_go(ends: Ends) -> None:
+    pongs = [Pong(number, 0.0) for number in range(1000)]
+    ends.decoder_end.send(b"".join(map(pack, pongs)))
+    ends.decoder_end.close()
+    ends.link.receive_rest()
+    assert ends.taken == pongs
+    assert ends.ended == [None]
+    ends.link.receive_rest()
+    assert ends.ended == [None]

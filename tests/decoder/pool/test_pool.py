@@ -1,0 +1,869 @@
+"""Decoder processes, real ones: a spare that is always ready, sessions that move, exits, the watchdog, the end."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import pytest_asyncio
+
+from tests.support.audio_files import flac, music
+from tests.support.decoder_forks import quick_starts
+from tests.support.eventually import eventually
+from tests.support.hand_time import HandTime
+from tests.support.processes import environment_of, exists, is_alive, open_descriptors, own_session
+from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
+from tonearm.core.filters import Filters
+from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource, Pong
+from tonearm.decoder.pool.pool import (
+    MOVE_SLICE_S,
+    MOVED_AT_ONCE,
+    SESSIONS_BEFORE_NEXT,
+    DecoderPool,
+    OnDemandPool,
+    PoolSession,
+)
+from tonearm.decoder.pool.process import Timeouts
+from tonearm.decoder.pool.template import DecoderTemplate
+from tonearm.sandbox.report import SandboxMode
+from tonearm.sandbox.supervision import SandboxRequiredError, decoder_supervision
+
+MEMORY_MB = 1024
+# The template belongs to an event loop.
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+SOON = Timeouts(spare_delay_s=0.0)
+LATER = Timeouts(spare_delay_s=3600.0)  # The spare is started only when a session waits for a process.
+
+
+class Owner:
+    """A session of the pool, opened again whenever it is lost."""
+
+    frames_ahead = 10
+
+    def __init__(self, pool: DecoderPool, urgency: Urgency = Urgency.PLAYS) -> None:
+        self._pool = pool
+        self.claim = Claim(urgency, pool.next_claim())
+        self.received: list[FromDecoder] = []
+        self.losses: list[tuple[int, ...]] = []
+        self.session: PoolSession | None = None
+        self.places: list[int | None] = []  # Where it was opened each time; None: nowhere yet.
+        self.on_loss: Callable[[Owner], None] = lambda _: None
+        self.open()
+
+    def open(self) -> None:
+        self.session = self._pool.open(self)
+        if self.session is not None:
+            self.session.send(OpenSession(self.session.id, 1, 0, Filters()))
+        self.places.append(self.process_id)
+
+    @property
+    def process_id(self) -> int | None:
+        return None if self.session is None else self.session.process_id
+
+    def play(self, path: Path, source: int = 1) -> None:
+        assert self.session is not None
+        order = OpenSource(
+            session=self.session.id,
+            source=source,
+            name=path.name,
+            size_bytes=path.stat().st_size,
+            is_seekable=True,
+            is_live=False,
+            content_type=None,
+            start_sample=0,
+            has_descriptor=True,
+        )
+        self.session.send(order, os.open(path, os.O_RDONLY))
+
+    def receive(self, message: FromDecoder) -> None:
+        self.received.append(message)
+
+    def process_lost(self, suspect_sources: tuple[int, ...]) -> None:
+        self.losses.append(suspect_sources)
+        self.on_loss(self)
+        self.open()
+
+    @property
+    def opened(self) -> int:
+        return sum(isinstance(message, Opened) for message in self.received)
+
+    @property
+    def failed(self) -> list[Failed]:
+        return [message for message in self.received if isinstance(message, Failed)]
+
+
+# Forks the processes of the pools, so that they start in some milliseconds.
+template = DecoderTemplate(MEMORY_MB, SandboxMode.AUTO)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
+async def one_template() -> AsyncIterator[None]:
+    template.load()
+    yield
+    await template.stop()
+
+
+@asynccontextmanager
+async def running_pool(
+    limit: int = 1,
+    timeouts: Timeouts = SOON,
+    *,
+    has_spare: bool = True,
+    without_template: bool = False,
+    starts_slowly: bool = False,
+) -> AsyncIterator[DecoderPool]:
+    """A pool, with `has_spare` once its spare is ready. Stops it afterwards and sees that nothing of it is left.
+
+    `without_template`: each process is started by itself, which the pool holds for dear. `starts_slowly`: and it is a
+    new interpreter indeed, so that one can be met while it is being started.
+    """
+    with nullcontext() if starts_slowly else quick_starts():
+        descriptors, tasks = open_descriptors(), asyncio.all_tasks()
+        pool = DecoderPool(limit, MEMORY_MB, timeouts, starter=None if without_template or starts_slowly else template)
+        await pool.start()
+        try:
+            if has_spare:
+                await spare_ready(pool)
+            yield pool
+        finally:
+            process_ids = pool.process_ids
+            await pool.stop()
+            assert not any(map(exists, process_ids))
+            assert asyncio.all_tasks() == tasks
+            assert open_descriptors().keys() <= descriptors.keys()
+
+
+def first_process_only() -> AbstractAsyncContextManager[DecoderPool]:
+    """A pool for tests of one process: none is started to be the spare. (One that is forked would not be put off.)"""
+    return running_pool(timeouts=LATER, has_spare=False, without_template=True)
+
+
+async def spare_ready(pool: DecoderPool) -> int:
+    """Waits for the spare; the number of its process."""
+    await eventually(lambda: pool.has_spare, "a spare is ready")
+    return pool.process_ids[-1]
+
+
+async def being_started(pool: DecoderPool, number: int) -> int:
+    """Waits until the last of so many processes is started, which is long before it is ready."""
+    await eventually(lambda: len(pool.process_ids) == number, "the spare is being started")
+    return pool.process_ids[-1]
+
+
+@pytest.fixture
+def song(tmp_path: Path) -> Path:
+    path = tmp_path / "song.flac"
+    path.write_bytes(flac(music(0.5)))
+    return path
+
+
+async def test_the_first_process_runs_after_start_and_a_spare_follows() -> None:
+    async with running_pool(4, has_spare=False) as pool:
+        (first,) = pool.process_ids_in_use
+        spare = await spare_ready(pool)
+        assert pool.process_ids == [first, spare]
+        for process_id in pool.process_ids:
+            assert is_alive(process_id)
+            assert own_session(process_id)
+
+
+async def test_a_session_receives_what_its_process_sends(song: Path) -> None:
+    async with first_process_only() as pool:
+        owners = [Owner(pool) for _ in range(3)]
+        for number, owner in enumerate(owners):
+            owner.play(song, source=number + 1)
+        await eventually(lambda: all(owner.opened for owner in owners), "three opened sources")
+        for number, owner in enumerate(owners):
+            (opened,) = (message for message in owner.received if isinstance(message, Opened))
+            assert opened.source == number + 1
+            assert opened.facts.length_ms == 500
+
+
+async def test_the_spare_is_taken_into_use_with_need_and_replaced_up_to_the_limit() -> None:
+    async with running_pool(3) as pool:
+        (first,) = pool.process_ids_in_use
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT)]
+        assert pool.process_ids_in_use == [first]
+        spare = await spare_ready(pool)
+        owners.append(Owner(pool))
+        assert owners[-1].process_id == spare
+        assert pool.process_ids_in_use == [first, spare]
+        assert not pool.has_spare
+        third = await spare_ready(pool)
+        owners.extend(Owner(pool) for _ in range(30 - len(owners)))
+        assert pool.process_ids_in_use == [first, spare, third]
+        places = [owner.process_id for owner in owners]
+        assert sorted(places.count(process_id) for process_id in pool.process_ids_in_use) == [10, 10, 10]
+        fourth = await spare_ready(pool)
+        assert Owner(pool).process_id != fourth  # It is beyond the limit, and stays the spare.
+        assert len(pool.process_ids) == 4
+
+
+async def test_a_session_never_waits_for_a_process_to_start(song: Path) -> None:
+    async with running_pool(3, LATER, has_spare=False, without_template=True) as pool:
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
+        assert {owner.process_id for owner in owners} == set(pool.process_ids)
+        owners[-1].play(song)
+        await eventually(lambda: owners[-1].opened, "it plays with the others")
+
+
+async def test_a_new_session_goes_where_the_fewest_are() -> None:
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(8)]
+        first = pool.process_ids_in_use[0]
+        leaving = [owner for owner in owners if owner.process_id == first]
+        assert 1 <= len(leaving) < len(owners)
+        for owner in leaving:
+            assert owner.session is not None
+            owner.session.close()
+        assert {Owner(pool).process_id for _ in leaving} == {first}
+
+
+async def test_a_closed_session_receives_nothing_more(song: Path) -> None:
+    async with first_process_only() as pool:
+        closed, open_one = Owner(pool), Owner(pool)
+        closed.play(song)
+        open_one.play(song)
+        assert closed.session is not None
+        closed.session.close()
+        await eventually(lambda: open_one.opened, "the other session's source")
+        assert closed.received == []
+
+
+async def test_sessions_of_a_killed_process_move_to_the_spare(song: Path) -> None:
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(8)]
+        killed, spared = pool.process_ids_in_use
+        spare = await spare_ready(pool)
+        lost = [owner for owner in owners if owner.process_id == killed]
+        kept = [owner for owner in owners if owner.process_id == spared]
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: all(owner.losses for owner in lost), "the losses were reported")
+        assert [owner.losses for owner in lost] == [[()]] * 4  # A kill is no fault of a source.
+        assert [owner.losses for owner in kept] == [[]] * 4
+        assert [owner.process_id for owner in lost] == [spare] * 4
+        assert pool.process_ids_in_use == [spared, spare]
+        for owner in owners:
+            owner.play(song)
+        await eventually(lambda: all(owner.opened for owner in owners), "all eight play")
+        assert await spare_ready(pool) not in (killed, spared, spare)
+
+
+async def test_sessions_move_before_the_dead_process_is_replaced(song: Path) -> None:
+    """Two deaths, the second while the next spare is still being started."""
+    async with running_pool(starts_slowly=True) as pool:
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
+        first, spare = pool.process_ids
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: owners[0].losses, "the first loss")
+        assert [owner.process_id for owner in owners] == [spare] * 5
+        starting = await being_started(pool, 2)
+        os.kill(starting, signal.SIGSTOP)
+        os.kill(spare, signal.SIGKILL)
+        await eventually(lambda: len(owners[0].losses) == 2, "the second loss")
+        assert [owner.process_id for owner in owners] == [None] * 5
+        os.kill(starting, signal.SIGCONT)
+        await eventually(lambda: owners[0].process_id is not None, "a process for them")
+        assert [owner.process_id for owner in owners] == [starting] * 5
+        for owner in owners:
+            owner.play(song)
+        await eventually(lambda: all(owner.opened for owner in owners), "all play")
+
+
+async def test_without_a_spare_sessions_move_to_the_other_process_in_use(song: Path) -> None:
+    async with running_pool(2, starts_slowly=True) as pool:
+        owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
+        killed, spared = pool.process_ids_in_use
+        starting = await being_started(pool, 3)
+        os.kill(starting, signal.SIGSTOP)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owners[0].losses, "the loss was reported")
+        assert {owner.process_id for owner in owners} == {spared}
+        os.kill(starting, signal.SIGCONT)
+        for owner in owners:
+            owner.play(song)
+        await eventually(lambda: all(owner.opened for owner in owners), "all play")
+
+
+async def test_a_killed_spare_is_replaced_and_no_session_notices(song: Path) -> None:
+    async with running_pool(without_template=True) as pool:
+        owner = Owner(pool)
+        killed = pool.process_ids[-1]
+        assert killed != owner.process_id
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: not pool.has_spare, "the spare is gone")
+        assert await spare_ready(pool) != killed
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        assert owner.losses == []
+
+
+async def test_a_spare_killed_while_it_starts_is_replaced() -> None:
+    async with running_pool(has_spare=False, starts_slowly=True) as pool:
+        killed = await being_started(pool, 2)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        assert await spare_ready(pool) != killed
+
+
+async def test_sessions_wait_for_a_spare_that_is_being_started(song: Path) -> None:
+    async with running_pool(has_spare=False, starts_slowly=True) as pool:
+        owner = Owner(pool)
+        (killed,) = pool.process_ids
+        starting = await being_started(pool, 2)
+        os.kill(starting, signal.SIGSTOP)
+        assert not pool.has_spare
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert owner.process_id is None
+        os.kill(starting, signal.SIGCONT)
+        await eventually(lambda: owner.process_id == starting, "it has the process")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+
+
+async def test_a_session_without_a_process_gets_one_later_unless_it_is_given_up(song: Path) -> None:
+    async with running_pool(timeouts=LATER, has_spare=False, without_template=True) as pool:
+        first = Owner(pool)
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: first.losses, "the process is gone")
+        second, third = Owner(pool), Owner(pool)
+        assert (first.session, second.session, third.session) == (None, None, None)
+        pool.forget(third)
+        await eventually(lambda: first.session is not None and second.session is not None, "both have a process")
+        second.play(song)
+        await eventually(lambda: second.opened, "the second one plays")
+        assert (third.losses, third.session) == ([], None)
+
+
+def fault(process_id: int) -> None:
+    os.kill(process_id, signal.SIGSEGV)
+
+
+async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Callable[[int], None] = fault) -> None:
+    """Ends the process in use while it works on sources of `busy`."""
+    long_song = folder / "long.flac"
+    long_song.write_bytes(flac(music(20.0)))
+    for source in range(1, 61):
+        busy.play(long_song, source)
+    await eventually(lambda: busy.opened >= 3, "it works on the sources")
+    (crashing,) = pool.process_ids_in_use
+    end(crashing)
+
+
+async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -> None:
+    async with running_pool() as pool:
+        waiting, busy = Owner(pool), Owner(pool)
+        order = list[Owner]()
+        for owner in (waiting, busy):
+            owner.on_loss = order.append
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.losses and waiting.losses, "the loss was reported")
+        assert waiting.losses == [()]
+        assert order[0] is busy  # It is counted before any source is opened again.
+        suspects = busy.losses[0]
+        assert 1 <= len(suspects) <= 3
+        assert set(suspects) <= set(range(1, 61))
+
+
+async def test_suspects_wait_for_a_spare_and_the_others_do_not(tmp_path: Path) -> None:
+    async with running_pool(without_template=True) as pool:
+        busy, other = Owner(pool), Owner(pool)
+        first, spare = pool.process_ids
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.losses and busy.process_id is not None, "it has a process again")
+        assert busy.places == [first, None, spare]
+        assert other.places == [first, spare]
+        assert pool.has_spare
+        assert len(busy.losses) == 2
+        assert busy.losses[1] == ()
+
+
+async def test_suspects_do_not_wait_for_a_spare_that_cannot_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, song: Path
+) -> None:
+    async with running_pool(2, without_template=True) as pool:
+        busy = Owner(pool)
+        spare = pool.process_ids[-1]
+        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.process_id == spare, "it has the last process that there is")
+        busy.play(song, source=100)
+        await eventually(lambda: busy.opened, "it plays")
+
+
+async def test_a_process_that_reaches_its_memory_limit_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A shell is the process, which exits as a decoder does that has no memory left, when the decoder in it is gone."""
+    shell = tmp_path / "python"
+    shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\nexit {EXIT_MEMORY_LIMIT}\n')
+    shell.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(shell))
+    async with running_pool(without_template=True) as pool:
+        busy, other = Owner(pool), Owner(pool)
+        spare = pool.process_ids[-1]
+        await crash_at_work(pool, busy, tmp_path, kill_child)
+        await eventually(lambda: busy.losses and other.losses, "the loss was reported")
+        assert "reached its memory limit" in caplog.text
+        assert (other.losses, other.process_id) == ([()], spare)
+        assert busy.losses[0]
+        await eventually(lambda: busy.process_id == spare, "it has a process again")
+
+
+def kill_child(process_id: int) -> None:
+    (child,) = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
+    os.kill(int(child), signal.SIGKILL)
+
+
+async def test_a_process_that_hangs_is_ended_by_the_watchdog(song: Path) -> None:
+    timeouts = Timeouts(ping_interval_s=0.1, silence_limit_s=1.0, spare_delay_s=0.0)
+    async with running_pool(1, timeouts) as pool:
+        owner = Owner(pool)
+        (hanging,) = pool.process_ids_in_use
+        os.kill(hanging, signal.SIGSTOP)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert owner.losses == [()]  # It worked on nothing.
+        assert not is_alive(hanging)
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays again")
+
+
+async def test_a_process_with_a_step_that_lasts_is_ended_after_the_limit_and_not_after_twice_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_pool(has_spare=False) as pool:
+        (process,) = pool._in_use
+        time = HandTime()
+        loop = SimpleNamespace(time=time.now_s, call_later=time.call_later)
+        killed_at_s: list[float] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(process, "_loop", loop)
+            patch.setattr(process._process, "kill", lambda: killed_at_s.append(time.now_s()))
+            process._last_answer_s = begun_s = time.now_s()
+            process._ping(process._asked + 1)
+            while not killed_at_s:
+                time.forward(0.1)
+                if process._answered < process._asked:  # it answers, and the same step goes on
+                    process._receive(Pong(process._asked, time.now_s() - begun_s))
+            process._timer = None
+        limit = Timeouts()
+        assert 0 <= killed_at_s[0] - begun_s - limit.silence_limit_s <= limit.ping_interval_s + 0.1
+
+
+async def test_an_exit_with_an_error_counts_against_the_session_under_work(
+    song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool() as pool:
+        bad, other = Owner(pool), Owner(pool)
+        other.play(song)
+        await eventually(lambda: other.opened, "the other one plays")
+        assert bad.session is not None
+        unreadable: int = "x"  # type: ignore[assignment]
+        bad.session.send(OpenSession(bad.session.id, unreadable, 0, Filters()))
+        await eventually(lambda: bad.losses and other.losses, "the loss was reported")
+        assert (bad.losses, other.losses) == ([(0,)], [()])
+        assert "exited with 1" in caplog.text
+
+
+@pytest.mark.timing
+async def test_the_watchdog_leaves_a_process_that_answers() -> None:
+    timeouts = Timeouts(ping_interval_s=0.05, silence_limit_s=1.0, spare_delay_s=3600.0)
+    async with running_pool(1, timeouts, has_spare=False, without_template=True) as pool:
+        owner = Owner(pool)
+        before = pool.process_ids
+        await asyncio.sleep(1.5)
+        assert pool.process_ids == before
+        assert owner.losses == []
+
+
+async def test_a_process_that_cannot_be_started_is_tried_again(
+    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool(without_template=True) as pool:
+        owner = Owner(pool)
+        interpreter = sys.executable
+        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        for process_id in pool.process_ids:
+            os.kill(process_id, signal.SIGKILL)
+        await eventually(lambda: "could not be started" in caplog.text, "a try that failed")
+        await eventually(lambda: not pool.process_ids, "both are gone")
+        assert owner.session is None
+        await asyncio.sleep(0.5)
+        assert caplog.text.count("could not be started") == 1  # Said once, not with every try.
+        monkeypatch.setattr(sys, "executable", interpreter)
+        await eventually(lambda: owner.session is not None, "it has a process again")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays again")
+
+
+async def test_a_process_that_dies_at_once_is_not_started_in_a_rush(
+    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool(without_template=True) as pool:
+        owner = Owner(pool)
+        interpreter = sys.executable
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        for process_id in pool.process_ids:
+            os.kill(process_id, signal.SIGKILL)
+        await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
+        await asyncio.sleep(0.5)
+        assert caplog.text.count("exited with 1") <= 5
+        assert owner.session is None  # It was put into none of them.
+        monkeypatch.setattr(sys, "executable", interpreter)
+        await eventually(lambda: owner.session is not None, "it has a process again")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays again")
+
+
+async def test_a_spare_that_dies_at_once_is_not_started_in_a_rush(
+    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool(without_template=True) as pool:
+        owner = Owner(pool)
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        os.kill(pool.process_ids[-1], signal.SIGKILL)
+        await eventually(lambda: caplog.text.count("exited with 1") >= 2, "two that died at once")
+        await asyncio.sleep(0.5)
+        assert caplog.text.count("exited with 1") <= 5
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        assert owner.losses == []
+
+
+async def test_no_further_process_means_more_sessions_in_the_others(
+    song: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_pool(4, has_spare=False, without_template=True) as pool:
+        monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+        await eventually(lambda: "a decoder process could not be started" in caplog.text, "a try that failed")
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT + 1)]
+        assert len(pool.process_ids) == 1
+        owners[-1].play(song)
+        await eventually(lambda: owners[-1].opened, "it plays with the others")
+
+
+async def test_a_node_without_any_process_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    descriptors = open_descriptors()
+    pool = DecoderPool(1, MEMORY_MB)
+    with pytest.raises(OSError, match="nonexistent"):
+        await pool.start()
+    await pool.stop()
+    assert open_descriptors().keys() <= descriptors.keys()
+
+
+async def test_a_first_process_that_exits_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    pool = DecoderPool(1, MEMORY_MB)
+    with pytest.raises(OSError, match="it exited with 1"):
+        await pool.start()
+    await pool.stop()
+
+
+async def test_an_on_demand_pool_has_no_spare_and_replaces_a_process_that_is_killed(song: Path) -> None:
+    on_demand = OnDemandPool(MEMORY_MB)
+    async with on_demand.used() as pool:
+        owner = Owner(pool)
+        await asyncio.sleep(0.2)
+        (killed,) = on_demand.process_ids
+        os.kill(killed, signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        await eventually(lambda: owner.process_id is not None, "it has a process again")
+        assert owner.places == [killed, None, owner.process_id]  # No other one was there when it died.
+        assert on_demand.process_ids == [owner.process_id]
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        killed = on_demand.process_ids[0]
+    await on_demand.stop()
+    assert not exists(killed)
+
+
+async def test_a_session_that_fails_to_take_something_in_harms_no_other(
+    song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with first_process_only() as pool:
+        broken, sound = Owner(pool), Owner(pool)
+
+        def fail(message: FromDecoder) -> None:
+            raise ZeroDivisionError(str(message))
+
+        broken.receive = fail  # type: ignore[method-assign]
+        broken.play(song)
+        await eventually(lambda: "could not be taken in" in caplog.text, "the failure is in the log")
+        sound.play(song)
+        await eventually(lambda: sound.opened, "the other one plays")
+        assert any(record.exc_info for record in caplog.records)
+
+
+async def test_a_session_that_fails_to_move_harms_no_other(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_pool() as pool:
+        broken, sound = Owner(pool), Owner(pool)
+
+        def fail(suspect_sources: tuple[int, ...]) -> None:
+            raise ZeroDivisionError(str(suspect_sources))
+
+        broken.process_lost = fail  # type: ignore[method-assign]
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: sound.losses, "the loss was reported")
+        sound.play(song)
+        await eventually(lambda: sound.opened, "the other one plays")
+        assert any(record.exc_info for record in caplog.records)
+
+
+async def test_many_sessions_move_in_slices_that_let_the_event_loop_go_on() -> None:
+    turns = 0
+    is_over = False
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if not is_over:
+            asyncio.get_running_loop().call_soon(turn)
+
+    def take_a_while(owner: Owner) -> None:
+        began_s = time.monotonic()
+        while time.monotonic() < began_s + MOVE_SLICE_S / 4:
+            pass
+        moved_in.append(turns)
+
+    moved_in: list[int] = []
+    async with running_pool() as pool:
+        owners = [Owner(pool) for _ in range(40)]
+        for owner in owners:
+            owner.on_loss = take_a_while
+        dead = owners[0].process_id
+        moving = [owner for owner in owners if owner.process_id == dead]
+        assert len(moving) >= 12
+        closed = moving[-1]
+        turn()
+        assert dead is not None
+        os.kill(dead, signal.SIGKILL)
+        await eventually(lambda: moved_in, "the first ones move")
+        pool.forget(closed)  # its player was deleted meanwhile
+        await eventually(lambda: all(owner.losses for owner in moving if owner is not closed), "all others have moved")
+        assert max(Counter(moved_in).values()) <= MOVED_AT_ONCE
+        assert not closed.losses
+        assert {owner.process_id for owner in moving if owner is not closed}.isdisjoint({dead})
+        is_over = True
+
+
+async def _kill(pool: DecoderPool) -> None:
+    for process_id in pool.process_ids:
+        os.kill(process_id, signal.SIGKILL)
+
+
+async def _kill_and_wait_a_little(pool: DecoderPool) -> None:
+    await _kill(pool)
+    await asyncio.sleep(0.003)
+
+
+async def _stop_signal(pool: DecoderPool) -> None:
+    for process_id in pool.process_ids:
+        os.kill(process_id, signal.SIGSTOP)
+
+
+async def _nothing(pool: DecoderPool) -> None: ...
+
+
+@pytest.mark.parametrize("before", [_nothing, _kill, _kill_and_wait_a_little, _stop_signal])
+async def test_stopping_leaves_nothing_whatever_goes_on(
+    before: Callable[[DecoderPool], Awaitable[None]], song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`running_pool` looks for processes, tasks and descriptors that are left."""
+    timeouts = Timeouts(kill_after_s=0.2, spare_delay_s=0.0)
+    async with running_pool(3, timeouts) as pool:
+        owners = [Owner(pool) for _ in range(12)]
+        for owner in owners:
+            owner.play(song)
+        process_ids = pool.process_ids
+        await before(pool)
+    await eventually(lambda: not any(map(exists, process_ids)), "all processes are gone")
+    assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_descriptors_do_not_pile_up(song: Path) -> None:
+    async with first_process_only() as pool:
+        owner = Owner(pool)
+        before = len(open_descriptors())
+        for source in range(1, 200):
+            owner.play(song, source)
+        await eventually(lambda: owner.opened == 199, "all were opened")
+        assert len(open_descriptors()) == before
+
+
+async def test_a_decoder_does_not_hold_the_nodes_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TONEARM_SERVER__PASSWORD", "secret")
+    monkeypatch.setenv("BOT_TOKEN", "secret too")
+    async with running_pool(timeouts=LATER, has_spare=False, starts_slowly=True) as pool:
+        assert not any("secret" in line for line in environment_of(pool.process_ids[0]))
+
+
+async def test_each_process_tells_its_sandbox() -> None:
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(2 * SESSIONS_BEFORE_NEXT)]
+        await eventually(lambda: None not in pool.sandboxes, "both are ready")
+        (report,) = set(pool.sandboxes)
+        assert report is not None
+        assert report.level.startswith("seccomp")
+        assert all(owner.session for owner in owners)
+
+
+async def test_a_process_without_the_sandbox_that_it_must_have_does_nothing(
+    song: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    pool = DecoderPool(1, MEMORY_MB, keeps_spare=False, sandbox=decoder_supervision(SandboxMode.REQUIRED))
+    await pool.start()
+    try:
+        owner = Owner(pool)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: "has no sandbox and must not work without (none (" in caplog.text, "one has refused")
+        assert owner.session is None
+        monkeypatch.delenv("PYTHONPATH")
+        await eventually(lambda: owner.session is not None, "one with a sandbox is there again")
+        owner.play(song)
+        await eventually(lambda: owner.opened, "which works")
+    finally:
+        await pool.stop()
+
+
+async def test_a_pool_does_not_start_without_the_sandbox_that_it_must_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    pool = DecoderPool(1, MEMORY_MB, sandbox=decoder_supervision(SandboxMode.REQUIRED))
+    with pytest.raises(SandboxRequiredError, match="riscv64"):
+        await pool.start()
+    await pool.stop()
+
+
+async def test_interrupts_do_not_end_a_decoder(song: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with first_process_only() as pool:
+        owner = Owner(pool)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(pool.process_ids[0], number)
+        owner.play(song)
+        await eventually(lambda: owner.opened, "it plays")
+        assert owner.losses == []
+        assert caplog.records == [] or caplog.records[0].levelno < logging.WARNING
+
+
+async def test_a_spare_that_starts_with_the_first_process_is_used_for_the_fifth_session() -> None:
+    pool = DecoderPool(2, MEMORY_MB, LATER)
+    try:
+        with quick_starts():
+            await pool.start(spare_at_once=True)
+            await eventually(lambda: pool.has_spare, "a spare")
+        owners = [Owner(pool) for _ in range(SESSIONS_BEFORE_NEXT * 4)]
+        processes = [owner.process_id for owner in owners]
+        assert sorted(processes.count(process) for process in set(processes)) == [SESSIONS_BEFORE_NEXT * 2] * 2
+    finally:
+        await pool.stop()
+
+
+async def test_the_sessions_whose_frames_last_the_shortest_move_first() -> None:
+    moved: list[int] = []
+    pool = DecoderPool(1, MEMORY_MB, SOON, starter=template)
+    try:
+        await pool.start()
+        await eventually(lambda: pool.has_spare, "a spare")
+        owners = [Owner(pool) for _ in range(5)]
+        for owner, frames in zip(owners, (7, 20, 0, 11, 3), strict=True):
+            owner.frames_ahead = frames
+            owner.on_loss = lambda owner: moved.append(owner.frames_ahead)
+        assert owners[0].process_id is not None
+        os.kill(owners[0].process_id, signal.SIGKILL)
+        await eventually(lambda: len(moved) == 5, "all have moved")
+    finally:
+        await pool.stop()
+    assert moved == [0, 3, 7, 11, 20]
+
+
+async def test_all_processes_share_the_sessions_that_move() -> None:
+    """Though one of them is new: to open many sources takes long."""
+    async with running_pool(2) as pool:
+        owners = [Owner(pool) for _ in range(32)]
+        victim, other = pool.process_ids_in_use
+        spare = await spare_ready(pool)
+        lost = [owner for owner in owners if owner.process_id == victim]
+        assert len(lost) == 16
+        os.kill(victim, signal.SIGKILL)
+        await eventually(lambda: all(owner.losses for owner in lost), "all have moved")
+        moved_to = [owner.process_id for owner in lost]
+        assert (moved_to.count(spare), moved_to.count(other)) == (8, 8)
+        # Those that come later go where the fewest are, as ever.
+        assert {Owner(pool).process_id for _ in range(16)} == {spare}
+
+
+# More than they can do
+
+
+def report(pool: DecoderPool, busy: float, made_s: float = 100.0, late_s: float = 0.0) -> None:
+    """Each process has this much to do, and says so for two seconds."""
+    for process in pool._in_use:
+        for _ in range(AVERAGED_REPORTS):
+            process._ping(process._asked + 1)
+            process._receive(Pong(process._asked, 0.0, 0.5, busy / 2, busy / 2, made_s / 2, late_s))
+
+
+async def test_who_starts_waits_for_room_and_who_plays_does_not(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with first_process_only() as pool:
+        players = [Owner(pool) for _ in range(5)]
+        report(pool, 1.0, made_s=5.0, late_s=0.1)
+        starting, unheard = Owner(pool, Urgency.STARTS), Owner(pool, Urgency.UNHEARD)
+        later = Owner(pool, Urgency.STARTS)
+        assert starting.process_id is unheard.process_id is later.process_id is None
+        assert pool.waited_s(starting) is not None
+        assert Owner(pool).process_id == players[0].process_id
+        report(pool, 0.75, made_s=5.0)
+        assert starting.process_id == players[0].process_id
+        assert (later.process_id, unheard.process_id) == (None, None)
+        assert pool.waited_s(starting) is None
+        report(pool, 0.1)
+        assert later.process_id == unheard.process_id == players[0].process_id
+        assert not any(player.losses for player in players)
+
+
+@pytest.mark.timing
+async def test_the_newest_leave_a_process_that_stays_late_and_the_log_says_so_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with first_process_only() as pool:
+        time = HandTime()
+        monkeypatch.setattr(pool._overload, "_now_s", time.now_s)
+        players = [Owner(pool) for _ in range(30)]
+        report(pool, 1.0, made_s=30.0)
+        report(pool, 1.0, made_s=15.0, late_s=1.0)
+        carried = [player.process_id is not None for player in players]
+        assert 1 <= carried.count(False) < 15
+        assert carried == sorted(carried, reverse=True)  # the oldest are left
+        time.forward(4.0)
+        report(pool, 0.95, made_s=30.0)
+        overload_s, waiting = pool.overload
+        assert overload_s == pytest.approx(4.0)
+        assert waiting == carried.count(False)
+        report(pool, 0.2, made_s=30.0)
+        assert all(player.process_id is not None for player in players)
+        report(pool, 0.2, made_s=30.0)
+        lines = [
+            record.message for record in caplog.records if "overload" in record.message or "more" in record.message
+        ]
+        assert len(lines) == 2
+        assert "more to do than it can" in lines[0]
+        assert "passed" in lines[1]
+        assert pool.overload == (0.0, 0)

@@ -1,0 +1,420 @@
+"""Decoder processes that are forked from a template, real ones: what they are and hold, and who sees them end."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, crash_at_work, spare_ready
+from tests.support.audio_files import flac, music
+from tests.support.decoder_forks import quick_starts
+from tests.support.eventually import eventually
+from tests.support.processes import (
+    children,
+    descriptors_of,
+    environment_of,
+    exists,
+    is_alive,
+    kind_of,
+    open_descriptors,
+    own_session,
+)
+from tests.support.sandboxing import SANDBOX
+from tonearm.decoder.pool import pool as pools
+from tonearm.decoder.pool import template as pool_template
+from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoder.pool.process import Timeouts
+from tonearm.decoder.pool.starting import ForkedProcess
+from tonearm.decoder.pool.template import DecoderTemplate
+from tonearm.sandbox.report import SandboxMode, SandboxReport
+from tonearm.sandbox.supervision import decoder_supervision
+
+AS_INTERPRETERS = "each decoder process is started as a new interpreter"
+
+
+@asynccontextmanager
+async def templated_pool(
+    limit: int = 1, timeouts: Timeouts = SOON, *, mode: SandboxMode = SANDBOX, is_an_interpreter: bool = False
+) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
+    """A pool with a spare that is ready, and its template. Nothing of both may be left afterwards.
+
+    `is_an_interpreter`: the template is one of its own, and no fork that has loaded before what a template loads.
+    """
+    with nullcontext() if is_an_interpreter else quick_starts():
+        async with _templated_pool(limit, timeouts, mode) as both:
+            yield both
+
+
+@asynccontextmanager
+async def _templated_pool(
+    limit: int, timeouts: Timeouts, mode: SandboxMode
+) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
+    descriptors, tasks = open_descriptors(), asyncio.all_tasks()
+    template = DecoderTemplate(MEMORY_MB, mode)
+    pool = DecoderPool(limit, MEMORY_MB, timeouts, sandbox=decoder_supervision(mode), starter=template)
+    try:
+        await pool.start()
+        await spare_ready(pool)
+        yield pool, template
+    finally:
+        process_ids = [*pool.process_ids, *([] if template.pid is None else [template.pid])]
+        await pool.stop()
+        await template.stop()
+        assert not any(map(exists, process_ids))
+        assert asyncio.all_tasks() == tasks
+        assert open_descriptors().keys() <= descriptors.keys()
+
+
+@pytest.fixture
+def song(tmp_path: Path) -> Path:
+    path = tmp_path / "song.flac"
+    path.write_bytes(flac(music(0.5)))
+    return path
+
+
+async def plays(owner: Owner, song: Path, source: int = 1) -> None:
+    opened = owner.opened
+    owner.play(song, source)
+    await eventually(lambda: owner.opened > opened, "it plays")
+
+
+def pid_of(template: DecoderTemplate) -> int:
+    assert template.pid is not None
+    return template.pid
+
+
+async def another_template(template: DecoderTemplate, than: int) -> int:
+    await eventually(lambda: template.pid not in (None, than), "there is another template")
+    return pid_of(template)
+
+
+async def test_processes_are_children_of_the_node_in_sessions_of_their_own(song: Path) -> None:
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
+        assert children() >= {pid_of(template), *pool.process_ids}
+        assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
+        assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
+        await plays(Owner(pool), song)
+
+
+async def test_a_process_has_its_own_descriptors_and_no_others() -> None:
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
+        for process_id in pool.process_ids:
+            null, also_null, _, *others = descriptors_of(process_id).values()
+            assert (null, also_null) == ("/dev/null", "/dev/null")
+            assert sorted(other.split(":")[0] for other in others) == [
+                "/memfd",
+                f"/proc/{process_id}/statm",
+                "socket",
+            ]
+        assert len(descriptors_of(pid_of(template))) == 5  # of these it keeps its own socket and its own statm
+
+
+async def test_a_process_is_confined_and_limited_as_one_that_was_started_alone(song: Path) -> None:
+    def system_state(process_id: int) -> list[str]:
+        kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
+        status = Path(f"/proc/{process_id}/status").read_text().splitlines()
+        limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
+        return [line for line in status if line.split(":")[0] in kept] + limits
+
+    async with templated_pool(is_an_interpreter=True) as (pool, _):
+        alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
+        await alone.start()
+        try:
+            (report,) = alone.sandboxes
+            assert report is not None
+            assert report.seccomp
+            assert pool.sandboxes == [report, report]
+            for process_id in pool.process_ids:
+                assert system_state(process_id) == system_state(alone.process_ids[0])
+                assert set(environment_of(process_id)) == set(environment_of(alone.process_ids[0]))
+                limit = MEMORY_MB * 1024 * 1024
+                assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
+        finally:
+            await alone.stop()
+
+
+async def test_a_crash_is_told_with_its_signal_and_its_suspects(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with templated_pool() as (pool, _):
+        waiting, busy = Owner(pool), Owner(pool)
+        await crash_at_work(pool, busy, tmp_path)
+        await eventually(lambda: busy.losses and waiting.losses, "the loss was reported")
+        assert "was ended by SIGSEGV" in caplog.text
+        assert waiting.losses == [()]
+        assert busy.losses[0]
+
+
+async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of processes that run out of memory as soon as they begin."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'tonearm.worker' in sys.orig_argv:\n"
+        "    from tonearm.worker.worker import Worker\n"
+        "    def run(self):\n"
+        "        raise MemoryError\n"
+        "    Worker.run = run\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    pool = DecoderPool(1, MEMORY_MB, SOON, sandbox=decoder_supervision(SANDBOX), starter=template)
+    with pytest.raises(OSError, match="it reached its memory limit"):
+        await pool.start()
+    await pool.stop()
+    await template.stop()
+
+
+@pytest.mark.timing
+async def test_a_killed_process_is_replaced_at_once(song: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within less time than an interpreter needs to start."""
+    monkeypatch.setattr(pools, "QUICK_EXIT_S", 0.0)
+    async with templated_pool() as (pool, _):
+        loop = asyncio.get_running_loop()
+        owner = Owner(pool)
+        took_s = []
+        for kills in range(1, 6):
+            assert owner.process_id is not None
+            begun_s = loop.time()
+            os.kill(owner.process_id, signal.SIGKILL)
+            await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
+            await spare_ready(pool)
+            took_s.append(loop.time() - begun_s)
+        assert min(took_s) < 0.2
+        await plays(owner, song)
+
+
+async def test_a_spare_that_is_forked_is_not_put_off(song: Path) -> None:
+    """So there is hardly a time in which a second death is heard."""
+    async with templated_pool(timeouts=LATER) as (pool, _):
+        owner = Owner(pool)
+        for kills in range(1, 4):
+            os.kill(pool.process_ids[0], signal.SIGKILL)
+            await eventually(lambda kills=kills: len(owner.losses) == kills, "it has moved")  # type: ignore[misc]
+            await spare_ready(pool)
+        await plays(owner, song)
+
+
+async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
+    song: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with templated_pool(is_an_interpreter=True) as (pool, template):
+        owner = Owner(pool)
+        before, killed = pool.process_ids, pid_of(template)
+        os.kill(killed, signal.SIGKILL)
+        await another_template(template, killed)
+        assert "is replaced" in caplog.text
+        await plays(owner, song)
+        assert pool.process_ids == before
+        assert owner.losses == []
+        # A process that was forked from the one is replaced by the other.
+        assert owner.process_id is not None
+        os.kill(owner.process_id, signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        assert kind_of(await spare_ready(pool)) == "decoder"
+        await plays(owner, song)
+
+
+async def test_all_that_die_at_once_are_replaced(song: Path) -> None:
+    async with templated_pool() as (pool, template):
+        owner = Owner(pool)
+        killed = (pid_of(template), *pool.process_ids)
+        for process_id in killed:
+            os.kill(process_id, signal.SIGKILL)
+        await eventually(lambda: owner.process_id not in (None, *killed), "it has a process again")
+        await plays(owner, song)
+        await spare_ready(pool)
+
+
+async def test_a_template_that_does_not_answer_is_killed_and_not_waited_for(
+    song: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with templated_pool() as (pool, template):
+        monkeypatch.setattr(pool_template, "ANSWER_LIMIT_S", 0.2)
+        owner = Owner(pool)
+        stopped = pid_of(template)
+        os.kill(stopped, signal.SIGSTOP)
+        os.kill(pool.process_ids[-1], signal.SIGKILL)
+        await eventually(lambda: not is_alive(stopped), "it is killed")
+        assert kind_of(await spare_ready(pool)) != "decoder"  # which is the last word of forked ones
+        monkeypatch.undo()
+        await plays(owner, song)
+        assert owner.losses == []
+
+
+async def test_where_no_template_starts_there_are_interpreters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
+) -> None:
+    shell = tmp_path / "python"
+    shell.write_text(f'#!/bin/sh\ncase "$*" in *template) exit 3;; esac\nexec "{sys.executable}" "$@"\n')
+    shell.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(shell))
+    async with templated_pool() as (pool, template):
+        assert template.pid is None
+        assert caplog.text.count(AS_INTERPRETERS) == 1
+        owner = Owner(pool)
+        os.kill(pool.process_ids[0], signal.SIGKILL)
+        await eventually(lambda: owner.losses, "the loss was reported")
+        await spare_ready(pool)
+        await plays(owner, song)
+        assert caplog.text.count(AS_INTERPRETERS) == 1
+
+
+async def test_where_the_node_would_not_be_the_parent_there_are_interpreters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
+) -> None:
+    """An interpreter that is started by a script."""
+    caplog.set_level("INFO")
+    shell = tmp_path / "python"
+    shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\n')
+    shell.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(shell))
+    async with templated_pool() as (pool, template):
+        assert template.pid is None
+        assert caplog.text.count(AS_INTERPRETERS) == 1
+        await plays(Owner(pool), song)
+
+
+async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
+    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    template.load()
+    loading = pid_of(template)
+    with ends_of_a_start() as (connection, memory):
+        await ended_start(template, connection, memory)
+    assert template.pid == loading
+    await template.stop()
+    assert not exists(loading)
+
+
+async def test_fifty_starts_and_kills_leave_nothing(song: Path) -> None:
+    async with templated_pool() as (pool, template):
+        owner = Owner(pool)
+        before, descriptors = children(), len(open_descriptors())
+        for _ in range(50):
+            with ends_of_a_start() as (connection, memory):
+                process = await template.start(connection, memory)
+                assert children() > before
+                process.kill()
+                assert await asyncio.to_thread(process.wait) == -signal.SIGKILL
+                process.kill()  # It is gone, and nobody else is hit.
+        assert children() == before
+        assert len(open_descriptors()) == descriptors
+        assert len(descriptors_of(pid_of(template))) == 5
+        await plays(owner, song)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_start_that_is_given_up_leaves_no_process(turns: int) -> None:
+    """Before the order is sent, after that, and after the answer."""
+    async with templated_pool() as (_, template):
+        before = children()
+        with ends_of_a_start() as (connection, memory):
+            starting = asyncio.create_task(ended_start(template, connection, memory))
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            starting.cancel()
+            await asyncio.wait([starting])
+        await eventually(lambda: children() == before, "what came of it is gone")
+
+
+async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknown() -> None:
+    async with templated_pool() as (_, template):
+        before = children() - {pid_of(template)}
+        for after_s in (0.0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003, 0.005):
+            with ends_of_a_start() as (connection, memory):
+                await ended_start(template, connection, memory)  # when the template is loaded
+                killed = pid_of(template)
+                starting = asyncio.create_task(ended_start(template, connection, memory))
+                await asyncio.sleep(after_s)
+                os.kill(killed, signal.SIGKILL)
+                await starting  # from the template, or directly
+            await another_template(template, killed)
+        await eventually(lambda: children() - before == {template.pid}, "there is nothing but the template")
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3])
+async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float) -> None:
+    before = children()
+    template = DecoderTemplate(MEMORY_MB, SANDBOX)
+    with ends_of_a_start() as (connection, memory):
+        starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
+        await asyncio.sleep(after_s)
+        for task in starting:
+            task.cancel()
+        await asyncio.wait(starting)
+        await template.stop()
+    await eventually(lambda: children() == before, "nothing is left")
+
+
+async def ended_start(template: DecoderTemplate, connection: int, memory: int) -> None:
+    process = await template.start(connection, memory)
+    process.kill()
+    process.wait()
+
+
+@contextmanager
+def ends_of_a_start() -> Iterator[tuple[int, int]]:
+    """What a decoder process is started with: a socket, of which the other end stays open, and memory."""
+    node_end, decoder_end = socket.socketpair()
+    memory = os.memfd_create("suspects")
+    os.ftruncate(memory, 4096)
+    with node_end, decoder_end:
+        try:
+            yield decoder_end.fileno(), memory
+        finally:
+            os.close(memory)
+
+
+async def test_a_number_that_is_no_child_is_refused() -> None:
+    with pytest.raises(ChildProcessError):
+        ForkedProcess(1)
+
+
+async def test_pools_share_a_template(song: Path) -> None:
+    async with templated_pool() as (pool, template):
+        on_demand = OnDemandPool(MEMORY_MB, sandbox=decoder_supervision(SANDBOX), starter=template)
+        async with on_demand.used() as other:
+            await plays(Owner(other), song)
+            assert kind_of(other.process_ids[0]) == "decoder"
+            await plays(Owner(pool), song)
+        await on_demand.stop()
+
+
+async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python draws by `random` must not be the same in all of them."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'tonearm.worker' in sys.orig_argv:\n"
+        "    import random\n"
+        "    import tonearm.worker.process as process\n"
+        "    run = process._run\n"
+        "    def drawing(worker):\n"
+        "        sys.stderr.write(f'{random.random()}\\n')\n"
+        "        return run(worker)\n"
+        "    process._run = drawing\n"
+    )
+    drawn = tmp_path / "drawn"
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    kept, written = os.dup(2), os.open(drawn, os.O_WRONLY | os.O_CREAT)
+    os.dup2(written, 2)
+    try:
+        async with templated_pool():
+            await eventually(lambda: len(drawn.read_text().split()) == 2, "both have drawn")
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(written)
+    first, second = drawn.read_text().split()
+    assert first != second
+
+
+async def test_without_a_sandbox_too(song: Path) -> None:
+    async with templated_pool(is_an_interpreter=True, mode=SandboxMode.OFF) as (pool, _):
+        assert pool.sandboxes == [SandboxReport(), SandboxReport()]
+        await plays(Owner(pool), song)

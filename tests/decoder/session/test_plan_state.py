@@ -1,0 +1,669 @@
+"""The node's side of a session: what leads from one state to another, and the orders that follow."""
+
+from dataclasses import replace
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS, PCM, PCM_ONLY, Output
+from tonearm.decoder.messages import (
+    GRANT_FRAMES,
+    PASSED_GRANT_FRAMES,
+    SHORT_GRANT_FRAMES,
+    Audio,
+    Crossfade,
+    Flush,
+    Grant,
+    Mark,
+    MarkKind,
+    OpenSession,
+    Plan,
+)
+from tonearm.decoder.session.plan_moves import (
+    MOVES,
+    Changing,
+    Detached,
+    Mix,
+    Move,
+    OpenSourceAt,
+    Order,
+    Program,
+    RefusedMove,
+    RenewSession,
+    Resting,
+    Resuming,
+    SourceBegan,
+    SourceEnded,
+    SourceFaded,
+    State,
+    Steady,
+    Switching,
+)
+from tonearm.decoder.session.plan_state import PlanState
+
+FLAT, QUIET, LOUD = Filters(), Filters(volume=0.5), Filters(volume=2.0)
+
+
+class Bench:
+    """A plan of which source 1 plays, unless a test says otherwise."""
+
+    def __init__(self, frames: int = 10) -> None:
+        self.until_tick_s = 0.02
+        self.plan = PlanState(lambda: self.until_tick_s)
+        self.plan.session_opened(1)
+        self.plan.add(1)
+        self.plan.add(2)
+        self.ordered = plan_in(self.plan.play(Program(1, None, Mix(FLAT))))
+        self.audio(0, frames, marks=(Mark(MarkKind.BEGIN, 0, 1),))
+
+    def play(self, current: int | None, next: int | None = None, filters: Filters = FLAT) -> Plan:
+        self.ordered = plan_in(self.plan.play(Program(current, next, Mix(filters))))
+        return self.ordered
+
+    def audio(
+        self, first: int, frames: int, *, marks: tuple[Mark, ...] = (), epoch: int | None = None
+    ) -> tuple[Order, ...]:
+        """Frames of the plan ordered last, of source 1."""
+        epoch = self.ordered.epoch if epoch is None else epoch
+        position = first * FRAME_SAMPLES
+        return self.plan.audio(Audio(1, epoch, first, frames, 1, position, marks, bytes(frames * FRAME_BYTES)))
+
+    def send(self, frames: int) -> None:
+        for _ in range(frames):
+            self.plan.take_event()
+            self.plan.buffer.pop()
+
+
+def plan_in(orders: tuple[Order, ...]) -> Plan:
+    (plan,) = (order for order in orders if isinstance(order, Plan))
+    return plan
+
+
+STATES: tuple[type[State], ...] = get_args(State)
+
+
+def reach(state: type[State]) -> Bench:
+    bench = Bench()
+    if state is Changing:
+        bench.play(1, filters=QUIET)
+    elif state is Switching:
+        bench.play(2)
+    elif state is Detached:
+        bench.plan.lose()
+    elif state is Resuming:
+        bench.plan.lose()
+        bench.plan.session_opened(2)
+    elif state is Resting:
+        bench.plan.rest()
+    assert type(bench.plan.state) is state
+    return bench
+
+
+def make(bench: Bench, move: Move) -> None:
+    """Does what makes this move, in whatever state."""
+    plan = bench.plan
+    newest = plan._planned.number
+    match move:
+        case Move.CUT:
+            plan.play(Program(None, None, Mix(LOUD)))
+        case Move.CHANGE:
+            plan.play(Program(plan.current, None, Mix(LOUD)))
+        case Move.POSTPONE:
+            bench.send(3)
+            bench.audio(0, 10, epoch=newest)
+        case Move.ARRIVE:
+            bench.audio(plan.buffer.end_frame, 10, epoch=newest)
+        case Move.OPEN:
+            plan.play(Program(None, None, Mix(FLAT)))
+            plan.session_opened(2)
+        case Move.RESUME:
+            plan.session_opened(2)
+        case Move.LOSE:
+            plan.lose()
+        case Move.REST:
+            plan.rest()
+        case Move.WAKE:
+            plan.wake()
+
+
+# In these states the same input makes another move: a change while switching is a cut, audio while steady no move.
+SAME_INPUT_OTHER_MOVE = {
+    (Steady, Move.ARRIVE),
+    (Steady, Move.POSTPONE),
+    (Switching, Move.CHANGE),
+    (Switching, Move.POSTPONE),
+    (Resuming, Move.POSTPONE),
+    (Detached, Move.POSTPONE),
+    (Resting, Move.POSTPONE),
+}
+
+
+@pytest.mark.parametrize(("state", "move"), [(state, move) for state in STATES for move in MOVES[state]])
+def test_a_move_of_the_table(state: type[State], move: Move) -> None:
+    bench = reach(state)
+    make(bench, move)
+    assert type(bench.plan.state) is MOVES[state][move]
+
+
+@pytest.mark.parametrize(
+    ("state", "move"),
+    [pair for pair in product(STATES, Move) if pair[1] not in MOVES[pair[0]] and pair not in SAME_INPUT_OTHER_MOVE],
+)
+def test_any_other_move_is_refused(state: type[State], move: Move) -> None:
+    bench = reach(state)
+    with pytest.raises(RefusedMove, match="while"):
+        make(bench, move)
+
+
+def test_every_state_can_be_left_and_reached() -> None:
+    assert set(MOVES) == set(STATES)
+    for state in STATES:
+        assert set(MOVES[state].values()) - {state}
+        assert any(state in MOVES[other].values() for other in STATES if other is not state)
+
+
+# Cuts and changes
+
+
+def test_a_session_begins_with_nothing_to_play() -> None:
+    plan = PlanState(lambda: 0.02)
+    assert plan.session_opened(7) == (OpenSession(7, 1, 0, FLAT),)
+
+
+def test_a_cut_begins_with_the_next_frame_and_empties_the_buffer() -> None:
+    bench = Bench()
+    bench.send(3)
+    plan = bench.play(2, filters=QUIET)
+    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, 2, 2, None)
+    assert bench.plan.buffer.frames_ahead == 0
+
+
+def test_what_a_late_block_reports_of_a_source_is_void_once_another_one_is_cut_to() -> None:
+    bench = Bench()
+    bench.send(10)
+    bench.audio(7, 3, marks=(Mark(MarkKind.BEGIN, 7, 1), Mark(MarkKind.END, 9, 1)))
+    bench.plan.add(3)
+    bench.play(3)
+    assert not bench.plan.buffer.holds_end
+    bench.plan.lose()
+    assert OpenSourceAt(3, 0, resumes=False) in bench.plan.session_opened(2)
+    bench.audio(10, 10, marks=(Mark(MarkKind.BEGIN, 10, 3),), epoch=bench.plan._planned.number)
+    assert bench.plan.take_event() == SourceBegan(3)
+
+
+def test_the_same_again_is_no_new_plan() -> None:
+    assert Bench().plan.play(Program(1, None, Mix(FLAT))) == ()
+
+
+def test_a_change_keeps_the_buffered_frames_until_it_arrives() -> None:
+    bench = Bench()
+    bench.send(3)
+    plan = bench.play(1, 2)
+    assert (plan.at_frame, plan.switch_to, plan.after, plan.following) == (3, None, 1, 2)
+    assert bench.plan.buffer.frames_ahead == 7
+
+
+def test_a_change_of_a_cut_that_did_not_arrive_is_a_cut() -> None:
+    bench = Bench()
+    bench.play(2)
+    assert bench.play(2, filters=QUIET).switch_to == 2
+
+
+def test_audio_of_a_plan_that_was_replaced_is_ignored() -> None:
+    bench = Bench()
+    old_epoch = bench.ordered.epoch
+    bench.play(2)
+    assert bench.audio(10, 10, epoch=old_epoch) == ()
+    assert bench.plan.buffer.frames_ahead == 0
+    assert isinstance(bench.plan.state, Switching)
+
+
+def test_a_next_source_that_is_not_known_is_not_waited_for() -> None:
+    bench = Bench()
+    assert bench.plan.play(Program(1, 77, Mix(FLAT))) == ()
+    bench.plan.drop(2)
+    assert bench.plan.play(Program(1, 2, Mix(FLAT))) == ()
+
+
+# Filters
+
+
+def test_filters_shortly_before_a_tick_are_for_the_frame_after_it() -> None:
+    bench = Bench()
+    bench.until_tick_s = 0.005
+    assert bench.play(1, filters=QUIET).at_frame == 1
+
+
+def test_another_next_source_shortly_before_a_tick_is_for_the_next_frame() -> None:
+    bench = Bench()
+    bench.until_tick_s = 0.005
+    assert bench.play(1, 2).at_frame == 0
+
+
+def test_of_filters_that_change_faster_than_plans_arrive_the_last_ones_are_planned_then() -> None:
+    bench = Bench()
+    bench.play(1, filters=QUIET)
+    assert bench.plan.play(Program(1, None, Mix(Filters(volume=0.7)))) == ()
+    assert bench.plan.play(Program(1, None, Mix(LOUD))) == ()
+    assert plan_in(bench.audio(0, 10)).filters == LOUD
+
+
+def test_filters_changed_and_changed_back_before_they_arrive_are_heard_and_changed_back() -> None:
+    bench = Bench()
+    bench.play(1, filters=QUIET)
+    assert bench.plan.play(Program(1, None, Mix(FLAT))) == ()
+    assert plan_in(bench.audio(0, 10)).filters == FLAT
+
+
+def test_filters_that_arrive_too_late_are_planned_again_further_on_each_time() -> None:
+    bench = Bench(20)
+    bench.play(1, filters=QUIET)
+    planned = []
+    for _ in range(4):
+        bench.send(bench.ordered.at_frame + 1 - bench.plan.buffer.next_frame)
+        bench.ordered = plan_in(bench.audio(bench.ordered.at_frame, 5))
+        planned.append((bench.plan.buffer.next_frame, bench.ordered.at_frame))
+    assert planned == [(1, 3), (4, 8), (9, 15), (16, 20)], "never beyond the buffered frames"
+    assert bench.plan.late_plans_total == 4
+
+
+def test_a_late_plan_without_other_filters_is_taken_as_it_is() -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    bench.send(3)
+    assert bench.audio(0, 12) == ()
+    assert bench.plan.buffer.frames_ahead == 9
+    assert bench.plan.late_plans_total == 0
+
+
+def test_filters_that_were_put_off_glide_although_another_next_source_came_with_them() -> None:
+    """The first plan only has another next source; the one that replaces it has the newer filters, too."""
+    bench = Bench()
+    bench.play(1, 2)
+    assert bench.plan.play(Program(1, 2, Mix(QUIET))) == ()
+    plan = bench.play(1, None, QUIET)
+    bench.send(3)
+    later = plan_in(bench.audio(plan.at_frame, 10))
+    assert later.at_frame == 5
+    assert bench.plan.late_plans_total == 1
+
+
+@pytest.mark.parametrize(("fades_at", "at_frame"), [(2, 5), (3, None), (8, None)])
+def test_a_fade_in_a_frame_that_was_sent_without_it_is_planned_again_further_on(
+    fades_at: int, at_frame: int | None
+) -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    bench.send(3)
+    marks = (Mark(MarkKind.FADING, fades_at, 1), Mark(MarkKind.BEGIN, fades_at, 2))
+    orders = bench.audio(0, 10, marks=marks)
+    assert [order.at_frame for order in orders if isinstance(order, Plan)] == ([] if at_frame is None else [at_frame])
+
+
+# Listeners, grants, flushes
+
+
+def test_frames_for_a_new_listener_are_rendered_again_with_sound() -> None:
+    bench = Bench()
+    (grant,) = bench.plan.listen(NO_OUTPUTS)
+    assert isinstance(grant, Grant)
+    assert not grant.outputs
+    bench.send(4)
+    plan, grant = bench.plan.listen(PCM_ONLY)
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (4, None, 1)
+    assert isinstance(grant, Grant)
+    assert grant.outputs == PCM_ONLY
+    assert bench.plan.listen(PCM_ONLY) == ()
+
+
+def test_a_grant_is_of_the_plan_that_is_played() -> None:
+    bench = Bench()
+    played = bench.ordered.epoch
+    bench.play(1, filters=QUIET)
+    bench.send(2)
+    assert bench.plan.grant() == Grant(1, played, 2, 2 + GRANT_FRAMES)
+
+
+def test_an_underrun_asks_for_more_once() -> None:
+    bench = Bench()
+    bench.send(10)
+    assert bench.plan.underrun() == (Grant(1, bench.ordered.epoch, 10, 10 + GRANT_FRAMES),)
+    assert bench.plan.underrun() == ()
+
+
+def test_a_last_partial_frame_is_flushed_once() -> None:
+    bench = Bench()
+    bench.play(1, 2)
+    assert bench.plan.flush() == ()
+    bench.plan.decoded(1)
+    assert bench.plan.flush() == (Flush(1),)
+    assert bench.plan.flush() == ()
+
+
+# Sessions
+
+
+def test_another_session_goes_on_after_the_buffered_frames() -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.lose()
+    opened, *openings, plan, grant = bench.plan.session_opened(2)
+    assert isinstance(opened, OpenSession)
+    assert opened.first_frame == 10
+    assert openings == [OpenSourceAt(1, 10 * FRAME_SAMPLES, resumes=True), OpenSourceAt(2, 0, resumes=False)]
+    assert isinstance(plan, Plan)
+    assert (plan.at_frame, plan.switch_to, plan.after) == (10, 1, 1)
+    assert isinstance(grant, Grant)
+
+
+@pytest.mark.parametrize(
+    ("mp3_to", "first_frame", "mp3_from"),
+    [
+        pytest.param(None, 10, None, id="nobody-wants-mp3"),
+        pytest.param(0, 0, 0, id="nothing-was-encoded"),
+        pytest.param(3, 3, 3, id="some-was"),
+        pytest.param(10, 10, 10, id="all-was"),
+    ],
+)
+def test_what_was_sent_and_not_encoded_to_mp3_is_rendered_once_more(
+    mp3_to: int | None, first_frame: int, mp3_from: int | None
+) -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.lose()
+    opened, opening, *_ = bench.plan.session_opened(2, mp3_to)
+    assert isinstance(opened, OpenSession)
+    assert (opened.first_frame, opened.mp3_from) == (first_frame, mp3_from)
+    assert opening == OpenSourceAt(1, first_frame * FRAME_SAMPLES, resumes=True)
+
+
+@pytest.mark.parametrize("has_arrived", [False, True])
+@pytest.mark.parametrize(
+    ("program", "end_frame"),
+    [
+        pytest.param(Program(1, 3, Mix(FLAT)), 7, id="another-one-joins"),
+        pytest.param(Program(1, None, Mix(FLAT)), 7, id="none-joins"),
+        pytest.param(Program(2, 3, Mix(FLAT)), 1, id="cut-to-its-beginning"),
+        pytest.param(Program(3, 2, Mix(FLAT)), 1, id="cut-to-another-one-before-it"),
+    ],
+)
+def test_a_source_that_joins_another_one_in_the_buffer_is_replaced_only_by_another_session(
+    program: Program, end_frame: int, has_arrived: bool
+) -> None:
+    """The session after a death has no more than what follows the buffered frames: the joining source from its third
+    frame on."""
+    bench = Bench(frames=5)
+    bench.plan.add(3)
+    bench.play(1, 2)
+    bench.audio(5, 5, marks=(Mark(MarkKind.END, 7, 1), Mark(MarkKind.BEGIN, 7, 2)))
+    bench.send(1)
+    bench.plan.lose()
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(2, 3 * FRAME_SAMPLES, resumes=True) in orders
+    if has_arrived:
+        position = 3 * FRAME_SAMPLES
+        bench.plan.audio(Audio(2, plan_in(orders).epoch, 10, 5, 2, position, (), bytes(5 * FRAME_BYTES)))
+    assert bench.plan.play(program) == (RenewSession(),)
+    assert bench.plan.buffer.end_frame == end_frame
+
+
+def test_a_cut_that_died_before_it_was_heard_begins_where_it_was_to_begin_after_a_pause_too() -> None:
+    bench = Bench()
+    bench.send(1)
+    bench.play(2)
+    bench.plan.audio(Audio(1, bench.ordered.epoch, 1, 5, 2, 0, (Mark(MarkKind.BEGIN, 1, 2),), bytes(5 * FRAME_BYTES)))
+    bench.plan.lose()
+    assert OpenSourceAt(2, 5 * FRAME_SAMPLES, resumes=True) in bench.plan.session_opened(2)
+    assert bench.plan.fall_silent() == (RenewSession(),)
+
+
+def test_a_rest_forgets_the_buffered_frames_and_goes_on_after_the_one_sent_last() -> None:
+    bench = Bench()
+    bench.send(4)
+    bench.plan.rest()
+    assert bench.plan.buffer.frames_ahead == 0
+    bench.plan.wake()
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(1, 4 * FRAME_SAMPLES, resumes=True) in orders
+    assert plan_in(orders).at_frame == 4
+
+
+def test_without_a_session_nothing_is_ordered() -> None:
+    for state in (Detached, Resting):
+        bench = reach(state)
+        plan = bench.plan
+        assert (
+            plan.play(Program(1, None, Mix(QUIET)))
+            == plan.play(Program(2, None, Mix(LOUD)))
+            == plan.listen(NO_OUTPUTS)
+            == plan.listen(PCM_ONLY)
+            == ()
+        )
+        assert plan.flush() == plan.underrun() == ()
+        assert plan.grant() is None
+
+
+# Crossfades
+
+CROSS = Crossfade(5 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+
+
+def faded(bench: Bench) -> list[int]:
+    found = []
+    while (source := bench.plan.take_faded()) is not None:
+        found.append(source)
+    return found
+
+
+def crossfading() -> Bench:
+    """Source 2 has come in over 1 with frame 5, as far as frames were sent."""
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
+    marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
+    bench.audio(0, 20, marks=marks)
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
+    bench.plan.play(Program(2, None, Mix(FLAT)))
+    assert bench.plan.take_event() == SourceBegan(2)
+    return bench
+
+
+def test_a_crossfade_is_ordered_and_another_one_changes_the_plan() -> None:
+    bench = Bench()
+    assert plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS)))).crossfade == CROSS
+    assert bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))) == ()
+    assert bench.plan.play(Program(1, 2, Mix(FLAT))) == ()  # made when the one under way has arrived
+    orders = bench.audio(0, 20, epoch=bench.plan._planned.number)
+    assert plan_in(orders).crossfade is None
+
+
+def test_a_source_that_fades_is_reported_when_it_is_over() -> None:
+    bench = crossfading()
+    for _ in range(10):
+        bench.plan.buffer.pop()
+    assert bench.plan.take_event() == SourceFaded(1)
+    assert faded(bench) == []
+
+
+@pytest.mark.parametrize("move", [Move.CUT, Move.LOSE, Move.REST])
+def test_a_cut_and_a_session_that_ends_end_the_fade(move: Move) -> None:
+    bench = crossfading()
+    make(bench, move)
+    assert faded(bench) == [1]
+    assert bench.plan.take_event() is None
+
+
+def test_a_session_lost_before_the_fade_was_sent_makes_it_an_end() -> None:
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
+    bench.audio(0, 10, marks=(Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2)))
+    bench.plan.lose()
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=False)
+
+
+def test_a_cut_can_fade() -> None:
+    bench = Bench()
+    bench.send(2)
+    order = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS))
+    assert (order.switch_to, order.cut_fade) == (2, CROSS)
+    bench.audio(2, 20, epoch=order.epoch, marks=(Mark(MarkKind.FADING, 2, 1), Mark(MarkKind.BEGIN, 2, 2)))
+    assert faded(bench) == []
+    assert bench.plan.take_event() == SourceBegan(2)
+    bench.plan.play(Program(None, None, Mix(FLAT)))
+    assert faded(bench) == [1]
+
+
+def test_a_cut_that_came_too_early_for_its_source_does_not_fade() -> None:
+    bench = Bench()
+    order = plan_in(bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS))
+    bench.audio(0, 1, epoch=order.epoch)
+    assert faded(bench) == [1]
+
+
+def test_of_two_cuts_at_once_the_sound_that_was_heard_fades() -> None:
+    bench = Bench()
+    bench.plan.add(3)
+    bench.plan.play(Program(2, None, Mix(FLAT)), cut_fade=CROSS)
+    order = plan_in(bench.plan.play(Program(3, None, Mix(FLAT)), cut_fade=CROSS))
+    assert (order.switch_to, order.cut_fade) == (3, CROSS)
+    assert faded(bench) == [2]
+    bench.plan.lose()
+    assert faded(bench) == [1]
+
+
+def test_a_crossfade_that_began_is_not_undone_by_a_plan_that_has_it_later() -> None:
+    """The plan was ordered before it began and arrives after it. The sound must not go back to the track that ended."""
+    bench = Bench()
+    bench.ordered = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, CROSS))))
+    marks = (Mark(MarkKind.FADING, 5, 1), Mark(MarkKind.BEGIN, 5, 2), Mark(MarkKind.FADED, 15, 1))
+    bench.audio(0, 20, marks=marks)
+    later = plan_in(bench.plan.play(Program(1, 2, Mix(FLAT, replace(CROSS, at_sample=18 * FRAME_SAMPLES)))))
+    bench.send(5)
+    assert bench.plan.take_event() == SourceEnded(1, None, fades=True)
+    bench.plan.play(Program(2, None, Mix(FLAT)))
+    assert bench.plan.take_event() == SourceBegan(2)
+    bench.plan.buffer.pop()
+    order = plan_in(bench.audio(0, 20, epoch=later.epoch))
+    assert (order.after, order.crossfade) == (2, None)
+    assert order.at_frame >= 6
+    assert [bench.plan.buffer.pop().source for _ in range(14)] == [2] * 14  # the frames of the plan before
+
+
+def awake_after_a_sleep() -> Bench:
+    """Nobody listened; the source is being opened again from frame 500 on, and three more frames have passed."""
+    bench = Bench()
+    bench.plan.listen(NO_OUTPUTS)
+    bench.send(10)
+    bench.plan.rest()
+    bench.plan.buffer.skip(490)
+    bench.plan.wake()
+    orders = bench.plan.session_opened(2)
+    assert OpenSourceAt(1, 500 * FRAME_SAMPLES, resumes=True) in orders
+    bench.ordered = plan_in(orders)
+    assert bench.ordered.at_frame == 500
+    bench.plan.buffer.skip(3)
+    return bench
+
+
+def test_frames_that_passed_while_a_source_was_opened_are_not_sent() -> None:
+    bench = awake_after_a_sleep()
+    bench.audio(500, 10, marks=(Mark(MarkKind.BEGIN, 500, 1),))
+    assert (bench.plan.buffer.next_frame, bench.plan.buffer.frames_ahead) == (503, 7)
+    bench.plan.take_event()
+    assert bench.plan.buffer.pop().position_samples == 503 * FRAME_SAMPLES
+
+
+def test_a_plan_made_while_a_source_is_opened_begins_where_the_source_does() -> None:
+    bench = awake_after_a_sleep()
+    assert bench.play(1, filters=QUIET).at_frame == 500
+
+
+def test_a_listener_who_comes_while_a_source_is_opened_gets_no_frames_without_sound() -> None:
+    bench = awake_after_a_sleep()
+    without_outputs = bench.ordered
+    bench.ordered = plan_in(bench.plan.listen(PCM_ONLY))
+    assert (bench.ordered.at_frame, bench.ordered.switch_to) == (500, 1)
+    bench.audio(500, 10, epoch=without_outputs.epoch)
+    assert bench.plan.buffer.end_frame == 503
+    bench.audio(500, 10)
+    assert bench.plan.buffer.end_frame == 510
+
+
+def test_while_a_source_is_opened_its_first_frames_count_as_not_sent_yet() -> None:
+    grant = awake_after_a_sleep().plan.grant()
+    assert grant is not None
+    assert (grant.sent, grant.granted) == (500, 503 + SHORT_GRANT_FRAMES)  # nobody listens
+
+
+def test_encoders_begin_with_the_last_frames_after_a_process_died() -> None:
+    """They are rendered once more, and nobody gets them twice."""
+    bench = Bench()
+    bench.plan.listen(frozenset({PCM, Output("opus")}))
+    bench.ordered = Plan(1, bench.plan._planned.number, 0, 0, None, 1, None, FLAT)
+    bench.audio(0, 10)
+    bench.send(4)
+    bench.plan.lose()
+    opened, opening, _, plan, _ = bench.plan.session_opened(2)
+    assert isinstance(opened, OpenSession)
+    assert isinstance(plan, Plan)
+    bench.ordered = plan
+    assert (opened.first_frame, plan.at_frame) == (7, 7)
+    assert opening == OpenSourceAt(1, 7 * FRAME_SAMPLES, True)
+    kept = bench.plan.buffer.frames_ahead
+    bench.audio(7, 10)
+    assert bench.plan.buffer.frames_ahead == kept + 7
+    assert bench.plan.buffer.next_frame == 4
+
+
+def test_no_fade_begins_in_frames_that_are_rendered_once_more() -> None:
+    """One that should have begun there comes with the first frame that is sent."""
+    bench = Bench()
+    bench.send(5)
+    bench.plan.rest()
+    bench.plan.listen(frozenset({Output("opus")}))
+    fade = Crossfade(4 * FRAME_SAMPLES, 9_600, "linear", is_late=True)
+    bench.plan.play(Program(1, 2, Mix(FLAT, fade)))
+    bench.plan.wake()
+    plan = plan_in(bench.plan.session_opened(2))
+    assert (plan.at_frame, plan.following, plan.crossfade) == (2, 2, None)
+    arrived = Audio(2, plan.epoch, 2, 10, 1, 2 * FRAME_SAMPLES, (), bytes(10 * FRAME_BYTES))
+    plan = plan_in(bench.plan.audio(arrived))
+    assert (plan.at_frame, plan.following, plan.crossfade) == (5, 2, fade)
+
+
+def test_while_packets_are_only_passed_through_a_grant_lasts_longer_until_something_else_is_wanted() -> None:
+    opus = Output("opus", passes_through=True)
+    bench = Bench()
+    plan = bench.plan
+    bench.ordered = plan_in(plan.listen(frozenset({opus})))
+
+    def arrive(frames: int, *, is_passed: bool) -> None:
+        first = max(plan.buffer.end_frame, bench.ordered.at_frame)
+        of_frames = frames, 1, first * FRAME_SAMPLES, (), b"", 1.0, ((opus, (b"\xfc",) * frames),), (), is_passed
+        plan.audio(Audio(1, bench.ordered.epoch, first, *of_frames))
+
+    def granted(times: int) -> list[tuple[int, int]]:
+        """Which frames are granted how far, asked every ten frames."""
+        grants = []
+        for step in range(times):
+            grant = plan.grant_in_time(is_long_step=not step % 2)
+            if grant is not None:
+                assert grant.sent == plan.buffer.next_frame
+                grants.append((grant.sent, grant.granted - grant.sent))
+            bench.send(10)
+        return grants
+
+    plan.buffer.void_from(0)
+    arrive(150, is_passed=True)
+    assert granted(10) == [(0, PASSED_GRANT_FRAMES), (80, PASSED_GRANT_FRAMES)]
+    bench.play(1, filters=QUIET)
+    grant = plan.grant()
+    assert grant is not None
+    assert grant.granted - grant.sent == GRANT_FRAMES, "of which nothing is known yet"
+    arrive(80, is_passed=False)
+    assert granted(6) == [(frame, GRANT_FRAMES) for frame in range(100, 160, 20)]

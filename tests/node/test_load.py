@@ -1,0 +1,61 @@
+"""How late the node is, with time turned by hand."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tonearm.node.load import INTERVAL_S, WINDOW_S, LoadWatch
+
+
+class Loop:
+    """An event loop that comes to its calls `late_s` after they are due."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.late_s = 0.0
+        self.due: tuple[float, Callable[[], None]] | None = None
+        self.watch = LoadWatch(self.call_later, lambda: self.now_s)
+        self.watch.start()
+
+    def call_later(self, delay_s: float, call: Callable[[], None]) -> None:
+        self.due = self.now_s + delay_s, call
+
+    def run_for(self, seconds: float, late_s: float = 0.0) -> None:
+        end_s = self.now_s + seconds
+        while self.due is not None and self.due[0] + late_s <= end_s + 1e-9:
+            (due_s, call), self.due = self.due, None
+            self.now_s = due_s + late_s
+            call()
+
+
+def test_a_node_in_time_has_no_load() -> None:
+    loop = Loop()
+    assert loop.watch.load == 0.0
+    loop.run_for(2 * WINDOW_S, late_s=0.015)
+    assert loop.watch.load == 0.0
+
+
+def test_the_load_is_the_share_of_the_last_ten_seconds_in_which_it_was_late() -> None:
+    loop = Loop()
+    loop.run_for(3.0, late_s=0.03)
+    assert loop.watch.load == pytest.approx(0.3, abs=0.01)
+    loop.run_for(20.0, late_s=0.03)
+    assert loop.watch.load == 1.0
+    loop.run_for(4.0)
+    assert loop.watch.load == pytest.approx(0.6, abs=0.01)
+    loop.run_for(WINDOW_S)
+    assert loop.watch.load == 0.0
+
+
+def test_one_long_standstill_counts_for_as_long_as_it_was() -> None:
+    loop = Loop()
+    loop.run_for(1.0)
+    loop.run_for(5.0 + INTERVAL_S, late_s=4.99)
+    assert loop.watch.load == pytest.approx(0.5, abs=0.01)
+
+
+def test_after_its_stop_it_asks_for_no_more_calls() -> None:
+    loop = Loop()
+    loop.watch.stop()
+    loop.run_for(1.0)
+    assert loop.due is None

@@ -1,0 +1,309 @@
+"""A player's listeners: the same bytes for all, and nobody pays for another one's slowness."""
+
+import logging
+
+import pytest
+
+from tests.support.sinks import MemoryListener
+from tonearm.core.errors import LimitReached
+from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
+from tonearm.core.outputs import MOST_ENCODERS, PCM, Output, mp3_output
+from tonearm.player.clients.broadcast import (
+    CLOSE_AFTER_FRAMES,
+    CUT_AFTER_FRAMES,
+    Broadcast,
+)
+from tonearm.protocol.framing import Framing, Stamp, as_message, framed
+
+SECOND = 50
+RING_FRAMES = SECOND  # kept for a listener that asks for nothing else
+
+
+def frame(number: int) -> bytes:
+    return number.to_bytes(4, "little") * (FRAME_BYTES // 4)
+
+
+def message(number: int, framing: Framing = Framing.WEBSOCKET) -> bytes:
+    return framed(as_message(frame(number)), framing, Stamp(1, 0))
+
+
+class Lost:
+    def __init__(self) -> None:
+        self.frames = 0
+
+    def count(self, frames: int) -> None:
+        self.frames += frames
+
+
+@pytest.fixture
+def lost() -> Lost:
+    return Lost()
+
+
+@pytest.fixture
+def broadcast(lost: Lost) -> Broadcast:
+    return Broadcast(lost.count)
+
+
+def send(broadcast: Broadcast, first: int, end: int) -> None:
+    for number in range(first, end):
+        broadcast.send((PCM,), as_message(frame(number)))
+
+
+@pytest.mark.parametrize(
+    ("framing", "head", "tail"),
+    [
+        (Framing.WEBSOCKET, b"\x82\x7e\x0f\x00", b""),
+        (Framing.CHUNKED, b"F00\r\n", b"\r\n"),
+        (Framing.RAW, b"", b""),
+    ],
+)
+def test_wrapping(framing: Framing, head: bytes, tail: bytes) -> None:
+    assert message(7, framing) == head + frame(7) + tail
+
+
+def test_all_get_the_very_same_bytes(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener(framing) for framing in Framing for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    send(broadcast, 0, 3)
+    assert len(broadcast) == 12
+    for listener in listeners:
+        assert listener.messages == [message(number, listener.framing) for number in range(3)]
+    assert len({id(listener.messages[0]) for listener in listeners}) == 4  # made once for each kind
+
+
+def test_a_listener_hears_from_its_coming_to_its_going(broadcast: Broadcast) -> None:
+    early, late = MemoryListener(), MemoryListener()
+    detach_early = broadcast.attach(early)
+    send(broadcast, 0, 2)
+    detach_late = broadcast.attach(late)
+    send(broadcast, 2, 4)
+    detach_early()
+    detach_early()
+    send(broadcast, 4, 5)
+    detach_late()
+    send(broadcast, 5, 6)
+    assert early.messages == [frame(0), frame(1), frame(2), frame(3)]
+    assert late.messages == [frame(2), frame(3), frame(4)]
+    assert len(broadcast) == 0
+
+
+def test_a_listener_that_takes_nothing_for_a_while_loses_its_oldest_frames(broadcast: Broadcast, lost: Lost) -> None:
+    slow, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(slow)
+    broadcast.attach(quick)
+    send(broadcast, 0, 1 + RING_FRAMES + 30)
+    assert slow.messages == [frame(0)]
+    assert lost.frames == 30
+    slow.takes = None  # it reads again
+    send(broadcast, 1 + RING_FRAMES + 30, 100)
+    assert slow.messages == [frame(0), *(frame(number) for number in range(31, 100))]
+    assert quick.messages == [frame(number) for number in range(100)]
+
+
+def test_a_ring_that_is_just_full_loses_nothing(broadcast: Broadcast, lost: Lost) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 1 + RING_FRAMES)
+    slow.takes = None
+    send(broadcast, 1 + RING_FRAMES, 2 + RING_FRAMES)
+    assert lost.frames == 0
+    assert slow.messages == [frame(number) for number in range(2 + RING_FRAMES)]
+
+
+def test_what_was_kept_is_written_only_as_far_as_it_goes_out(broadcast: Broadcast) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 20)
+    slow.takes = FRAME_BYTES // 2
+    send(broadcast, 20, 22)
+    assert len(slow) < 5
+    assert slow.messages == [frame(number) for number in range(len(slow))]
+
+
+def test_a_listener_that_takes_nothing_for_ten_seconds_is_closed_and_cut_a_second_later(broadcast: Broadcast) -> None:
+    dead, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(dead)
+    broadcast.attach(quick)
+    send(broadcast, 0, 1 + CLOSE_AFTER_FRAMES - 1)
+    assert dead.closed == []
+    send(broadcast, CLOSE_AFTER_FRAMES, CLOSE_AFTER_FRAMES + 2)
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.aborted == 0
+    send(broadcast, CLOSE_AFTER_FRAMES + 2, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
+    assert dead.aborted == 1
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.messages == [frame(0)]
+    send(broadcast, 10_000, 10_500)
+    assert dead.aborted == 1
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES + 500
+    assert len(broadcast) == 1
+
+
+def test_a_trickle_keeps_a_listener(broadcast: Broadcast, lost: Lost) -> None:
+    """A line with room for a tenth of the sound never empties its buffer, yet takes something all the time."""
+    trickling = MemoryListener(takes=FRAME_BYTES // 10)
+    broadcast.attach(trickling)
+    send(broadcast, 0, 3 * CLOSE_AFTER_FRAMES)
+    assert trickling.closed == []
+    assert len(trickling) > CLOSE_AFTER_FRAMES / 5
+    assert len(trickling) + lost.frames + RING_FRAMES == pytest.approx(3 * CLOSE_AFTER_FRAMES, abs=1)
+
+
+def test_a_buffer_that_moves_once_in_nine_seconds_keeps_a_listener(broadcast: Broadcast) -> None:
+    slow = MemoryListener(takes=0)
+    broadcast.attach(slow)
+    send(broadcast, 0, 1)
+    for _ in range(5):
+        send(broadcast, 0, 9 * SECOND)
+        slow.takes = 100
+        send(broadcast, 0, 1)
+        slow.takes = 0
+    assert slow.closed == []
+
+
+def test_a_stall_after_a_long_life_is_counted_from_its_beginning(broadcast: Broadcast) -> None:
+    listener = MemoryListener(takes=0)
+    broadcast.attach(listener)
+    for _ in range(3):
+        send(broadcast, 0, 9 * SECOND)
+        listener.takes = None
+        send(broadcast, 0, 100)
+        listener.takes = 0
+    send(broadcast, 0, 9 * SECOND)
+    assert listener.closed == []
+
+
+def test_closing_leaves_a_listener_that_is_closing_already(broadcast: Broadcast) -> None:
+    dead, quick = MemoryListener(takes=0), MemoryListener()
+    broadcast.attach(dead)
+    broadcast.attach(quick)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2)
+    broadcast.close(1000, "the player was deleted")
+    assert [code for code, _ in dead.closed] == [1013]
+    assert quick.closed == [(1000, "the player was deleted")]
+    assert len(broadcast) == 0
+    send(broadcast, 0, 5)
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2
+
+
+def test_why_a_listener_is_closed_is_told() -> None:
+    told: list[tuple[str, str]] = []
+    broadcast = Broadcast(lambda frames: None, tell_closed=lambda output, why: told.append((output.format, why)))
+    dead = MemoryListener(takes=0)
+    broadcast.attach(dead)
+    broadcast.attach(MemoryListener())
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 100)
+    assert dead.closed == [(1013, "nothing was read for 10 seconds")]
+    assert told == [("pcm", "nothing was read for 10 seconds")]
+
+
+def test_silence_goes_only_to_listeners_that_want_it(broadcast: Broadcast) -> None:
+    socket, stream = MemoryListener(Framing.WEBSOCKET), MemoryListener(Framing.CHUNKED, wants_silence=True)
+    broadcast.attach(socket)
+    assert not broadcast.wants_silence
+    detach = broadcast.attach(stream)
+    assert broadcast.wants_silence
+    broadcast.send_silence()
+    assert stream.messages == [b"F00\r\n" + SILENT_FRAME + b"\r\n"]
+    assert socket.messages == []
+    detach()
+    assert not broadcast.wants_silence
+
+
+def test_silence_counts_for_slowness_like_sound(broadcast: Broadcast) -> None:
+    dead = MemoryListener(Framing.CHUNKED, wants_silence=True, takes=0)
+    broadcast.attach(dead)
+    for _ in range(CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES):
+        broadcast.send_silence()
+    assert [code for code, _ in dead.closed] == [1013]
+    assert dead.aborted == 1
+
+
+def test_listeners_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener() for _ in range(4)]
+    detaches = [broadcast.attach(listener) for listener in listeners]
+
+    def take_all_away() -> None:
+        for detach in detaches:
+            detach()
+
+    listeners[1].on_write = take_all_away
+    send(broadcast, 0, 2)
+    assert [len(listener) for listener in listeners] == [1, 1, 0, 0]
+    assert len(broadcast) == 0
+
+
+def test_a_listener_that_is_about_to_be_cut_may_go_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    quick, dead = MemoryListener(), MemoryListener(takes=0)
+    broadcast.attach(quick)
+    detach_dead = broadcast.attach(dead)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 1 + CUT_AFTER_FRAMES - 1)
+    quick.on_write = detach_dead
+    send(broadcast, 0, 3)
+    assert dead.aborted == 0
+    assert len(broadcast) == 1
+
+
+def test_a_player_may_close_while_a_frame_is_sent(broadcast: Broadcast) -> None:
+    listeners = [MemoryListener() for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    listeners[0].on_write = lambda: broadcast.close(1000, "deleted")
+    send(broadcast, 0, 2)
+    assert [len(listener) for listener in listeners] == [1, 0, 0]
+    assert all(listener.closed == [(1000, "deleted")] for listener in listeners)
+
+
+def test_a_listener_that_raises_is_cut_and_logged_once(broadcast: Broadcast, caplog: pytest.LogCaptureFixture) -> None:
+    listeners = [MemoryListener() for _ in range(3)]
+    for listener in listeners:
+        broadcast.attach(listener)
+    listeners[1].on_write = _raise
+    with caplog.at_level(logging.ERROR):
+        send(broadcast, 0, 5)
+    assert [len(listener) for listener in listeners] == [5, 1, 5]
+    assert listeners[1].aborted == 1
+    assert len(caplog.records) == 1
+    assert len(broadcast) == 2
+
+
+@pytest.mark.parametrize("method", ["pending_bytes", "close", "abort"])
+def test_whatever_a_listener_raises_the_others_hear_everything(
+    broadcast: Broadcast, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, quick = MemoryListener(takes=0), MemoryListener()
+    monkeypatch.setattr(broken, method, _raise)
+    broadcast.attach(broken)
+    broadcast.attach(quick)
+    send(broadcast, 0, CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES)
+    broadcast.close(1000, "deleted")
+    assert len(quick) == CLOSE_AFTER_FRAMES + 2 + CUT_AFTER_FRAMES
+    assert quick.closed == [(1000, "deleted")]
+
+
+def test_a_listener_that_raises_at_its_burst_is_not_kept(broadcast: Broadcast) -> None:
+    broken = MemoryListener(burst_ms=100)
+    broken.on_write = _raise
+    with pytest.raises(BrokenPipeError):
+        broadcast.attach(broken)
+    assert len(broadcast) == 0
+
+
+def _raise(*_: object) -> None:
+    raise BrokenPipeError("a fault in a connection")
+
+
+def test_no_more_forms_can_be_asked_for_than_a_message_has_room_for() -> None:
+    broadcast = Broadcast(lambda _: None)
+    opus = [Output("opus", bitrate_bps) for bitrate_bps in range(64_000, 64_000 + MOST_ENCODERS)]
+    leave = [broadcast.attach(MemoryListener(output=output)) for output in opus]
+    with pytest.raises(LimitReached, match="64000, 64001, 64002"):
+        broadcast.attach(MemoryListener(output=Output("opus", 96_000)))
+    assert len(broadcast) == MOST_ENCODERS
+    for output in (opus[0], PCM, mp3_output(128_000)):  # others are no more of that
+        broadcast.attach(MemoryListener(output=output))
+    leave[1]()
+    broadcast.attach(MemoryListener(output=Output("opus", 96_000)))
+    assert len(broadcast.outputs) == MOST_ENCODERS + 2

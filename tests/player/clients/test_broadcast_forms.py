@@ -1,0 +1,172 @@
+"""Listeners that want other forms than PCM, headers, a burst, or little latency."""
+
+import struct
+
+import pytest
+
+from tests.support.sinks import MemoryListener
+from tonearm.core.frame import FRAME_BYTES, SILENT_FRAME
+from tonearm.core.outputs import PCM, SILENT_PACKET, Output, Payloads, mp3_output, silent_mp3_frame
+from tonearm.player.clients.broadcast import Broadcast
+from tonearm.protocol.framing import FrameFlag, Framing, as_message
+
+OPUS = Output("opus")
+SMALL = Output("opus", 32_000)
+MP3 = mp3_output(128_000)
+
+
+class Player:
+    """Sends numbered frames to a broadcast."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.number = 0
+        self.broadcast = Broadcast(self._count_lost, lambda: (self.number - 1) * 20_000)
+
+    def _count_lost(self, frames: int) -> None:
+        self.lost += frames
+
+    def send(self, frames: int = 1, flags: int = 0) -> None:
+        for _ in range(frames):
+            self.number += 1
+            self.broadcast.send((PCM, OPUS, SMALL), payloads(self.number), self.number, flags)
+
+
+def payloads(number: int) -> Payloads:
+    pcm = bytes((number % 256,)) * FRAME_BYTES
+    return as_message(pcm), as_message(packet(number)), as_message(packet(number, b"small"))
+
+
+def packet(number: int, name: bytes = b"opus") -> bytes:
+    return name + number.to_bytes(4, "big")
+
+
+def headers(listener: MemoryListener) -> list[tuple[int, int, int]]:
+    """Flags, number and position in ms of each message."""
+    found = []
+    for message in listener.messages:
+        head = 4 if message[1] == 126 else 2
+        version, flags, size, number, position_us = struct.unpack(">BBHIQ", message[head : head + 16])
+        assert version == 1
+        assert size == len(message) - head - 16
+        found.append((flags, number, position_us // 1000))
+    return found
+
+
+@pytest.fixture
+def player() -> Player:
+    return Player()
+
+
+def test_each_listener_gets_its_own_form(player: Player) -> None:
+    listeners = {output: MemoryListener(output=output) for output in (PCM, OPUS, SMALL, MP3)}
+    for listener in listeners.values():
+        player.broadcast.attach(listener)
+    assert player.broadcast.outputs == frozenset(listeners)
+    player.send()
+    assert listeners[PCM].messages == [b"\1" * FRAME_BYTES]
+    assert listeners[OPUS].messages == [packet(1)]
+    assert listeners[SMALL].messages == [packet(1, b"small")]
+    player.broadcast.send_mp3(MP3, 0, 3, [b"one", b"two"])
+    assert listeners[MP3].messages == [], "only streams get MP3"
+
+
+def test_a_frame_that_was_not_rendered_in_a_form_is_left_out(player: Player) -> None:
+    opus, pcm = MemoryListener(output=OPUS), MemoryListener()
+    player.broadcast.attach(opus)
+    player.broadcast.attach(pcm)
+    player.broadcast.send((PCM,), as_message(SILENT_FRAME), 1)
+    player.broadcast.send((PCM, OPUS), (as_message(SILENT_FRAME), as_message(b"packet")), 2)
+    assert len(pcm) == 2
+    assert opus.messages == [SILENT_PACKET, b"packet"]
+
+
+def test_headers_number_the_frames_of_the_player(player: Player) -> None:
+    early = MemoryListener(Framing.WEBSOCKET_WITH_HEADER)
+    player.broadcast.attach(early)
+    player.send(flags=FrameFlag.TRACK_STARTS)
+    player.send(2)
+    late = MemoryListener(Framing.WEBSOCKET_WITH_HEADER, output=OPUS)
+    player.broadcast.attach(late)
+    player.send(flags=FrameFlag.DISCONTINUITY)
+    player.send()
+    assert headers(early) == [(1, 1, 0), (0, 2, 20), (0, 3, 40), (2, 4, 60), (0, 5, 80)]
+    assert headers(late) == [(4, 4, 60), (2, 4, 60), (0, 5, 80)]
+    assert late.messages[0].endswith(SILENT_PACKET)
+
+
+def test_whoever_lost_frames_sees_it_in_the_next_header(player: Player) -> None:
+    slow = MemoryListener(Framing.WEBSOCKET_WITH_HEADER, takes=0, max_latency_ms=100)
+    player.broadcast.attach(slow)
+    player.send(20)
+    slow.takes = None
+    player.send(1)
+    assert headers(slow) == [(0, 1, 0), (2, 16, 300), *((0, number, 20 * number - 20) for number in range(17, 22))]
+    assert player.lost == 14
+
+
+@pytest.mark.parametrize(("max_latency_ms", "kept"), [(20, 1), (200, 10), (1000, 50), (4000, 200)])
+def test_as_much_is_kept_for_a_listener_that_stands_still_as_it_asks_for(
+    player: Player, max_latency_ms: int, kept: int
+) -> None:
+    still = MemoryListener(takes=0, max_latency_ms=max_latency_ms)
+    player.broadcast.attach(still)
+    player.send(301)
+    still.takes = None
+    player.send(1)
+    assert [message[0] for message in still.messages[1:]] == [(n % 256) for n in range(302 - kept, 303)]
+    assert player.lost == 301 - 1 - kept
+
+
+def test_a_stream_begins_with_what_was_sent_before(player: Player) -> None:
+    first = MemoryListener(output=OPUS, wants_silence=True, burst_ms=200)
+    player.broadcast.attach(first)
+    assert first.messages == [SILENT_PACKET] * 10, "nothing was sent before"
+    player.send(4)
+    second = MemoryListener(output=OPUS, wants_silence=True, burst_ms=200)
+    player.broadcast.attach(second)
+    assert second.messages == [SILENT_PACKET] * 6 + [packet(number) for number in range(1, 5)]
+    player.send(20)
+    third = MemoryListener(output=OPUS, wants_silence=True, burst_ms=100)
+    player.broadcast.attach(third)
+    assert third.messages == [SILENT_PACKET] + [packet(number) for number in range(20, 25)], "primed, then the last"
+    player.broadcast.send_silence()
+    assert third.messages[-1] == first.messages[-1] == SILENT_PACKET
+
+
+def test_mp3_silence_keeps_the_time_and_waits_for_what_is_being_encoded(player: Player) -> None:
+    stream = MemoryListener(output=MP3, wants_silence=True)
+    player.broadcast.attach(stream)
+    for _ in range(5):
+        player.broadcast.send_silence(is_mp3_awaited=True)
+    assert stream.messages == []
+    encoded = [b"%d" % number for number in range(8)]
+    player.broadcast.send_mp3(MP3, 100, 110, encoded)
+    for _ in range(60):
+        player.broadcast.send_silence()
+    silence = [silent_mp3_frame(128_000)] * (len(stream.messages) - 8)
+    assert stream.messages == encoded + silence
+    passed_ms = (5 + 10 + 60) * 20
+    assert passed_ms - 72 < len(stream.messages) * 24 <= passed_ms, "less what an encoder keeps to itself"
+
+
+def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Player) -> None:
+    stream = MemoryListener(output=MP3, wants_silence=True)
+    player.broadcast.attach(stream)
+    before, after = [b"before"] * 5, [b"after"] * 5
+    player.broadcast.send_mp3(MP3, 0, 6, before)
+    player.broadcast.send_mp3(MP3, 36, 42, after)
+    silence = stream.messages[5:-5]
+    assert stream.messages == before + silence + after
+    assert set(silence) == {silent_mp3_frame(128_000)}
+    assert 30 * 20 - 72 < len(silence) * 24 <= 30 * 20
+
+
+def test_listeners_count_when_they_have_stayed(player: Player) -> None:
+    sink = MemoryListener(output=OPUS)
+    player.broadcast.attach(sink, is_counted=False)
+    player.broadcast.attach(MemoryListener())
+    assert player.broadcast.counted_by_format() == {"pcm": 1}
+    assert player.broadcast.count(sink)
+    assert not player.broadcast.count(sink)
+    assert player.broadcast.counted_by_format() == {"pcm": 1, "opus": 1}

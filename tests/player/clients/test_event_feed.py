@@ -1,0 +1,150 @@
+"""The events of all players on one connection: nobody waits for a slow client, and it is told what it missed."""
+
+import logging
+
+import pytest
+
+from tests.support.hand_time import HandTime
+from tests.support.sinks import MemoryEventClient
+from tonearm.core.events import QueueUpdate
+from tonearm.player.clients.event_feed import (
+    CAUGHT_UP_BYTES,
+    CAUGHT_UP_EVENTS,
+    MAX_BEHIND_BYTES,
+    MAX_BEHIND_EVENTS,
+    EventFeed,
+)
+from tonearm.protocol.rendering import event_text, events_lost_text
+
+LOST = events_lost_text(5)
+
+
+def event(number: int) -> str:
+    return event_text("p", "1ife", number, 0, QueueUpdate(0, version=1))
+
+
+def events(*numbers: int) -> list[str]:
+    return [event(number) for number in numbers]
+
+
+@pytest.fixture
+def time() -> HandTime:
+    return HandTime()
+
+
+@pytest.fixture
+def feed(time: HandTime) -> EventFeed:
+    return EventFeed(time.call_later, lambda: LOST)
+
+
+def test_every_client_gets_every_event_from_its_coming_to_its_going(feed: EventFeed) -> None:
+    assert not feed.has_followers
+    first, second = MemoryEventClient(), MemoryEventClient()
+    leave = feed.subscribe(first)
+    feed.send(event(1))
+    feed.subscribe(second)
+    feed.send(event(2))
+    leave()
+    leave()
+    feed.send(event(3))
+    assert (first.texts, second.texts) == (events(1, 2), events(2, 3))
+    assert feed.has_followers
+
+
+def test_a_client_that_is_behind_misses_events_and_is_told_once(feed: EventFeed) -> None:
+    slow, quick = MemoryEventClient(), MemoryEventClient()
+    feed.subscribe(slow)
+    feed.subscribe(quick)
+    slow.pending = MAX_BEHIND_EVENTS - 1
+    feed.send(event(1))
+    slow.pending = MAX_BEHIND_EVENTS
+    feed.send(event(2))
+    slow.pending = CAUGHT_UP_EVENTS + 1
+    feed.send(event(3))
+    slow.pending = CAUGHT_UP_EVENTS
+    feed.send(event(4))
+    feed.send(event(5))
+    assert slow.texts == [event(1), LOST, *events(4, 5)]
+    assert quick.texts == events(1, 2, 3, 4, 5)
+
+
+def test_a_client_may_be_behind_by_so_many_bytes_only(feed: EventFeed) -> None:
+    slow = MemoryEventClient()
+    feed.subscribe(slow)
+    slow.unsent_bytes = MAX_BEHIND_BYTES - 1
+    feed.send(event(1))
+    slow.unsent_bytes = MAX_BEHIND_BYTES
+    feed.send(event(2))
+    slow.unsent_bytes = CAUGHT_UP_BYTES + 1
+    feed.send(event(3))
+    slow.unsent_bytes = CAUGHT_UP_BYTES
+    feed.send(event(4))
+    assert slow.texts == [event(1), LOST, event(4)]
+
+
+def test_a_client_is_told_without_another_event(feed: EventFeed, time: HandTime) -> None:
+    slow = MemoryEventClient()
+    feed.subscribe(slow)
+    slow.pending = MAX_BEHIND_EVENTS
+    feed.send(event(1))
+    time.forward(5.0)
+    assert slow.texts == []
+    slow.pending = 0
+    time.forward(1.0)
+    time.forward(10.0)
+    assert slow.texts == [LOST]
+
+
+def test_a_client_that_left_is_told_nothing(feed: EventFeed, time: HandTime) -> None:
+    slow = MemoryEventClient()
+    leave = feed.subscribe(slow)
+    slow.pending = MAX_BEHIND_EVENTS
+    feed.send(event(1))
+    slow.pending = 0
+    leave()
+    time.forward(10.0)
+    assert slow.texts == []
+
+
+def test_all_are_closed_with_the_node(feed: EventFeed) -> None:
+    client = MemoryEventClient()
+    feed.subscribe(client)
+    feed.close(1001, "the node is shutting down")
+    feed.send(event(1))
+    assert (client.closed, client.texts) == ([(1001, "the node is shutting down")], [])
+
+
+def test_a_client_that_raises_is_cut_and_harms_nobody(feed: EventFeed, caplog: pytest.LogCaptureFixture) -> None:
+    broken, sound = MemoryEventClient(), MemoryEventClient()
+    feed.subscribe(broken)
+    feed.subscribe(sound)
+
+    def fail() -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    broken.on_send = fail
+    with caplog.at_level(logging.ERROR):
+        feed.send(event(1))
+        feed.send(event(2))
+    assert sound.texts == events(1, 2)
+    assert len(caplog.records) == 1
+
+
+def test_a_client_that_raises_at_the_end_is_cut_and_the_others_are_closed(
+    feed: EventFeed, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken, sound = MemoryEventClient(), MemoryEventClient()
+    cut: list[bool] = []
+
+    def fail(code: int, reason: str) -> None:
+        raise BrokenPipeError("a fault in a connection")
+
+    broken.close = fail  # type: ignore[method-assign]
+    broken.abort = lambda: cut.append(True)  # type: ignore[method-assign]
+    feed.subscribe(broken)
+    feed.subscribe(sound)
+    with caplog.at_level(logging.ERROR):
+        feed.close(1001, "the node is shutting down")
+    assert sound.closed == [(1001, "the node is shutting down")]
+    assert cut == [True]
+    assert len(caplog.records) == 1

@@ -1,0 +1,334 @@
+"""What is heard, and said in the headers, around a seek, skip, replace or stop: with a real render session."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.opus_listening import decoded
+from tests.support.rendering_bench import RenderingBench
+from tests.support.sinks import MemoryListener
+from tests.support.tracks import make_track
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.effects import Echo, Timescale
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import Output
+from tonearm.protocol.framing import HEADER, HEADER_BYTES, FrameFlag, Framing, payload_of
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES
+
+LONG_FRAMES = 800  # no other track is opened before the last ten seconds
+SHORT_FRAMES = 150
+STARTS, CUT = FrameFlag.TRACK_STARTS, FrameFlag.DISCONTINUITY
+
+Pcm = NDArray[np.int16]
+
+
+def samples_of(source: int, first: int = 0, count: int = LONG_FRAMES * FRAME_SAMPLES + 77) -> Pcm:
+    """The sound of a source: loud, and nowhere like another one, or like itself elsewhere."""
+    index = np.arange(first, first + count, dtype=np.int64)
+    left = (index * 7919 + source * 104_729) % 20_011 - 10_000
+    return np.stack([left, -left], axis=1).astype("<i2")
+
+
+class HeardFrame(NamedTuple):
+    number: int
+    position_us: int
+    flags: int
+    pcm: Pcm
+
+
+class Bench(RenderingBench):
+    """Its first track sounds, and somebody listens to PCM with headers."""
+
+    def __init__(self, *names: str, frames: int = LONG_FRAMES) -> None:
+        super().__init__(*names, pcm_of=lambda source: samples_of(source, 0, frames * FRAME_SAMPLES + 77).tobytes())
+        self.listener = MemoryListener(Framing.WEBSOCKET_WITH_HEADER)
+
+    async def sound(self, decoded_frames: int = 60) -> None:
+        self.listen()
+        await self.pump()
+        self.decode(decoded_frames * FRAME_SAMPLES)
+        await self.ticks(10)
+        assert self.player.status().state == "playing"
+
+    def mute(self, source: int) -> None:
+        """That one is silent."""
+        pcm_of = self._pcm_of
+        self._pcm_of = lambda number: bytes(len(pcm_of(number))) if number == source else pcm_of(number)
+
+    def frames(self, first: int = 0) -> list[HeardFrame]:
+        found = []
+        for message in self.listener.messages[first:]:
+            header, pcm = message[4 : 4 + HEADER_BYTES], message[4 + HEADER_BYTES :]
+            _, flags, _, number, position_us = HEADER.unpack(header)
+            found.append(HeardFrame(number, position_us, flags, np.frombuffer(pcm, dtype="<i2").reshape(-1, 2)))
+        return found
+
+    async def hear(self, frames: int) -> list[HeardFrame]:
+        """What is heard in so many ticks."""
+        before = len(self.listener)
+        await self.ticks(frames)
+        return self.frames(before)
+
+    @property
+    def says(self) -> tuple[str, bool]:
+        status = self.player.status()
+        return status.state, status.paused
+
+
+def seek(bench: Bench) -> int:
+    bench.player.seek(2_000)
+    return 2_000 * 48
+
+
+def skip(bench: Bench) -> int:
+    bench.player.skip()
+    return 0
+
+
+def replace_track(bench: Bench) -> int:
+    bench.player.replace(make_track("new"))
+    return 0
+
+
+def stop_and_enqueue(bench: Bench) -> int:
+    bench.player.stop()
+    bench.player.enqueue(make_track("new"), index=0)
+    return 0
+
+
+def previous(bench: Bench) -> int:
+    bench.player.skip()
+    bench.player.previous()
+    return 0
+
+
+CUTS: list[Callable[[Bench], int]] = [seek, skip, replace_track, stop_and_enqueue, previous]
+
+
+def require_new_sound(bench: Bench, heard: list[HeardFrame], sample: int) -> None:
+    """The current source from `sample` on, and nothing before it: faded in where that is in the middle."""
+    source = bench.plan.after
+    pcm = np.concatenate([frame.pcm for frame in heard])
+    expected = samples_of(source, sample, len(pcm))
+    rise = GLIDE_SAMPLES if sample else 0
+    assert np.array_equal(pcm[rise:], expected[rise:])
+    assert (np.abs(pcm[:rise]) <= np.abs(expected[:rise]) + 1).all()
+    assert not rise or (np.abs(pcm[: rise // 8]) < 500).all()
+
+
+# The header
+
+
+@pytest.mark.parametrize("cut", CUTS)
+async def test_the_end_of_the_old_sound_has_its_own_position_and_the_new_place_the_flags(
+    cut: Callable[[Bench], int],
+) -> None:
+    bench = Bench("a", "b")
+    await bench.sound()
+    before = bench.frames()[-1]
+    heard = len(bench.listener)
+    sample = cut(bench)
+    await bench.pump()
+    await bench.ticks(3)  # the end of the old sound, and then nothing is there
+    bench.decode(50 * FRAME_SAMPLES)
+    await bench.ticks(3)
+    tail, first, *more = bench.frames(heard)
+    assert (tail.position_us, tail.flags) == (before.position_us + 20_000, 0)
+    assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
+    assert (first.position_us, first.flags) == (sample * 1000 // 48, CUT if cut is seek else STARTS | CUT)
+    assert [frame.flags for frame in more] == [0] * len(more)
+    assert [frame.number for frame in (before, tail, first, *more)] == [
+        before.number + step for step in range(len(more) + 3)
+    ]
+    require_new_sound(bench, [first, *more], sample)
+
+
+async def test_a_new_sound_that_is_here_at_once_has_the_flags_in_the_frame_with_the_end_of_the_old_one() -> None:
+    bench = Bench("a", "b", frames=SHORT_FRAMES)
+    await bench.sound()
+    bench.player.skip()
+    await bench.pump()
+    first, second = await bench.hear(2)
+    assert [(frame.position_us, frame.flags) for frame in (first, second)] == [(0, STARTS | CUT), (20_000, 0)]
+
+
+async def test_a_track_that_joins_starts_without_a_cut_and_a_source_in_another_process_starts_nothing() -> None:
+    bench = Bench("a", "b", frames=SHORT_FRAMES)
+    await bench.sound()
+    bench.pool.lose()
+    await bench.pump()
+    bench.decode(200 * FRAME_SAMPLES)
+    heard = await bench.hear(170)
+    flagged = [(frame.position_us, frame.flags) for frame in bench.frames() if frame.flags]
+    assert flagged == [(0, STARTS), (0, STARTS)]
+    assert len(heard) == 170
+
+
+async def test_the_end_of_a_sound_that_was_cut_off_in_time_comes_however_late() -> None:
+    """Listeners keep frames: one that comes a tick late continues for them what they hear."""
+    bench = Bench("a", "b")
+    await bench.sound()
+    before = bench.frames()[-1]
+    heard = len(bench.listener)
+    bench.player.seek(1_000)
+    bench.tick(2)  # the decoder is busy
+    bench.player.seek(2_000)
+    await bench.pump()
+    await bench.ticks(1)
+    (tail,) = bench.frames(heard)
+    assert tail.position_us == before.position_us + 20_000
+    assert np.abs(tail.pcm[:GLIDE_SAMPLES]).max() > 1000
+
+
+async def test_a_place_that_is_reached_in_another_process_is_a_cut_as_well() -> None:
+    bench = Bench("a", "b")
+    await bench.sound()
+    bench.player.seek(2_000)
+    bench.pool.lose()
+    await bench.pump()
+    bench.decode(50 * FRAME_SAMPLES)
+    await bench.pump()
+    first, second = await bench.hear(2)
+    assert [(frame.position_us, frame.flags) for frame in (first, second)] == [(2_000_000, CUT), (2_020_000, 0)]
+
+
+async def test_a_skip_to_a_track_that_has_joined_in_the_buffer_when_the_process_died_begins_with_its_beginning() -> (
+    None
+):
+    bench = Bench("a", "b", frames=SHORT_FRAMES)
+    await bench.sound(decoded_frames=LONG_FRAMES)
+    await bench.ticks(SHORT_FRAMES - 20)
+    bench.pool.lose()
+    await bench.pump()
+    bench.decode(LONG_FRAMES * FRAME_SAMPLES)
+    await bench.pump()
+    bench.player.skip()
+    await bench.pump()
+    bench.decode(LONG_FRAMES * FRAME_SAMPLES)
+    await bench.pump()
+    heard = await bench.hear(8)
+    assert [(frame.position_us, frame.flags) for frame in heard] == [
+        (20_000 * step, 0 if step else STARTS | CUT) for step in range(8)
+    ]
+    require_new_sound(bench, heard, 0)
+
+
+# During a pause
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("order", ["paused", "just resumed", "paused after it", "run dry"])
+async def test_what_is_cut_while_nothing_sounds_is_not_heard_again(cut: Callable[[Bench], int], order: str) -> None:
+    bench = Bench("a", "b")
+    await bench.sound()
+    if order in ("paused", "just resumed"):
+        bench.player.pause()
+        await bench.ticks(3)
+    if order == "just resumed":
+        bench.player.play()
+    if order == "run dry":
+        await bench.ticks(60)
+    assert bench.says == ("loading" if order == "run dry" else "playing", order == "paused")
+    heard = len(bench.listener)
+    sample = cut(bench)
+    if order == "paused after it":
+        await bench.pump()
+        bench.player.pause()
+    await bench.pump()
+    bench.decode(50 * FRAME_SAMPLES)
+    await bench.pump()
+    assert len(bench.listener) == heard
+    bench.player.play()
+    heard_then = await bench.hear(8)
+    assert len(heard_then) == 8  # from the first tick on
+    assert heard_then[0].flags == CUT if cut is seek else STARTS | CUT
+    require_new_sound(bench, heard_then, sample)
+
+
+@pytest.mark.parametrize("cut", [seek, skip])
+@pytest.mark.parametrize("later", [False, True], ids=["listens all along", "comes during the pause"])
+async def test_opus_packets_after_a_cut_during_a_pause_have_nothing_of_the_sound_before(
+    cut: Callable[[Bench], int], later: bool
+) -> None:
+    """What comes then is silent here. A decoder adds the end of the packet before the pause, 2.5 ms of it."""
+    bench = Bench("a", "b")
+    opus = MemoryListener(Framing.WEBSOCKET, output=Output("opus", 128_000))
+    if not later:
+        bench.player.attach(opus)
+    await bench.sound()
+    bench.player.pause()
+    bench.mute(2)
+    cut(bench)
+    await bench.pump()
+    if later:
+        bench.player.attach(opus)
+    bench.decode(50 * FRAME_SAMPLES)
+    await bench.pump()
+    before = len(opus)
+    bench.player.play()
+    await bench.ticks(4)
+    sound = decoded([payload_of(message) for message in opus.messages])[before * FRAME_SAMPLES :]
+    assert len(sound) >= 4 * FRAME_SAMPLES
+    assert np.abs(sound[120:]).max() <= 5
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_filters_and_a_crossfade_do_not_bring_back_what_was_cut_during_a_pause(is_open: bool) -> None:
+    bench = Bench("a", "silence", frames=SHORT_FRAMES if is_open else LONG_FRAMES)
+    bench.mute(2)
+    bench.player.change_filters(FilterChange(gains=((0, 24.0),), effects={"echo": Echo()}))
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=1000, on_skip=True))
+    await bench.sound()
+    bench.player.pause()
+    bench.player.skip()
+    await bench.pump()
+    bench.player.play()
+    bench.decode(50 * FRAME_SAMPLES)
+    heard = await bench.hear(30)
+    assert len(heard) == 30
+    assert not any(frame.pcm.any() for frame in heard)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+async def test_a_paused_player_plays_as_soon_as_what_comes_next_is_ready(cut: Callable[[Bench], int]) -> None:
+    bench = Bench("a", "b")
+    await bench.sound()
+    bench.player.pause()
+    cut(bench)
+    assert bench.says == ("loading", True)
+    await bench.pump()
+    bench.decode(9 * FRAME_SAMPLES)
+    await bench.pump()
+    assert bench.says == ("loading", True)
+    bench.decode(9 * FRAME_SAMPLES)
+    await bench.pump()
+    assert bench.says == ("playing", True)
+    assert [(event["state"], event["paused"]) for event in bench.events.named("PlayerUpdate")][-1] == ("playing", True)
+    starts = len(bench.events.named("TrackStart"))
+    bench.player.play()
+    await bench.ticks(1)
+    assert len(bench.events.named("TrackStart")) == starts + (cut is not seek)
+    assert bench.says == ("playing", False)
+
+
+# The end
+
+
+@pytest.mark.parametrize("speed", [1.0, 2.0, 0.7])
+async def test_the_silence_that_fills_the_last_frame_is_not_counted_as_played(speed: float) -> None:
+    bench = RenderingBench("a", pcm_of=lambda source: samples_of(source, 0, 1003 * 48).tobytes())
+    bench.player.change_filters(FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    bench.listen()
+    await bench.pump()
+    bench.decode(1003 * 48)
+    await bench.ticks(40)
+    bench.player.change_filters(FilterChange(volume=0.5))  # what is left is rendered again, its end too
+    await bench.ticks(60)
+    (end,) = bench.events.named("TrackEnd")
+    assert (end["reason"], end["position"]) == ("finished", pytest.approx(1003, abs=0 if speed == 1.0 else 1))
+    (idle,) = [event for event in bench.events.named("PlayerUpdate") if event["state"] == "idle"]
+    assert end["playedMs"] == idle["position"] == bench.player.status().position_ms == end["position"]

@@ -1,0 +1,115 @@
+"""Streams that listen to a young player get sound ahead of its time, in time that is turned by hand."""
+
+import pytest
+
+from tests.support.player_bench import BEGIN, PlayerBench
+from tests.support.sinks import MemoryListener
+from tonearm.core.frame import FRAME_MS
+from tonearm.decoder.messages import Grant
+
+BURST_MS = 800
+BURST_FRAMES = BURST_MS // FRAME_MS
+KEPT_FRAMES = 15
+
+
+def stream(burst_ms: int = BURST_MS) -> MemoryListener:
+    """PCM, since nobody encodes here."""
+    return MemoryListener(wants_silence=True, burst_ms=burst_ms)
+
+
+def playing(frames: int = 60) -> PlayerBench:
+    """So many frames of its track are there when the first listener comes."""
+    bench = PlayerBench("a", wait_ms=60_000)
+    bench.opened(1)
+    bench.audio(0, frames, marks=[(BEGIN, 0, 1)])
+    return bench
+
+
+def sent_frames(bench: PlayerBench) -> int:
+    return bench.player.status().quality.frames_sent
+
+
+async def test_a_stream_of_a_new_player_has_its_burst_after_a_few_ticks_and_goes_on_as_fast_as_time_does() -> None:
+    bench = playing()
+    listener = stream()
+    bench.player.attach(listener)
+    bench.tick(7)
+    assert BURST_FRAMES <= len(listener) <= BURST_FRAMES + 7
+    assert bench.player.status().position_ms == len(listener) * FRAME_MS
+    before = len(listener)
+    bench.tick(10)
+    assert len(listener) == before + 10
+    assert [event["op"] for event in bench.events.events].count("TrackStart") == 1
+
+
+async def test_of_a_player_that_has_sent_something_a_stream_gets_the_rest_of_its_burst() -> None:
+    bench = playing(70)
+    leave = bench.player.attach(MemoryListener())
+    bench.tick(12)
+    listener = stream()
+    bench.player.attach(listener)
+    leave()
+    bench.tick(6)
+    assert sent_frames(bench) in range(BURST_FRAMES, BURST_FRAMES + 6)
+    assert len(listener) == sent_frames(bench) - 12
+
+
+async def test_frames_that_are_rendered_in_time_are_asked_for_at_once() -> None:
+    bench = playing(20)
+    bench.player.attach(stream())
+    bench.tick(2)
+    assert sent_frames(bench) >= 5
+    assert bench.orders(Grant)[-1].sent >= 5
+    bench.audio(20, 40)
+    bench.tick(6)
+    assert sent_frames(bench) >= BURST_FRAMES
+
+
+@pytest.mark.parametrize("frames", [KEPT_FRAMES, 20])
+async def test_nothing_runs_dry_for_it(frames: int) -> None:
+    bench = playing(frames)
+    bench.player.attach(stream())
+    bench.tick(3)
+    assert sent_frames(bench) <= max(3, frames - KEPT_FRAMES + 3)
+    assert bench.player.status().state == "playing"
+
+
+async def test_beside_one_who_wants_no_burst_every_frame_takes_its_time() -> None:
+    bench = playing()
+    bench.listen()
+    bench.player.attach(stream())
+    bench.tick(20)
+    assert sent_frames(bench) == 20
+
+
+async def test_one_who_wants_no_burst_ends_it() -> None:
+    bench = playing()
+    bench.player.attach(stream())
+    bench.tick(2)
+    before = sent_frames(bench)
+    assert 2 < before < BURST_FRAMES
+    bench.listen()
+    bench.tick(10)
+    assert sent_frames(bench) == before + 10
+
+
+async def test_a_live_stream_is_sent_as_it_comes() -> None:
+    bench = PlayerBench("a", wait_ms=60_000)
+    bench.opened_live(1)
+    bench.audio(0, 60, marks=[(BEGIN, 0, 1)])
+    bench.player.attach(stream())
+    bench.tick(20)
+    assert sent_frames(bench) == 20
+
+
+async def test_who_began_with_silence_gets_the_sound_in_its_time() -> None:
+    bench = PlayerBench("a", wait_ms=60_000)
+    bench.player.pause()
+    listener = stream()
+    bench.player.attach(listener)
+    assert len(listener) == BURST_FRAMES
+    bench.opened(1)
+    bench.audio(0, 60, marks=[(BEGIN, 0, 1)])
+    bench.player.play()
+    bench.tick(20)
+    assert sent_frames(bench) == 20

@@ -1,0 +1,140 @@
+"""Whatever is asked of a player, and whichever process dies: the header of each frame says what is in its PCM."""
+
+import asyncio
+import contextlib
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.player.test_cuts import CUT, SHORT_FRAMES, STARTS, Bench, HeardFrame, samples_of
+from tests.support.tracks import make_track
+from tonearm.core.errors import NoPrevious
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES
+
+FRAME_US = 20_000
+MOST_SOURCES = 60
+
+
+class Step(NamedTuple):
+    """What is asked for, with which place; for how many frames nothing is asked for after it, and whether the decoder
+    gets to work before these."""
+
+    what: str
+    position_ms: int
+    then_frames: int
+    is_quick: bool
+
+
+STEPS = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(["wait", "seek", "seek", "skip", "previous", "replace", "pause", "play", "death", "death"]),
+        st.sampled_from([0, 20, 333, 1_990, 2_600, 2_960]),
+        st.sampled_from([0, 1, 2, 7, 30, 120]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+async def ask(bench: Bench, step: Step) -> None:
+    player = bench.player
+    match step.what:
+        case "seek":
+            if player.status().state in ("playing", "loading"):
+                player.seek(step.position_ms)
+        case "skip":
+            player.skip()
+        case "previous":
+            with contextlib.suppress(NoPrevious):
+                player.previous()
+        case "replace":
+            player.replace(make_track("new"))
+        case "pause":
+            player.pause()
+        case "play":
+            player.play()
+        case "death":
+            bench.pool.lose()
+    if step.is_quick:
+        await bench.pump()
+        bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)
+        await bench.pump()
+
+
+async def heard(steps: list[Step]) -> list[HeardFrame]:
+    bench = Bench("a", "b", "c", "d", frames=SHORT_FRAMES)
+    await bench.sound(2 * SHORT_FRAMES)
+    for step in [*steps, Step("play", 0, 40, is_quick=True)]:
+        await ask(bench, step)
+        for _ in range(step.then_frames):
+            bench.decode(2 * SHORT_FRAMES * FRAME_SAMPLES)
+            await bench.ticks(1)
+    return bench.frames()
+
+
+def source_of(frame: HeardFrame, offset: int = GLIDE_SAMPLES) -> int | None:
+    """The source whose sound a frame has from `offset` on, where its position says."""
+    sample = round(frame.position_us * 48 / 1000)
+    for source in range(1, MOST_SOURCES):
+        if np.array_equal(frame.pcm[offset:], samples_of(source, sample, FRAME_SAMPLES)[offset:]):
+            return source
+    return None
+
+
+def joins_at(frame: HeardFrame) -> tuple[int, int] | None:
+    """The source that begins in a frame, and where in it. Behind its beginning others may seem to begin."""
+    joints: list[tuple[int, int]] = []
+    for source in range(1, MOST_SOURCES):
+        first = samples_of(source, 0, FRAME_SAMPLES)
+        joints += [
+            (int(offset), source)
+            for offset in np.flatnonzero((frame.pcm == first[0]).all(axis=1))
+            if offset < FRAME_SAMPLES - 8 and np.array_equal(frame.pcm[offset:], first[: FRAME_SAMPLES - offset])
+        ]
+    if not joints:
+        return None
+    offset, source = min(joints)
+    return source, offset
+
+
+def check(frames: list[HeardFrame]) -> None:
+    source: int | None = None
+    position_us, offset = 0, 0
+    for frame in frames:
+        says = f"frame {frame.number}, position {frame.position_us} us, flags {frame.flags}"
+        if frame.flags & CUT:
+            source, offset = source_of(frame), 0
+            assert source is not None, says
+        elif frame.flags & STARTS:
+            assert frame.position_us == 0, says
+            joint = joins_at(frame)
+            assert joint is not None, says
+            source, offset = joint
+        else:
+            assert abs(frame.position_us - position_us) <= 1, says
+            is_over = not frame.pcm[GLIDE_SAMPLES:].any()
+            assert is_over or ends(frame, source) or source_of(frame) == source, says
+            offset = 0
+        position_us = frame.position_us + FRAME_US - round(offset * 1000 / 48)
+
+
+def ends(frame: HeardFrame, source: int | None) -> bool:
+    """Whether the last samples of a track are in it, and silence behind them."""
+    if source is None:
+        return False
+    sample = round(frame.position_us * 48 / 1000)
+    last = samples_of(source, sample, SHORT_FRAMES * FRAME_SAMPLES + 77 - sample)
+    whole = np.concatenate((last, np.zeros_like(frame.pcm)))[:FRAME_SAMPLES]
+    return len(last) < FRAME_SAMPLES and np.array_equal(frame.pcm[GLIDE_SAMPLES:], whole[GLIDE_SAMPLES:])
+
+
+@settings(max_examples=6)
+@example([Step("wait", 0, 120, is_quick=False)] * 6)
+@given(STEPS)
+def test_the_header_says_what_is_in_the_frame(steps: list[Step]) -> None:
+    check(asyncio.run(heard(steps)))

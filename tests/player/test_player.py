@@ -1,0 +1,941 @@
+"""A player in moments that are rare with a real decoder: late frames, late ends, changes at the wrong time, faults."""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from dataclasses import replace
+
+import pytest
+
+from tests.support.player_bench import BEGIN, END, INTERRUPTED, PlayerBench, frame
+from tests.support.sinks import MemoryListener
+from tests.support.tracks import CONNECTION_LOST, FILE_MISSING, make_track
+from tonearm.core.effects import Timescale
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.overlays import OverlaySettings
+from tonearm.core.play_queue import LoopMode
+from tonearm.decoder.messages import DropSource, Flush, Grant, OpenSession, Plan, SeekSource
+from tonearm.protocol.framing import Framing
+
+
+def ends(bench: PlayerBench) -> list[tuple[str, str]]:
+    return [(event["track"]["info"]["title"], event["reason"]) for event in bench.events.named("TrackEnd")]
+
+
+def state(bench: PlayerBench) -> str:
+    return bench.player.status().state
+
+
+# Start
+
+
+async def test_nothing_is_sent_before_the_first_listener() -> None:
+    bench = PlayerBench("a")
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(40)
+    assert bench.events.events == []
+    bench.listen()
+    bench.tick(5)
+    assert bench.listener.messages[:5] == [frame(number) for number in range(5)]
+
+
+async def test_the_clock_starts_without_a_listener_after_the_wait() -> None:
+    bench = PlayerBench("a", wait_ms=500)
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(24)
+    assert bench.player.status().position_ms == 0
+    bench.tick(6)
+    assert bench.player.status().position_ms in range(80, 121, 20)
+
+
+async def test_a_player_that_was_deleted_does_not_start() -> None:
+    bench = PlayerBench("a", wait_ms=500)
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    await bench.player.delete()
+    before = list(bench.events.ops)
+    bench.tick(100)
+    assert bench.events.ops == before == ["TrackEnd", "PlayerDelete"]
+    assert bench.time.waiting_timers == 0
+
+
+async def test_sound_starts_with_200_ms_here_or_the_whole_source() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.opened(1)
+    bench.audio(0, 9, marks=[(BEGIN, 0, 1)])
+    bench.tick(5)
+    assert len(bench.listener) == 0
+    bench.decoded(1)
+    bench.tick(5)
+    assert len(bench.listener) == 5
+
+
+# Ends
+
+
+async def test_an_end_that_is_known_only_after_the_last_frame_is_reported() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(10)
+    assert len(bench.listener) == 10
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == [("a", "finished")]
+    assert state(bench) == "idle"
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_however_often_there_is_an_underrun_the_sound_goes_on_with_what_comes(seed: int) -> None:
+    chance = random.Random(seed)
+    bench = PlayerBench("a")
+    bench.start(10)
+    rendered = 10
+    for _ in range(50):
+        # A busy machine: the clock stands still, and only some of what may be rendered comes.
+        bench.time.stand_still(chance.choice((0.0, 0.0, chance.random())))
+        bench.tick(chance.randrange(25))
+        may_render = bench.orders(Grant)[-1].granted - rendered
+        frames = chance.randint(0, may_render)
+        bench.audio(rendered, frames)
+        rendered += frames
+    sent = len(bench.listener)
+    for _ in range(10):
+        frames = bench.orders(Grant)[-1].granted - rendered
+        bench.audio(rendered, frames)
+        rendered += frames
+        bench.tick(10)
+    assert len(bench.listener) - sent >= 90
+    assert bench.listener.messages == [frame(number) for number in range(len(bench.listener))]
+
+
+async def test_an_end_that_comes_after_an_underrun_is_reported() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(15)
+    assert state(bench) == "loading"
+    bench.decoded(1)
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_an_end_is_reported_in_the_tick_of_the_last_frame() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    bench.tick(9)
+    assert ends(bench) == []
+    bench.tick(1)
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_an_end_that_comes_while_paused_is_reported_at_play() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(10)
+    bench.player.pause()
+    bench.audio(10, 0, marks=[(END, 10, 1)])
+    assert ends(bench) == []
+    bench.player.play()
+    assert ends(bench) == [("a", "finished")]
+
+
+async def test_a_track_that_joins_begins_in_the_frame_in_which_the_other_ends() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 2)
+    bench.opened(2)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.tick(4)
+    assert bench.events.ops[-1] != "TrackEnd"
+    bench.tick(1)
+    assert bench.events.ops[-3:] == ["TrackEnd", "QueueUpdate", "TrackStart"]
+    assert bench.listener.messages == [frame(number) for number in range(5)]
+    assert state(bench) == "playing"
+
+
+async def test_a_track_that_waits_for_its_last_samples_does_not_wait_for_the_next_track() -> None:
+    """Its last, partial frame would be held back for the next one, which may take long to open."""
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(15)
+    assert state(bench) == "loading"
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    assert isinstance(bench.session.orders[-1], Flush)
+
+
+async def test_the_last_samples_do_not_wait_for_the_next_track_in_another_process_either() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(15)
+    bench.decoded(1)
+    assert bench.orders(Flush)
+    bench.pool.lose()
+    assert not bench.orders(Flush)
+    bench.decoded(1)
+    assert bench.orders(Flush)
+
+
+async def test_a_track_that_is_short_waits_for_the_next_one() -> None:
+    bench = PlayerBench("a", "b")
+    bench.listen()
+    bench.opened(1, length_ms=100)
+    bench.decoded(1)
+    assert not bench.orders(Flush)
+
+
+async def test_a_part_of_a_file_that_is_short_waits_for_the_next_one_too() -> None:
+    bench = PlayerBench(replace(make_track("a"), start_ms=5_000, end_ms=5_150), "b")
+    bench.listen()
+    bench.opened(1)
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    assert not bench.orders(Flush)
+
+
+async def test_a_next_track_that_cannot_be_opened_is_not_waited_for() -> None:
+    bench = PlayerBench("a", "missing")
+    bench.start(10)
+    bench.decoded(1)
+    assert bench.plan.following == 2
+    await bench.settle()
+    assert bench.plan.following is None
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
+    bench.tick(10)
+    assert ends(bench) == [("a", "finished"), ("missing", "loadFailed")]
+    assert state(bench) == "failed"
+    assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")][1:-2]
+
+
+async def test_a_source_that_is_interrupted_is_sent_to_its_last_frame() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.audio(10, 2, marks=[(INTERRUPTED, 12, 1)])
+    bench.tick(12)
+    assert len(bench.listener) == 12
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "connection_lost"
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+async def test_what_follows_an_interrupted_source_is_opened_while_its_last_frames_are_sent() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(20)
+    bench.tick(3)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.tick(2)
+    await bench.settle()
+    assert list(bench.started_at) == [1, 2]
+
+
+async def test_the_next_track_is_opened_ten_seconds_before_the_end() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(20)
+    bench.opened(1, length_ms=12_000)
+    for first in range(20, 140, 10):
+        bench.audio(first, 10)
+        bench.tick(10)
+        await bench.settle()
+        sent_ms = 20 * len(bench.listener)
+        assert bench.player.status().position_ms == sent_ms
+        assert list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
+
+
+@pytest.mark.parametrize("speed", [1.5, 1.03, 0.25, 4.0])
+async def test_at_another_speed_the_position_is_still_time_in_the_file(speed: float) -> None:
+    bench = PlayerBench("a", "b")
+    bench.player.change_filters(FilterChange(effects={"timescale": Timescale(speed=speed)}))
+    assert bench.events.named("PlayerUpdate") == []
+    bench.listen()
+    bench.opened(1, length_ms=round(12_000 * speed))
+    for first in range(0, 140, 10):
+        place = round(first * FRAME_SAMPLES * speed)
+        bench.audio(first, 10, position=place, marks=[(BEGIN, 0, 1)] if first == 0 else [], rate=speed)
+        for _ in range(10):
+            bench.tick()
+            position_ms = 20 * len(bench.listener) * speed
+            assert bench.player.status().position_ms == pytest.approx(position_ms, abs=1)
+        await bench.settle()
+        # Ten seconds before the end as it is heard.
+        sent_ms = 20 * len(bench.listener)
+        assert sent_ms == 2000 or list(bench.started_at) == ([1, 2] if sent_ms > 2000 else [1])
+    updates = bench.events.named("PlayerUpdate")
+    assert updates[0]["positionRate"] == speed
+    bench.player.change_filters(FilterChange(resets=True))
+    assert bench.events.named("PlayerUpdate")[len(updates) :][0]["positionRate"] == 1.0
+
+
+async def test_a_new_process_goes_on_at_the_place_in_the_file() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)], rate=1.5)
+    bench.tick(3)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES * 3 // 2}
+
+
+# Skips and other changes
+
+
+async def test_after_a_skip_nothing_of_the_old_track_is_sent() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(3)
+    old_epoch = bench.epoch
+    bench.player.skip()
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 3)
+    bench.audio(10, 5, epoch=old_epoch)
+    bench.tick(2)
+    assert len(bench.listener) == 3
+    bench.opened(2)
+    bench.audio(3, 10, 2, position=0, marks=[(BEGIN, 3, 2)], voice=2)
+    bench.tick(10)
+    assert bench.listener.messages[3:] == [frame(number, 2) for number in range(3, 13)]
+    assert bench.player.status().position_ms == 200
+    assert ends(bench) == [("a", "skipped")]
+
+
+async def test_pause_and_play_many_times_does_not_hasten_the_sound() -> None:
+    bench = PlayerBench("a")
+    bench.start(100)
+    for _ in range(100):
+        bench.player.pause()
+        bench.player.play()
+        bench.time.forward(0.005)
+    assert len(bench.listener) <= 26
+
+
+async def test_what_was_opened_ahead_is_dropped_when_it_does_not_come_next_any_more() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 5, 1), (BEGIN, 5, 2)])
+    bench.tick(2)
+    bench.player.set_loop(LoopMode.TRACK)
+    assert DropSource(bench.session.id, 2) in bench.session.orders
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following) == (None, 1, 3)
+    bench.tick(8)  # the decoder is slow: what was rendered up to the join is heard, nothing of the other track
+    assert len(bench.listener) == 5
+    assert ends(bench) == []
+
+
+# Filters
+
+
+async def test_of_many_changes_only_one_is_under_way_and_the_last_one_is_heard() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(1)
+    before = len(bench.orders(Plan))
+    for step in range(1, 51):
+        bench.player.change_filters(FilterChange(volume=step / 100))
+    assert len(bench.orders(Plan)) == before + 1
+    bench.audio(bench.plan.at_frame, 10, voice=1)
+    assert len(bench.orders(Plan)) == before + 2
+    assert bench.plan.filters.volume == 0.5
+    bench.audio(bench.plan.at_frame, 10, voice=50)
+    assert len(bench.orders(Plan)) == before + 2
+    bench.tick(3)
+    assert bench.listener.messages[-1] == frame(3, 50)
+    assert len(bench.events.named("FiltersChange")) == 50
+
+
+async def test_changes_faster_than_the_decoder_answers_are_heard_all_the_time() -> None:
+    """From several clients at once, while each answer takes longer than the next change."""
+    bench = PlayerBench("a")
+    bench.start(10)
+    unanswered: deque[Plan] = deque()
+    seen = len(bench.orders(Plan))
+    heard: set[int] = set()
+    for step in range(1, 200):
+        bench.player.change_filters(FilterChange(volume=step / 100))
+        bench.time.forward(0.01)
+        plans = bench.orders(Plan)
+        unanswered.extend(plans[seen:])
+        seen = len(plans)
+        if step % 3 == 0 and unanswered:  # 30 ms for each answer
+            plan = unanswered.popleft()
+            voice = round(plan.filters.volume * 100)
+            bench.audio(plan.at_frame, 12, epoch=plan.epoch, voice=voice % 256)
+    assert len(bench.listener) >= 95
+    heard = {message[-1] for message in bench.listener.messages}
+    assert len(heard) > 20
+    assert "loading" not in [event["state"] for event in bench.events.named("PlayerUpdate")]
+
+
+async def test_a_change_that_comes_too_late_is_asked_for_further_on_but_never_beyond_what_is_here() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(2)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    for _ in range(20):
+        plan = bench.plan
+        bench.tick(3)
+        bench.audio(plan.at_frame, 5, epoch=plan.epoch, voice=1)
+        assert bench.plan.at_frame <= 10
+    assert bench.player.status().quality.late_plans in (1, 2, 3)
+
+
+async def test_filters_for_a_track_that_is_not_here_yet_hold_from_its_first_frame() -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    for volume in (0.3, 0.2, 0.1):
+        bench.player.change_filters(FilterChange(volume=volume))
+    assert (bench.plan.filters.volume, bench.plan.switch_to) == (0.1, 1)
+
+
+# Deaths of the decoder
+
+
+async def test_a_source_goes_on_where_the_frames_here_end() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.orders(OpenSession)[0].first_frame == 10
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
+    bench.tick(2)
+    bench.opened(1)
+    bench.audio(10, 10, voice=1, marks=[(BEGIN, 10, 1)])
+    bench.tick(14)
+    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 1) for n in range(10, 20))]
+    assert len(bench.events.named("TrackStart")) == 1
+    assert bench.player.status().position_ms == 400
+
+
+async def test_a_source_whose_frames_were_all_sent_goes_on_after_the_last_one() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(12)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+
+
+async def test_suspect_sources_are_reported_before_they_are_reopened() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.lose((1, 77))
+    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
+
+
+async def test_a_filter_change_right_after_a_death_costs_no_frame() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    for volume in (0.5, 0.4):
+        bench.player.change_filters(FilterChange(volume=volume))
+        assert (bench.plan.switch_to, bench.plan.at_frame) == (1, 10)
+    assert bench.plan.filters.volume == 0.4
+    bench.tick(2)
+    bench.audio(10, 10, voice=4)
+    bench.tick(14)
+    assert bench.listener.messages == [*(frame(n) for n in range(10)), *(frame(n, 4) for n in range(10, 20))]
+
+
+async def test_a_skip_right_after_a_death() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.player.skip()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+
+
+async def test_a_skip_that_was_not_heard_yet_when_the_decoder_died() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.player.skip()
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 4)
+
+
+async def test_a_source_that_is_here_to_its_end_is_not_opened_again() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1), (END, 10, 1)])
+    bench.tick(4)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    bench.opened(2)
+    bench.tick(6)
+    assert ends(bench) == [("a", "finished")]
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
+
+
+async def test_of_a_source_and_the_one_that_joins_it_only_the_second_is_opened_again() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.audio(5, 5, 2, position=1000)
+    bench.tick(2)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {2: 1000 + 5 * FRAME_SAMPLES}
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (2, 2, None, 10)
+    bench.tick(4)
+    assert ends(bench) == [("a", "finished")]
+    bench.audio(10, 10, 2, position=1000 + 5 * FRAME_SAMPLES, marks=[(BEGIN, 10, 2)], voice=1)
+    bench.tick(4)
+    assert bench.listener.messages == [frame(number) for number in range(10)]
+    assert len(bench.events.named("TrackStart")) == 2
+
+
+async def test_a_source_that_has_just_joined_goes_on_to_the_sample() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1)])
+    bench.audio(5, 5, marks=[(END, 7, 1), (BEGIN, 7, 2, 500)])
+    bench.tick(20)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at[2] == 3 * FRAME_SAMPLES - 500
+    assert (bench.plan.switch_to, bench.plan.at_frame) == (2, 10)
+
+
+async def test_another_next_track_right_after_a_death_in_a_join() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.decoded(1)
+    bench.opened(2)
+    bench.audio(0, 5, marks=[(BEGIN, 0, 1), (END, 4, 1), (BEGIN, 4, 2)])
+    bench.audio(5, 5, 2, position=1000)
+    bench.pool.lose()
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.settle()
+    assert len(bench.pool.sessions) == 3
+    assert bench.started_at == {1: 4 * FRAME_SAMPLES, 3: 0}
+    assert (bench.plan.switch_to, bench.plan.after, bench.plan.following, bench.plan.at_frame) == (1, 1, 3, 4)
+
+
+async def test_two_deaths_one_after_the_other_lose_nothing() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 10 * FRAME_SAMPLES}
+    bench.audio(10, 5, voice=1)
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {1: 15 * FRAME_SAMPLES}
+
+
+async def test_a_player_without_a_decoder_takes_all_orders() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.is_empty = True
+    bench.pool.lose()
+    bench.tick(10)
+    assert len(bench.listener) == 10
+    bench.player.change_filters(FilterChange(volume=0.5))
+    bench.player.pause()
+    bench.player.skip()
+    bench.player.set_loop(LoopMode.QUEUE)
+    bench.player.enqueue(make_track("d"))
+    bench.player.play()
+    bench.player.skip()
+    bench.tick(10)
+    assert bench.player.status().quality.decoder_process_id is None
+    bench.pool.is_empty = False
+    bench.pool.lose()
+    await bench.settle()
+    assert bench.started_at == {3: 0}
+    assert (bench.plan.switch_to, bench.plan.filters.volume) == (3, 0.5)
+    bench.audio(10, 10, 3, position=0, marks=[(BEGIN, 10, 3)], voice=3)
+    bench.tick(5)
+    assert bench.listener.messages[10:] == [frame(number, 3) for number in range(10, 15)]
+
+
+async def test_a_player_may_be_deleted_while_it_waits_for_a_decoder() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.is_empty = True
+    bench.pool.lose()
+    await bench.player.delete()
+    assert bench.pool.waiting == []
+    bench.pool.is_empty = False
+    bench.pool.lose()
+    assert len(bench.pool.sessions) == 1
+
+
+async def test_a_source_that_cannot_be_opened_again_ends_after_what_is_here() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(4)
+    bench.pool.lose()
+    bench.failed(1, FILE_MISSING)
+    bench.tick(5)
+    assert ends(bench) == []
+    bench.tick(3)
+    assert len(bench.listener) == 10
+    assert ends(bench) == [("a", "loadFailed")]
+    assert bench.plan.switch_to == 2
+
+
+# Faults
+
+
+async def test_an_error_in_a_tick_ends_the_track_and_not_the_player(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(2)
+    with monkeypatch.context() as patch:
+        patch.setattr("tonearm.player.clients.broadcast.Broadcast.send", _fail)
+        bench.tick(1)
+    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
+    assert bench.events.named("TrackException")[0]["error"]["code"] == "internal"
+    assert ends(bench) == [("a", "loadFailed")]
+    bench.opened(2)
+    bench.audio(bench.plan.at_frame, 10, 2, position=0, marks=[(BEGIN, bench.plan.at_frame, 2)], voice=2)
+    bench.tick(5)
+    assert bench.listener.messages[-1][-1] == 2
+
+
+async def test_an_error_in_every_tick_stops_the_player_and_not_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    monkeypatch.setattr("tonearm.player.sending.Sending.send_next", _fail)
+    bench.tick(50)
+    assert bench.time.waiting_timers == 0 or state(bench) == "failed"
+    assert state(bench) == "failed"
+
+
+async def test_an_error_with_a_message_ends_the_track(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    with monkeypatch.context() as patch:
+        patch.setattr("tonearm.decoder.session.frame_buffer.FrameBuffer.append", _fail)
+        bench.audio(10, 5)
+    assert ends(bench) == [("a", "loadFailed")]
+    assert state(bench) == "failed"
+    assert any(record.exc_info for record in caplog.records)
+
+
+async def test_after_an_error_in_the_decoder_what_is_here_is_heard_and_the_next_track_plays() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.tick(2)
+    first = bench.session
+    bench.session_failed(1)
+    await bench.settle()
+    assert bench.session is not first
+    assert bench.started_at == {}  # that track is not tried again
+    assert ends(bench) == []
+    bench.tick(9)
+    assert len(bench.listener.messages) == 10
+    assert [error["error"]["code"] for error in bench.events.named("TrackException")] == ["internal"]
+    assert ends(bench) == [("a", "loadFailed")]
+    await bench.settle()
+    assert bench.started_at == {2: 0}
+    bench.opened(2)
+    bench.audio(bench.plan.at_frame, 10, 2, position=0, marks=[(BEGIN, bench.plan.at_frame, 2)], voice=2)
+    bench.tick(5)
+    assert bench.listener.messages[-1][-1] == 2
+
+
+async def test_an_error_in_the_decoder_at_the_next_track_spares_the_one_that_sounds() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(20)
+    bench.decoded(1)  # so that the next one is opened
+    await bench.settle()
+    bench.session_failed(2)
+    await bench.settle()
+    assert list(bench.started_at) == [1]
+    assert ends(bench) == []
+    bench.audio(20, 5, 1, marks=[(END, 25, 1)])
+    bench.tick(26)
+    assert ends(bench) == [("a", "finished"), ("b", "loadFailed")]
+    await bench.settle()
+    assert 3 in bench.started_at
+
+
+async def test_an_error_after_a_source_was_opened_ends_its_track_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tonearm.decoder.opening.source_input.SourceOpening._begin", _fail)
+    bench = PlayerBench("a")
+    bench.listen()
+    await bench.settle()
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+async def test_a_second_error_in_the_decoder_within_a_minute_stops_the_player() -> None:
+    bench = PlayerBench("a", "b", "c")
+    bench.start(10)
+    bench.session_failed(1)
+    bench.tick(20)
+    await bench.settle()
+    bench.session_failed(2)
+    assert state(bench) == "failed"
+    sessions = len(bench.pool.sessions)
+    bench.session_failed(0)  # without a track nothing can be left out: it does not come back by itself
+    bench.tick(20)
+    assert len(bench.pool.sessions) == sessions
+    bench.player.play()
+    await bench.settle()
+    assert len(bench.pool.sessions) == sessions + 1
+    assert list(bench.started_at) == [3]
+
+
+async def test_a_skip_while_an_error_of_the_decoder_is_under_way_spares_the_next_track() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.player.skip()
+    await bench.settle()
+    bench.session_failed(1)
+    await bench.settle()
+    assert list(bench.started_at) == [2]
+    assert bench.events.named("TrackException") == []
+
+
+async def test_after_an_error_in_the_decoder_no_overlay_is_opened_again() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.player.add_overlays((make_track("clip"), OverlaySettings()))
+    await bench.settle()
+    bench.session_failed(0)
+    bench.tick(15)
+    await bench.settle()
+    assert bench.started_at == {}
+    assert [error["error"]["code"] for error in bench.events.named("OverlayException")] == ["internal"]
+    assert [end["reason"] for end in bench.events.named("OverlayEnd")] == ["loadFailed"]
+    assert ends(bench) == [("a", "loadFailed")]
+
+
+async def test_a_process_that_ended_at_work_on_a_session_counts_against_its_track() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.pool.lose((0,))
+    assert [uri.rpartition("/")[2] for uri in bench.suspects.uris] == ["a.mp3"]
+    bench.player.stop()
+    sessions = len(bench.pool.sessions)
+    bench.pool.lose((0,))  # nothing to be counted: it must not end the next one, too
+    assert len(bench.pool.sessions) == sessions
+
+
+async def test_a_listener_may_go_and_the_player_be_deleted_while_a_frame_is_sent() -> None:
+    bench = PlayerBench("a")
+    deletions: list[asyncio.Task[None]] = []
+    other = MemoryListener()
+    bench.listener.on_write = lambda: deletions.append(asyncio.ensure_future(bench.player.delete()))
+    bench.start(10)
+    bench.player.attach(other)
+    bench.tick(1)
+    await asyncio.gather(*deletions)
+    bench.tick(5)
+    assert bench.listener.closed[0][0] == other.closed[0][0] == 1000
+    assert bench.events.ops[-2:] == ["TrackEnd", "PlayerDelete"]
+
+
+async def test_reports_about_sources_that_were_dropped_change_nothing() -> None:
+    bench = PlayerBench("a", "b")
+    bench.start(10)
+    bench.player.skip()
+    before = bench.events.ops[:]
+    bench.opened(1)
+    bench.failed(1, FILE_MISSING)
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.decoded(1)
+    assert bench.events.ops == before
+
+
+# Silence, log, memory
+
+
+async def test_a_stream_is_fed_with_silence_while_nothing_plays() -> None:
+    bench = PlayerBench("a")
+    stream = MemoryListener(Framing.RAW, wants_silence=True)
+    bench.player.attach(stream)
+    bench.tick(5)
+    assert len(stream) == 5
+    bench.opened(1)
+    bench.audio(0, 10, marks=[(BEGIN, 0, 1)])
+    bench.tick(4)
+    bench.player.pause()
+    bench.tick(5)
+    assert len(stream) == 14
+    assert stream.messages[5:9] == [frame(number) for number in range(4)]
+    assert not any(b"".join(stream.messages[:5] + stream.messages[9:]))
+
+
+async def test_the_log_tells_of_tracks_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        bench = PlayerBench("a", "missing.mp3?token=secret")
+        bench.start(10)
+        await bench.settle()
+        bench.player.skip()
+        await bench.settle()
+    lines = [record.getMessage() for record in caplog.records]
+    bench.tick(2)
+    assert "player p: track ended (skipped) without a sound: http://radio.example/a.mp3" in lines
+    failed = "player p: track failed (file_missing): http://radio.example/missing.mp3:"
+    assert f"{failed} There is no such file. Check the path." in lines
+    assert not any("secret" in line for line in lines)
+
+
+async def test_thousands_of_tracks_leave_nothing_behind() -> None:
+    bench = PlayerBench("t0")
+    bench.listen()
+    for number in range(3000):
+        if number:
+            bench.player.enqueue(make_track(f"t{number}"))
+        source = number + 1
+        at_frame = bench.plan.at_frame
+        if number % 5 == 1:
+            bench.failed(source, FILE_MISSING)
+        elif number % 5 == 2:
+            bench.player.skip()
+        elif number % 5 == 3:
+            bench.opened(source)
+            bench.decoded(source)
+            bench.failed(source, CONNECTION_LOST, gave_audio=True)
+            bench.audio(
+                at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (INTERRUPTED, at_frame + 1, source)]
+            )
+            bench.tick(2)
+        else:
+            bench.opened(source)
+            bench.decoded(source)
+            bench.audio(at_frame, 1, source, position=0, marks=[(BEGIN, at_frame, source), (END, at_frame + 1, source)])
+            bench.tick(2)
+        bench.opened(source)
+        bench.decoded(source)
+        bench.failed(source, CONNECTION_LOST, gave_audio=True)
+        bench.events.events.clear()
+        bench.events.texts.clear()
+        if number % 100 == 0:
+            await bench.settle()
+            bench.session.orders[:-1] = [order for order in bench.session.orders[:-1] if isinstance(order, Plan)][-1:]
+    await bench.settle()
+    # Whatever is kept by source must be gone with the source: the player and its sound hold next to nothing.
+    engine = bench.player._engine
+    session = engine._session
+    parts = (engine, engine._sending, session, session._state, session.buffer)
+    for holder in (bench.player, *parts):
+        for name, value in vars(holder).items():
+            if isinstance(value, (dict, set, list, deque)):
+                assert len(value) < 5, f"{type(holder).__name__}.{name}"
+    assert len(engine._loudness._track_ids) < 5
+
+
+def _fail(*_: object) -> None:
+    raise ZeroDivisionError("a fault of the node itself")
+
+
+# Seeks
+
+
+async def test_the_end_of_the_sound_before_is_sent_at_once_and_moves_no_position() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    bench.tick(3)
+    await bench.settle()
+    bench.player.seek(30_000)
+    bench.tick(2)  # nothing is there
+    heard = len(bench.listener)
+    first = bench.plan.at_frame
+    bench.audio(first, 1, source=0, position=0, voice=7)
+    bench.tick(3)
+    assert bench.listener.messages[heard:] == [frame(first, 7)]
+    assert (state(bench), bench.player.status().position_ms) == ("loading", 30_000)
+    bench.audio(first + 1, 10, source=2, position=30_000 * 48, marks=[(BEGIN, first + 1, 2)])
+    bench.tick(5)
+    assert state(bench) == "playing"
+    assert bench.player.status().position_ms == 30_000 + 20 * (len(bench.listener) - heard - 1)
+
+
+async def test_an_open_source_goes_on_elsewhere_and_is_not_opened_again() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.tick(3)
+    bench.player.seek(30_000)
+    bench.player.seek(20_000)
+    seeks = bench.orders(SeekSource)
+    assert [(seek.source, seek.new_source, seek.start_sample) for seek in seeks] == [(1, 2, 1_440_000), (2, 3, 960_000)]
+    assert bench.plan.switch_to == 3
+    await bench.settle()
+    assert bench.started_at == {1: 0}
+    assert not bench.orders(DropSource)
+
+
+async def test_of_a_track_in_a_loop_the_source_that_sounds_goes_on_and_the_one_opened_ahead_is_closed() -> None:
+    """Both are of the same track, and only one can be the new source."""
+    bench = PlayerBench("a")
+    bench.player.set_loop(LoopMode.TRACK)
+    bench.start(10)
+    bench.tick(3)
+    bench.decoded(1)
+    await bench.settle()
+    assert sorted(bench.started_at) == [1, 2]
+    bench.opened(2)
+    bench.player.seek(0)
+    await bench.settle()
+    assert [(seek.source, seek.new_source) for seek in bench.orders(SeekSource)] == [(1, 3)]
+    assert [drop.source for drop in bench.orders(DropSource)] == [2]
+
+
+async def test_a_source_that_was_sought_opens_at_its_place_in_another_process() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.player.seek(30_000)
+    bench.pool.lose((1,))
+    await bench.settle()
+    assert bench.suspects.uris == ["http://radio.example/a.mp3"]
+    assert bench.started_at == {2: 1_440_000}
+    assert bench.plan.switch_to == 2
+
+
+async def test_an_interrupted_source_is_opened_again_to_seek_in_it() -> None:
+    bench = PlayerBench("a")
+    bench.start(10)
+    await bench.settle()
+    bench.failed(1, CONNECTION_LOST, gave_audio=True)
+    bench.player.seek(5_000)
+    await bench.settle()
+    assert bench.started_at == {1: 0, 2: 240_000}
+
+
+async def test_why_a_listener_is_closed_stands_in_the_log_and_in_the_figures(caplog: pytest.LogCaptureFixture) -> None:
+    bench = PlayerBench("a")
+    bench.listen()
+    still = MemoryListener(takes=0, wants_silence=True)
+    with caplog.at_level(logging.INFO):
+        bench.player.attach(still)
+        bench.tick(520)
+    assert [code for code, _ in still.closed] == [1013]
+    assert "player p: a listener is closed (pcm): nothing was read for 10 seconds" in caplog.text
+    quality = bench.player.status().quality
+    assert (quality.closed_too_slow, quality.closed_failed) == (1, 0)

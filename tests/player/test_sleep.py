@@ -1,0 +1,581 @@
+"""A player that nobody listens to: when it sleeps, where it is meanwhile, and what is heard of it afterwards."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.support.simulated_decoder import Track
+from tests.support.sinks import MemoryListener
+from tests.support.sleep_bench import SleepBench, seconds
+from tests.support.tracks import make_track
+from tonearm.core.crossfade import CrossfadeEdit
+from tonearm.core.filters import FilterChange
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.core.play_queue import LoopMode
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import GRANT_FRAMES
+from tonearm.player.sleep import Circumstances, FrameTimes
+
+KNOWN = make_track("a").with_facts(SourceFacts(60_000, is_seekable=True, is_length_exact=True)).info
+WITHOUT_LISTENERS = Circumstances(
+    source=1,
+    info=KNOWN,
+    end_ms=60_000,
+    open_from_ms=50_000,
+    has_sounded=True,
+    has_listeners=False,
+    is_running=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("circumstances", "allow_sleep"),
+    [
+        (WITHOUT_LISTENERS, True),
+        (WITHOUT_LISTENERS._replace(is_running=False), True),  # paused
+        (WITHOUT_LISTENERS._replace(has_listeners=True), False),
+        (WITHOUT_LISTENERS._replace(has_sounded=False), False),
+        (WITHOUT_LISTENERS._replace(source=None), False),
+        (WITHOUT_LISTENERS._replace(has_overlays=True), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_seekable=False)), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_length_exact=False)), False),
+        (WITHOUT_LISTENERS._replace(info=replace(KNOWN, is_stream=True)), False),
+    ],
+)
+def test_a_player_may_sleep_when_nobody_listens_and_all_that_comes_is_known(
+    circumstances: Circumstances, allow_sleep: bool
+) -> None:
+    assert circumstances.allow_sleep is allow_sleep
+
+
+@pytest.mark.parametrize(("position_ms", "is_worth_it"), [(0, True), (45_000, True), (45_020, False), (59_000, False)])
+def test_the_last_fifteen_seconds_are_not_worth_a_sleep(position_ms: int, is_worth_it: bool) -> None:
+    assert WITHOUT_LISTENERS.is_worth_sleeping(position_ms) is is_worth_it
+
+
+@pytest.mark.parametrize(("position_ms", "is_near"), [(0, False), (49_999, False), (50_000, True), (60_000, True)])
+def test_ten_seconds_before_its_end_a_source_is_opened(position_ms: int, is_near: bool) -> None:
+    assert WITHOUT_LISTENERS.is_near_end(position_ms) is is_near
+
+
+@pytest.mark.parametrize(
+    ("now_s", "frames"), [(99.0, 0), (99.998, 0), (99.9995, 1), (100.0, 1), (100.0189, 1), (100.02, 2), (200.0, 5001)]
+)
+def test_a_frame_passes_every_20_ms_and_none_twice(now_s: float, frames: int) -> None:
+    times = FrameTimes(100.0)
+    assert times.take_due(now_s) == frames
+    assert times.take_due(now_s) == 0
+    assert times.deadline_s() == pytest.approx(100.0 + frames * 0.02)
+    assert times.deadline_s(10) == pytest.approx(100.2 + frames * 0.02)
+
+
+async def test_a_sleeping_player_has_no_decoder_and_goes_on_by_the_clock() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(5)
+    assert bench.is_asleep
+    rendered = len(bench.pool.contents)
+    before = bench.player.status()
+    await bench.run(30)
+    after = bench.player.status()
+    assert after.position_ms - before.position_ms == 30_000
+    assert after.quality.frames_sent - before.quality.frames_sent == 1500
+    assert (after.quality.underruns, after.quality.decoder_process_id) == (0, None)
+    assert len(bench.pool.contents) == rendered
+    updates = [event["position"] for event in bench.said if event["op"] == "PlayerUpdate"][1:]
+    assert updates == [5_000 * (number + 1) for number in range(len(updates))]
+    assert len(updates) >= 6
+    await bench.close()
+
+
+async def test_a_new_player_without_a_listener_sleeps_from_its_first_frame_on() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(0.2)
+    assert bench.is_asleep
+    assert [event["op"] for event in bench.said] == ["TrackStart", "PlayerUpdate"]
+    assert bench.shelf.opened == ["a"]
+    rendered = len(bench.pool.contents)
+    await bench.run(3)
+    assert bench.player.status().position_ms == pytest.approx(3_200, abs=60)
+    assert len(bench.pool.contents) == rendered <= GRANT_FRAMES
+    await bench.close()
+
+
+async def test_the_length_of_a_file_that_is_only_guessed_is_counted_once_so_that_the_player_can_sleep() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a", sleeps=False, has_files=True)
+    bench.shelf.claims["a"] = 50 * SAMPLE_RATE_HZ
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(0.3)
+    assert bench.is_asleep
+    assert bench.player.status().track.info.length_ms == 60_000
+    await bench.run(150)
+    assert bench.shelf.loaded == ["a"]
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 2, abs=20)
+    bench.player.attach(MemoryListener())
+    await bench.run(0.2)
+    assert bench.player.status().track.info.length_ms == 60_000  # opened again, it is known
+    assert bench.shelf.loaded == ["a"]
+    await bench.close()
+
+
+async def test_the_last_track_is_opened_again_only_a_second_before_its_end() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(30)}, "a", has_files=True)
+    await bench.run(61)
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (end["reason"], end["position"], end["playedMs"]) == ("finished", 60_000, 60_000)
+    start = next(event for event in bench.said if event["op"] == "TrackStart")
+    assert end["time"] - start["time"] == pytest.approx(60_000, abs=20)
+    assert bench.player.status().state == "idle"
+    assert len(bench.pool.contents) < 2 * 50 + GRANT_FRAMES
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    bench.player.enqueue(bench.new_track("b"))
+    await bench.run(2)
+    assert bench.heard(listener)[0].pieces[0].sample == 0
+    assert bench.player.status().track.info.title == "b"
+    await bench.close()
+
+
+async def test_time_passes_in_a_few_timers_instead_of_ticks() -> None:
+    bench = SleepBench({"a": seconds(3600)}, "a")
+    await bench.run(5)
+    timers = bench.timers_set
+    await bench.run(100)
+    assert bench.timers_set - timers == 20  # for a PlayerUpdate each
+    await bench.close()
+
+
+@pytest.mark.parametrize("moment_s", [7.0, 23.456, 44.99])
+async def test_a_listener_hears_the_place_where_the_player_is(moment_s: float) -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(moment_s)
+    assert bench.is_asleep
+    position_ms = bench.player.status().position_ms
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(0.14)
+    heard = bench.heard(listener)
+    first = heard[0].pieces[0]
+    # What was missed is what passed while the source was opened.
+    missed_frames = first.sample // FRAME_SAMPLES - position_ms // 20
+    assert 0 < missed_frames <= 4
+    assert missed_frames + len(heard) in (6, 7)  # the clock's next tick may be some ms later than the next frame was
+    assert bench.player.status().position_ms == position_ms + 20 * (missed_frames + len(heard))
+    await bench.run(60 - moment_s + 1)
+    heard = bench.heard(listener)
+    pieces = [piece for content in heard for piece in content.pieces]
+    assert [piece.sample for piece in pieces] == list(range(first.sample, 60 * SAMPLE_RATE_HZ, FRAME_SAMPLES))
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_tracks_join_exactly_for_a_listener_who_came_to_a_sleeping_player() -> None:
+    tracks = {"a": Track(31 * 48_000 + 123), "b": Track(29 * 48_000 + 777)}
+    bench = SleepBench(tracks, "a", "b")
+    bench.player.set_loop(LoopMode.QUEUE)
+    await bench.run(100)  # in the second turn
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(60)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    ends = [index for index, piece in enumerate(pieces[1:], 1) if piece.sample == 0]
+    assert len(ends) >= 2
+    lengths = {track.samples for track in tracks.values()}
+    for before, piece in itertools.pairwise(pieces):
+        goes_on = piece.source == before.source and piece.sample == before.sample + before.samples
+        joins = piece.sample == 0 and before.sample + before.samples in lengths
+        assert goes_on or joins
+    await bench.close()
+
+
+async def test_a_listener_who_leaves_and_comes_back_at_once_finds_the_player_awake() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    listener = MemoryListener()
+    leave = bench.player.attach(listener)
+    await bench.run(5)
+    leave()
+    await bench.run(1.5)
+    assert not bench.is_asleep
+    bench.player.attach(MemoryListener())
+    await bench.run(5)
+    assert not bench.is_asleep
+    assert bench.shelf.opened == ["a"]
+    await bench.close()
+
+
+async def test_a_player_sleeps_while_it_is_paused_and_goes_on_where_it_was() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(6.5)
+    bench.player.pause()
+    position_ms = bench.player.status().position_ms
+    await bench.run(60)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == position_ms
+    bench.player.play()
+    await bench.run(10)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == pytest.approx(position_ms + 10_000, abs=20)
+    await bench.close()
+
+
+async def test_a_paused_player_is_opened_for_its_listener() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(6.5)
+    bench.player.pause()
+    await bench.run(10)
+    position_ms = bench.player.status().position_ms
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(1)
+    assert not bench.is_asleep
+    assert not listener.messages
+    bench.player.play()
+    await bench.run(1)
+    assert bench.heard(listener)[0].pieces[0].sample == position_ms * 48
+    await bench.close()
+
+
+async def test_a_source_that_takes_long_to_open_lets_the_player_load_like_any_other() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    position_ms = bench.player.status().position_ms
+    bench.pool.opening_s = 5.0
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(4)
+    status = bench.player.status()
+    assert (status.state, status.position_ms) == ("loading", position_ms + 2000)
+    assert status.quality.underruns == 1
+    await bench.run(2)
+    assert bench.player.status().state == "playing"
+    assert bench.heard(listener)[0].pieces[0].sample == (position_ms + 2000) * 48
+    await bench.close()
+
+
+async def test_a_source_that_has_become_shorter_ends_where_the_player_wakes() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.shelf.tracks["a"] = seconds(20)
+    await bench.run(20)
+    assert [event["op"] for event in bench.said].count("TrackEnd") == 0
+    bench.player.attach(MemoryListener())
+    await bench.run(1)
+    ends = [event for event in bench.said if event["op"] == "TrackEnd"]
+    assert [(event["track"]["info"]["title"], event["reason"]) for event in ends] == [("a", "finished")]
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    await bench.close()
+
+
+async def test_a_source_that_breaks_in_mid_track_ends_by_its_own_reason() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    bench.shelf.tracks["a"] = seconds(20, breaks=True)
+    bench.shelf.claims["a"] = 60 * SAMPLE_RATE_HZ
+    await bench.run(50)
+    last = bench.said[-3:]
+    assert [event["op"] for event in last] == ["TrackException", "TrackEnd", "PlayerUpdate"]
+    assert last[1]["reason"] == "loadFailed"
+    await bench.close()
+
+
+async def test_a_source_that_is_gone_ends_with_load_failed() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    del bench.shelf.tracks["a"]
+    await bench.run(38)
+    assert bench.said[-1]["op"] == "PlayerUpdate"
+    await bench.run(3)
+    failure = next(event for event in bench.said if event["op"] == "TrackException")
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (failure["error"]["code"], end["reason"]) == ("file_missing", "loadFailed")
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    await bench.close()
+
+
+async def test_a_track_is_opened_once_for_each_turn_and_once_before_its_end() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(170)
+    assert bench.shelf.opened == ["a"] * 5
+    await bench.close()
+
+
+class Idler:
+    """Another member of the clock."""
+
+    def tick(self) -> None:
+        pass
+
+    def ticks_skipped(self, count: int) -> None:
+        pass
+
+
+async def test_many_turns_asleep_take_no_longer_than_awake() -> None:
+    ends: list[list[int]] = []
+    for sleeps in (True, False):
+        bench = SleepBench({"a": Track(20 * SAMPLE_RATE_HZ + 500)}, "a", sleeps=sleeps)
+        bench.player.set_loop(LoopMode.TRACK)
+        await bench.run(5)
+        for turn in range(12):
+            # The player's ticks are moved to where other players' are, which is elsewhere each time it wakes.
+            other = Idler()
+            bench.time.forward(0.005 * (turn % 4))
+            bench.clock.join(other)
+            await bench.run(20)
+            bench.clock.leave(other)
+            await bench.run(0.04)
+        ends.append([event["time"] for event in bench.said if event["op"] == "TrackEnd"])
+        await bench.close()
+    asleep, awake = ends
+    assert min(len(asleep), len(awake)) >= 11
+    assert max(abs(one - other) for one, other in zip(asleep, awake, strict=False)) <= 20
+
+
+async def test_filters_that_change_while_the_source_is_opened_shift_nothing() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    bench.pool.opening_s = 0.1
+    listener = MemoryListener()
+    position_ms = bench.player.status().position_ms
+    bench.player.attach(listener)
+    await bench.run(0.06)
+    bench.player.change_filters(FilterChange(volume=0.5))
+    await bench.run(2)
+    heard = bench.heard(listener)
+    assert {content.filters.volume for content in heard} == {0.5}
+    first = heard[0].pieces[0].sample
+    assert [content.pieces[0].sample for content in heard] == [first + 960 * n for n in range(len(heard))]
+    status = bench.player.status()
+    assert heard[-1].pieces[0].sample + 960 == status.position_ms * 48
+    assert status.position_ms == pytest.approx(position_ms + 2060, abs=20)
+    await bench.close()
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.04, 0.08, 0.12, 0.2])
+async def test_a_listener_who_comes_while_the_source_is_opened_for_the_next_one_hears_it(after_s: float) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.pool.opening_s = 0.1
+    while bench.player.status().position_ms < 50_000:
+        await bench.run(0.02)
+    await bench.run(after_s)
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(0.3)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert len(samples) >= 8
+    assert samples == [samples[0] + 960 * n for n in range(len(samples))]
+    assert samples[-1] + 960 == bench.player.status().position_ms * 48
+    await bench.close()
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.04])
+async def test_a_skip_while_the_source_is_opened_takes_nothing_from_the_next_track(after_s: float) -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.pool.opening_s = 0.1
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(after_s)
+    bench.player.skip()
+    await bench.run(2)
+    pieces = [content.pieces[0] for content in bench.heard(listener)]
+    assert [piece.sample for piece in pieces] == [960 * n for n in range(len(pieces))]
+    assert bench.player.status().position_ms == 20 * len(pieces)
+    await bench.close()
+
+
+async def test_a_skip_leaves_sleep_and_the_next_track_sleeps_as_well() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.player.skip()
+    await bench.run(1)
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().state == "playing"
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_player_that_is_deleted_in_its_sleep_leaves_no_timer() -> None:
+    bench = SleepBench({"a": seconds(60)}, "a")
+    await bench.run(10)
+    await bench.close()
+    said = len(bench.said)
+    bench.time.forward(120)
+    assert len(bench.said) == said
+    assert [event["op"] for event in bench.said[-2:]] == ["TrackEnd", "PlayerDelete"]
+
+
+@pytest.mark.parametrize(("from_s", "target_ms"), [(10, 40_000), (30, 5_000), (20, 20_000)])
+async def test_a_seek_while_asleep_moves_the_player_and_lets_it_sleep_again(from_s: float, target_ms: int) -> None:
+    bench = SleepBench({"a": seconds(100)}, "a")
+    await bench.run(from_s)
+    assert bench.is_asleep
+    bench.player.seek(target_ms)
+    assert bench.player.status().position_ms == target_ms
+    await bench.run(1)
+    assert bench.player.status().position_ms == pytest.approx(target_ms + 1000, abs=100)
+    await bench.run(4)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    position_ms = bench.player.status().position_ms
+    assert position_ms == pytest.approx(target_ms + 5000, abs=100)
+    bench.player.attach(listener)
+    await bench.run(1)
+    samples = [content.pieces[0].sample for content in bench.heard(listener)]
+    assert 0 <= samples[0] - position_ms * 48 <= 4 * FRAME_SAMPLES
+    assert samples == [samples[0] + FRAME_SAMPLES * n for n in range(len(samples))]
+    assert [event["op"] for event in bench.said].count("TrackStart") == 1
+    await bench.close()
+
+
+async def test_a_seek_behind_the_end_ends_the_track_of_a_sleeping_player() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    assert bench.is_asleep
+    bench.player.seek(61_000)
+    await bench.run(1)
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert end["reason"] == "finished"
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(4)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_seek_to_shortly_before_the_end_stays_awake_and_joins_the_next_track() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    await bench.run(10)
+    bench.player.seek(55_000)
+    await bench.run(4)
+    assert not bench.is_asleep
+    await bench.run(4)
+    assert bench.player.status().track.info.title == "b"
+    await bench.run(2)
+    assert bench.is_asleep
+    await bench.close()
+
+
+async def test_a_part_of_a_file_sleeps_until_shortly_before_its_own_end() -> None:
+    bench = SleepBench({"a": seconds(300), "b": seconds(60)}, "a#t=100,140", "b#t=30")
+    await bench.run(5)
+    assert bench.is_asleep
+    assert bench.player.status().position_ms == pytest.approx(105_000, abs=100)
+    await bench.run(24)
+    assert bench.is_asleep
+    assert bench.shelf.opened == ["a"]
+    await bench.run(10)
+    assert not bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(4)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(140 * SAMPLE_RATE_HZ, 30 * SAMPLE_RATE_HZ)]
+    end = next(event for event in bench.said if event["op"] == "TrackEnd")
+    assert (end["reason"], end["playedMs"]) == ("finished", 40_000)
+    await bench.close()
+
+
+async def test_a_looped_part_takes_as_long_in_its_sleep_each_time() -> None:
+    bench = SleepBench({"a": seconds(300)}, "a#t=100,130")
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(130)
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([30_000] * 4, abs=20)
+    await bench.close()
+
+
+async def test_a_sleeping_player_wakes_in_time_for_a_crossfade() -> None:
+    """It begins where it would for a player that is awake: 8 s before the end."""
+    starts: list[list[tuple[str, int]]] = []
+    for sleeps in (True, False):
+        bench = SleepBench({"a": seconds(60), "b": seconds(50), "c": seconds(40)}, "a", "b", "c", sleeps=sleeps)
+        bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+        bench.player.set_loop(LoopMode.QUEUE)
+        await bench.run(41)
+        assert bench.is_asleep is sleeps
+        await bench.run(170)
+        events = [event for event in bench.said if event["op"] == "TrackStart"]
+        starts.append([(event["track"]["info"]["title"], event["time"]) for event in events])
+        assert {event["reason"] for event in bench.said if event["op"] == "TrackEnd"} == {"finished"}
+        assert bench.player.status().quality.underruns == 0
+        await bench.close()
+    asleep, awake = starts
+    assert [title for title, _ in asleep] == [title for title, _ in awake] == ["a", "b", "c", "a", "b"]
+    assert [at_ms for _, at_ms in asleep] == pytest.approx([at_ms for _, at_ms in awake], abs=20)
+    assert asleep[1][1] - asleep[0][1] == pytest.approx(52_000, abs=20)
+
+
+async def test_a_listener_hears_the_whole_crossfade_of_a_player_that_slept() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000))
+    await bench.run(30)
+    assert bench.is_asleep
+    listener = MemoryListener()
+    bench.player.attach(listener)
+    await bench.run(60)
+    pieces = [piece for content in bench.heard(listener) for piece in content.pieces]
+    joints = [
+        (before.sample + before.samples, piece.sample)
+        for before, piece in itertools.pairwise(pieces)
+        if piece.source != before.source
+    ]
+    assert joints == [(52 * SAMPLE_RATE_HZ, 0)]
+    await bench.close()
+
+
+async def test_a_player_that_may_fade_at_any_skip_stays_awake() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b")
+    bench.player.change_crossfade(CrossfadeEdit(duration_ms=8000, on_skip=True))
+    await bench.run(20)
+    assert not bench.is_asleep
+    await bench.close()
+
+
+async def test_known_files_in_a_loop_are_slept_through_but_for_some_seconds() -> None:
+    """Each second awake is decoded. Joins, openings and times are as ever."""
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", "b", has_files=True)
+    bench.player.set_loop(LoopMode.QUEUE)
+    await bench.run(170)  # all have been opened once
+    rendered = len(bench.pool.contents)
+    opened = len(bench.shelf.opened)
+    await bench.run(120)
+    assert len(bench.shelf.opened) - opened == 4  # both at each turn
+    assert len(bench.pool.contents) - rendered < 2 * 2 * 50
+    starts = [event["time"] for event in bench.said if event["op"] == "TrackStart"]
+    assert [later - before for before, later in itertools.pairwise(starts)] == pytest.approx([60_000] * 4, abs=20)
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_next_track_that_is_not_known_is_opened_as_early_as_ever() -> None:
+    bench = SleepBench({"a": seconds(60), "b": seconds(60)}, "a", has_files=True)
+    bench.player.set_loop(LoopMode.TRACK)
+    await bench.run(111)
+    assert bench.is_asleep  # 9 s before the end
+    bench.player.set_loop(LoopMode.NONE)
+    bench.player.enqueue(bench.new_track("b"))
+    await bench.run(0.1)
+    assert bench.shelf.opened[-1] == "b"
+    await bench.run(15)
+    assert bench.player.status().track.info.title == "b"
+    assert bench.player.status().quality.underruns == 0
+    await bench.close()
+
+
+async def test_a_part_that_joins_another_track_says_its_own_position_from_its_first_frame_on() -> None:
+    bench = SleepBench({"a": seconds(5), "b": seconds(100)}, "a", "b#t=30")
+    bench.player.attach(MemoryListener())
+    while bench.player.status().track.info.title == "a":
+        await bench.run(0.02)
+    assert bench.player.status().position_ms == pytest.approx(30_000, abs=40)
+    await bench.run(0.1)
+    assert bench.player.status().position_ms == pytest.approx(30_100, abs=40)
+    await bench.close()

@@ -1,0 +1,148 @@
+"""What the limiter leaves of peaks, and that it leaves everything else alone."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.worker.filters.blocks import FULL_SCALE
+from tonearm.worker.filters.limiter import (
+    LOOKAHEAD_SAMPLES,
+    QUIET,
+    LimiterState,
+    at_rest,
+    limited,
+)
+
+CEILING_DB = -1.0
+
+
+def limited_in_blocks(
+    sound: NDArray[np.float32], *, frames_a_block: int = 10, ceiling_db: float = CEILING_DB
+) -> NDArray[np.float32]:
+    state, parts = QUIET, []
+    block = frames_a_block * FRAME_SAMPLES
+    for start in range(0, sound.shape[1], block):
+        ahead = sound[:, start + block :][:, :LOOKAHEAD_SAMPLES]
+        part, states = limited(sound[:, start : start + block], ahead, ceiling_db, state)
+        parts.append(part)
+        state = states[-1]
+    return np.concatenate(parts, axis=1)
+
+
+def true_peak_db(sound: NDArray[np.float32]) -> float:
+    """The highest point of the band-limited curve through the samples, at 16 times the rate, in dB of full scale."""
+    samples = sound.shape[1]
+    spectrum = np.fft.rfft(sound.astype(np.float64))
+    wide = np.zeros((2, samples * 8 + 1), dtype=np.complex128)
+    wide[:, : spectrum.shape[1]] = spectrum
+    curve = np.fft.irfft(wide, samples * 16) * 16
+    inner = slice(16 * 2_000, -16 * 2_000)  # the ends of a sound that is cut off ring
+    return float(20 * np.log10(np.abs(curve[:, inner]).max() / FULL_SCALE))
+
+
+def both(mono: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.stack((mono, mono)).astype(np.float32)
+
+
+def sine(frequency_hz: float, level_db: float, *, degrees: float = 0.0, seconds: int = 1) -> NDArray[np.float32]:
+    turns = frequency_hz / SAMPLE_RATE_HZ * np.arange(seconds * SAMPLE_RATE_HZ)
+    return both(FULL_SCALE * 10 ** (level_db / 20) * np.sin(2 * np.pi * turns + np.radians(degrees)))
+
+
+def music(*, level_db: float, up_to_hz: float, seed: int = 1) -> NDArray[np.float32]:
+    """Noise without anything above `up_to_hz`, whose highest sample is at `level_db`."""
+    spectrum = np.fft.rfft(np.random.default_rng(seed).normal(size=(2, SAMPLE_RATE_HZ)))
+    spectrum[:, int(up_to_hz) :] = 0.0
+    sound = np.fft.irfft(spectrum)
+    return np.asarray(sound / np.abs(sound).max() * FULL_SCALE * 10 ** (level_db / 20), dtype=np.float32)
+
+
+@pytest.mark.parametrize("frequency_hz", [997.0, 11_025.0])
+def test_loud_tones_stay_below_the_ceiling(frequency_hz: float) -> None:
+    result = limited_in_blocks(sine(frequency_hz, 12.0))
+    assert CEILING_DB - 0.2 < true_peak_db(result) < CEILING_DB + 0.1
+
+
+@pytest.mark.parametrize("divisor", [4, 6, 8])
+@pytest.mark.parametrize("degrees", [0.0, 45.0, 60.0, 67.5])
+def test_true_peaks_between_the_samples_count(divisor: int, degrees: float) -> None:
+    """The tones of EBU Tech 3341, cases 15 to 20: up to 3 dB of them lie between the samples."""
+    result = limited_in_blocks(sine(SAMPLE_RATE_HZ / divisor, 3.0, degrees=degrees))
+    assert true_peak_db(result) < CEILING_DB + 0.1
+
+
+@pytest.mark.parametrize("up_to_hz", [1_000.0, 8_000.0, 18_000.0])
+def test_dense_sound_stays_below_the_ceiling(up_to_hz: float) -> None:
+    assert true_peak_db(limited_in_blocks(music(level_db=6.0, up_to_hz=up_to_hz))) < CEILING_DB + 0.1
+
+
+def test_a_burst_out_of_silence_is_met_before_it_comes() -> None:
+    sound = np.zeros((2, SAMPLE_RATE_HZ), dtype=np.float32)
+    sound[:, 20_000:22_000] = sine(1_000.0, 9.0)[:, :2_000]
+    result = limited_in_blocks(sound)
+    assert true_peak_db(result) < CEILING_DB + 0.1
+    assert not result[:, :20_000].any()
+
+
+def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
+    sound = music(level_db=-2.0, up_to_hz=1_000.0)
+    block = sound[:, : 10 * FRAME_SAMPLES]
+    assert limited(block, sound[:, 10 * FRAME_SAMPLES :], CEILING_DB, QUIET)[0] is block
+    np.testing.assert_array_equal(limited_in_blocks(sound), sound)
+
+
+@pytest.mark.parametrize("level_db", [-5.5, -5.0, -2.0, 0.0])
+def test_nothing_is_limited_of_what_is_seen_at_a_glance_to_need_nothing(level_db: float) -> None:
+    sound = sine(12_000.0, level_db)  # as far between its samples as a sound can be
+    planes, ahead = sound[:, : 10 * FRAME_SAMPLES], sound[:, 10 * FRAME_SAMPLES :][:, :LOOKAHEAD_SAMPLES]
+    resting = at_rest(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
+    assert (resting is not None) == (level_db < -5.4)
+    result, states = limited(planes, ahead, CEILING_DB, QUIET)
+    if resting is None:
+        return
+    assert result is planes
+    for number, state in enumerate(states):
+        assert resting[number].is_at_rest
+        np.testing.assert_array_equal(resting[number].before, state.before)
+        np.testing.assert_array_equal(resting[:5][number % 5].before, resting[number % 5].before)
+
+
+def test_it_lets_go_after_a_peak() -> None:
+    sound = sine(1_000.0, -20.0, seconds=3)
+    sound[:, 30_000:31_000] *= 20.0
+    result = limited_in_blocks(sound)
+    np.testing.assert_array_equal(result[:, -SAMPLE_RATE_HZ:], sound[:, -SAMPLE_RATE_HZ:])
+
+
+@pytest.mark.parametrize("frames_a_block", [1, 3])
+def test_where_the_sound_is_split_into_blocks_makes_no_difference(frames_a_block: int) -> None:
+    sound = music(level_db=8.0, up_to_hz=5_000.0)[:, : 40 * FRAME_SAMPLES]
+    expected = limited_in_blocks(sound)
+    np.testing.assert_allclose(limited_in_blocks(sound, frames_a_block=frames_a_block), expected, atol=0.1)
+
+
+def test_it_can_begin_again_after_any_frame() -> None:
+    sound = music(level_db=8.0, up_to_hz=5_000.0)[:, : 30 * FRAME_SAMPLES]
+    whole, states = limited(sound, np.zeros((2, 0), dtype=np.float32), CEILING_DB, QUIET)
+    for frame in (1, 9, 20):
+        again, _ = limited(
+            sound[:, frame * FRAME_SAMPLES :], np.zeros((2, 0), dtype=np.float32), CEILING_DB, states[frame - 1]
+        )
+        np.testing.assert_allclose(again, whole[:, frame * FRAME_SAMPLES :], atol=0.1)
+
+
+def test_its_gain_moves_without_corners() -> None:
+    sound = sine(997.0, -3.0)
+    sound[:, 20_000:] *= 3.0
+    gain = limited_in_blocks(sound)[0, 15_000:30_000] / sound[0, 15_000:30_000]
+    steady = np.abs(sound[0, 15_000:30_000]) > 3_000  # where the division says something
+    steps = np.abs(np.diff(gain[steady]))
+    assert steps.max() < 0.02
+
+
+def test_at_rest_a_state_says_so() -> None:
+    assert QUIET.is_at_rest
+    _, states = limited(sine(997.0, 6.0)[:, : 5 * FRAME_SAMPLES], np.zeros((2, 0), dtype=np.float32), -1.0, QUIET)
+    assert not any(state.is_at_rest for state in states)
+    assert isinstance(states[0], LimiterState)

@@ -1,0 +1,159 @@
+"""Endless streams as the decoder sees them: how little it needs to begin, and what it says is changes from where on."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from tests.support.audio_files import Signal, encoded, mp3, music, opus, tone, vorbis
+from tests.support.media_files import UnseekableReader, loudest_hz, open_bytes, samples_of
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.worker.media.facts import StreamTitles, TitleChange
+from tonearm.worker.media.media import Media, MediaReader, open_media
+
+
+class DrippingReader(UnseekableReader):
+    """Gives little at a time, as a network does at the pace of the sound."""
+
+    def read(self, n: int) -> bytes:
+        return super().read(min(n, 400))
+
+
+def open_live(reader: MediaReader, titles: StreamTitles | None = None) -> Media:
+    return open_media(reader, name="radio", content_type=None, size_bytes=None, is_live=True, titles=titles)
+
+
+def radio_mp3(signal: Signal) -> bytes:
+    return mp3(signal, 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+
+def adts(signal: Signal) -> bytes:
+    return encoded("adts", "aac", signal, 44_100, bit_rate=128_000)
+
+
+def ogg_flac(signal: Signal, **more: Mapping[str, str]) -> bytes:
+    return encoded("ogg", "flac", signal, 48_000, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [radio_mp3, adts])
+def test_the_first_200_ms_need_little_more_than_their_own_bytes(make: Callable[[Signal], bytes]) -> None:
+    """At 128 kbit/s 200 ms are 3200 bytes."""
+    reader = DrippingReader(make(music(5.0, 44_100)))
+    media = open_live(reader)
+    pcm = b""
+    while len(pcm) < SAMPLE_RATE_HZ // 5 * SAMPLE_BLOCK_BYTES:
+        pcm += media.decode(SAMPLE_RATE_HZ // 10)
+    media.close()
+    assert reader.tell() <= 5600
+
+
+def test_a_live_source_is_decoded_in_blocks_of_half_the_length() -> None:
+    """So that its sound waits for fewer bytes, which come at its pace."""
+    file = radio_mp3(music(2.0, 44_100))
+    live, whole = open_live(UnseekableReader(file)), open_bytes(file)
+    blocks = len(live.decode_block()), len(whole.decode_block())
+    live.close()
+    whole.close()
+    assert blocks == (SAMPLE_RATE_HZ // 10 * SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ // 5 * SAMPLE_BLOCK_BYTES)
+
+
+def test_ogg_needs_its_first_pages_only() -> None:
+    file = opus(music(5.0), bit_rate=128_000, options={"page_duration": "200000"})
+    reader = DrippingReader(file)
+    media = open_live(reader)
+    assert media.decode(SAMPLE_RATE_HZ // 10)
+    media.close()
+    assert reader.tell() <= len(file) / 5 * 0.8
+
+
+def title_changes(media: Media, titles: StreamTitles) -> tuple[list[TitleChange], bytes]:
+    changes: list[TitleChange] = []
+    pcm = b""
+    while part := media.decode(4800):
+        pcm += part
+        changes += titles.take_changes()
+    media.close()
+    return changes, pcm
+
+
+@pytest.mark.parametrize("make", [opus, vorbis, ogg_flac])
+def test_a_chained_ogg_stream_tells_its_next_title(make: Callable[..., bytes]) -> None:
+    titles = StreamTitles()
+    file = make(tone(440, 2.0), tags={"title": "One", "artist": "Band"})
+    file += make(tone(880, 2.0), tags={"title": "Two"})
+    media = open_live(UnseekableReader(file), titles)
+    assert (media.facts.title, media.facts.author, media.facts.is_stream) == ("Band - One", None, True)
+    changes, pcm = title_changes(media, titles)
+    assert [title.title for title in changes if title.title != "Band - One"] == ["Two"]
+    change = changes[-1].sample
+    samples = samples_of(pcm)
+    assert abs(change / SAMPLE_RATE_HZ - 2.0) < 0.2
+    assert 350 < loudest_hz(samples[change - 24_000 : change - 9600]) < 500
+    assert 750 < loudest_hz(samples[change + 9600 : change + 24_000]) < 950
+
+
+@pytest.mark.parametrize("make", [radio_mp3, adts])
+def test_a_title_at_an_offset_is_heard_with_the_sound_that_lies_there(make: Callable[[Signal], bytes]) -> None:
+    first, second = make(tone(440, 3.0, 44_100)), make(tone(880, 3.0, 44_100))
+    titles = StreamTitles()
+    titles.expect(len(first), "Two")
+    media = open_live(UnseekableReader(first + second), titles)
+    changes, pcm = title_changes(media, titles)
+    assert [title.title for title in changes] == ["Two"]
+    change, samples = changes[0].sample, samples_of(pcm)
+    assert abs(change / SAMPLE_RATE_HZ - 3.0) < 0.25
+    assert 350 < loudest_hz(samples[change - 24_000 : change - 9600]) < 500
+    assert 750 < loudest_hz(samples[change + 9600 : change + 24_000]) < 950
+
+
+def test_of_titles_that_came_at_once_the_last_one_is_heard() -> None:
+    titles = StreamTitles()
+    for offset in (5000, 5001, 5002):
+        titles.expect(offset, str(offset))
+    changes, _ = title_changes(open_live(UnseekableReader(radio_mp3(tone(440, 2.0, 44_100))), titles), titles)
+    assert [title.title for title in changes] == ["5002"]
+
+
+@pytest.mark.parametrize("make", [radio_mp3, adts, opus, vorbis])
+def test_a_stream_that_is_taken_up_in_the_middle_goes_on(make: Callable[[Signal], bytes]) -> None:
+    """The bytes before stop anywhere, and those after begin as a server begins for a new listener."""
+    first, second = make(tone(440, 3.0, 48_000 if make in (opus, vorbis) else 44_100)), make(tone(880, 3.0, 48_000))
+    media = open_live(UnseekableReader(first[: len(first) * 2 // 3 + 7] + second))
+    _, pcm = title_changes(media, StreamTitles())
+    samples = samples_of(pcm)
+    assert len(samples) / SAMPLE_RATE_HZ > 4.0
+    assert loudest_hz(samples[-48_000:-9600]) > 700
+
+
+def test_packets_of_a_stream_that_is_taken_up_in_the_middle_go_on() -> None:
+    first, second = opus(tone(440, 3.0)), opus(tone(880, 3.0))
+    packets = open_live(UnseekableReader(first[: len(first) * 2 // 3 + 7] + second)).take_opus_packets()
+    assert packets is not None
+    heard = []
+    while part := packets.take(1):
+        heard += part
+    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
+    assert heard[-1].audible_to > 4 * SAMPLE_RATE_HZ
+
+
+def test_packets_of_a_chained_opus_stream_have_their_places_and_titles_and_none_waits_for_the_next_page() -> None:
+    titles = StreamTitles()
+    sounds = tone(440, 2.0), tone(880, 2.0)
+    parts = [opus(sound, tags={"title": title}) for sound, title in zip(sounds, ("One", "Two"), strict=True)]
+    reader = DrippingReader(b"".join(parts))
+    media = open_live(reader, titles)
+    assert media.facts.has_packets
+    packets = media.take_opus_packets()
+    assert packets is not None
+    at = 10 * SAMPLE_RATE_HZ
+    packets.begin_at(at)
+    changes: list[TitleChange] = []
+    first = packets.take(1)
+    assert reader.tell() < len(parts[0]), "a page has a second of sound"
+    heard = list(first)
+    while part := packets.take(1):
+        heard += part
+        changes += titles.take_changes()
+    assert [packet.audible_to for packet in heard[:-1]] == [packet.audible_from for packet in heard[1:]]
+    assert (heard[0].audible_from, heard[-1].audible_to) == (at, at + 4 * SAMPLE_RATE_HZ)
+    assert changes[-1] == TitleChange(2 * SAMPLE_RATE_HZ, "Two")
+    media.close()

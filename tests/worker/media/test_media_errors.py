@@ -1,0 +1,295 @@
+"""Sources that cannot be played, or not to their end: the error for the user, and the audio that is decoded anyway."""
+
+import io
+import random
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.support.audio_files import (
+    encoded,
+    flac,
+    id3,
+    m4a,
+    mp3,
+    music,
+    opus,
+    synchsafe,
+    tone,
+    video_without_sound,
+    wav,
+)
+from tests.support.media_files import (
+    EndlessReader,
+    UnseekableReader,
+    decode_bytes,
+    decode_rest,
+    decode_until_error,
+    open_bytes,
+)
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.worker.media.formats import limit_allocation_size
+from tonearm.worker.media.media import MediaReader, open_media
+
+
+@pytest.fixture(autouse=True)
+def _limits() -> None:
+    """As in a decoder process. It holds for the rest of this process; no test needs more."""
+    limit_allocation_size()
+
+
+def failure_of_opening(
+    file: bytes, *, reader: MediaReader | None = None, content_type: str | None = None
+) -> PlayFailure:
+    with pytest.raises(PlayError) as caught:
+        open_media(
+            reader or io.BytesIO(file),
+            name="song",
+            content_type=content_type,
+            size_bytes=len(file) if reader is None else None,
+        )
+    failure = caught.value.failure
+    assert failure.message
+    assert failure.hint
+    return failure
+
+
+# Nothing to play
+
+
+def test_an_empty_file() -> None:
+    assert failure_of_opening(b"").code is FailureCode.EMPTY
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        b"This is a text, and not a sound at all.\n" * 50,
+        b"<!doctype html><html><body>Not found</body></html>",
+        b"#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:4\n#EXTINF:4,\nsegment0.ts\n#EXT-X-ENDLIST\n",
+        b"ffconcat version 1.0\nfile '/etc/passwd'\n",
+        b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\nc=IN IP4 127.0.0.1\r\nm=audio 5004 RTP/AVP 0\r\n",
+        b"\x89PNG\r\n\x1a\n" + bytes(500),
+        bytes(70_000),
+        b"\xff",
+    ],
+    ids=["text", "html", "hls", "concat", "sdp", "png", "zeros", "one byte"],
+)
+def test_what_is_no_audio(file: bytes) -> None:
+    assert failure_of_opening(file).code is FailureCode.NOT_AUDIO
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_bytes_are_no_mp3_even_when_they_begin_like_one(seed: int) -> None:
+    noise = random.Random(seed).randbytes(60_000)
+    for file in (noise, b"\xff\xfb\x90\x64" + noise, id3(texts={"TIT2": b"\x00Title"}) + noise):
+        assert failure_of_opening(file).code is FailureCode.NOT_AUDIO
+
+
+def test_a_web_page_instead_of_a_file_is_named_as_such() -> None:
+    failure = failure_of_opening(b"<html></html>" * 9, content_type="text/html; charset=utf-8")
+    assert "text page" in failure.hint
+
+
+def test_a_film_without_sound() -> None:
+    assert failure_of_opening(video_without_sound()).code is FailureCode.NO_AUDIO_STREAM
+
+
+def test_a_codec_that_is_not_on_the_list() -> None:
+    failure = failure_of_opening(encoded("matroska", "tta", tone(440)))
+    assert failure.code is FailureCode.UNSUPPORTED_CODEC
+    assert "tta" in failure.message
+
+
+# More than a file may ask for
+
+
+@pytest.mark.parametrize(
+    ("file", "what"),
+    [
+        (wav(music(0.1), 500_000), "500000 Hz"),
+        (wav(music(0.1), 1000), "1000 Hz"),
+        (wav(music(0.1, channels=9)), "9 channels"),
+    ],
+)
+def test_rates_and_channels_beyond_the_ordinary(file: bytes, what: str) -> None:
+    failure = failure_of_opening(file)
+    assert failure.code is FailureCode.LIMIT_EXCEEDED
+    assert what in failure.message
+
+
+def test_a_small_mp4_that_wants_gigabytes_of_index() -> None:
+    file = bytearray(m4a(tone(440, 0.02)))
+    sample_sizes, samples_of_chunks = file.find(b"stsz"), file.find(b"stsc")
+    struct.pack_into(">II", file, sample_sizes + 8, 1, 80_000_000)
+    struct.pack_into(">III", file, samples_of_chunks + 8, 1, 1, 80_000_000)
+    assert len(file) < 4000
+    # Without the limit on allocations this takes 2.8 GB and eight seconds.
+    assert failure_of_opening(bytes(file)).code in (FailureCode.CORRUPT, FailureCode.LIMIT_EXCEEDED)
+
+
+def test_a_flac_header_with_absurd_values() -> None:
+    stream_info = struct.pack(">HH", 16, 65535) + bytes(6)
+    stream_info += (655_350 << 44 | 7 << 41 | 31 << 36 | 0xF_FFFF_FFFF).to_bytes(8, "big") + bytes(16)
+    whole = b"fLaC\x80\x00\x00\x22" + stream_info + b"\xff\xf8\xc9\x18" + bytes(60)
+    oversized_table = b"fLaC\x00\x00\x00\x22" + stream_info + b"\x83\xff\xff\xff" + bytes(60)
+    assert failure_of_opening(whole).code is FailureCode.LIMIT_EXCEEDED
+    assert failure_of_opening(oversized_table).code is FailureCode.NOT_AUDIO
+
+
+def test_an_endless_tag() -> None:
+    endless = EndlessReader(b"ID3\x04\x00\x00" + synchsafe(2**28 - 1), then=bytes(1000))
+    failure = failure_of_opening(b"", reader=endless)
+    assert failure.code is FailureCode.LIMIT_EXCEEDED
+    assert "32 MiB" in failure.message
+
+
+@pytest.mark.parametrize("then", [bytes(1000), b"OggS", b"OggS\x00", b"fLaC", b"\xff\xfb"])
+def test_endless_junk(then: bytes) -> None:
+    failure = failure_of_opening(b"", reader=EndlessReader(then, then=then))
+    assert failure.code in (FailureCode.NOT_AUDIO, FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)
+
+
+def test_sound_that_turns_into_endless_junk_ends_with_an_error() -> None:
+    media = open_bytes(b"", reader=EndlessReader(opus(music()), then=b"OggS\x00\x01" + bytes(58)))
+    decoded, error = decode_until_error(media)
+    assert len(decoded) >= 47_000
+    assert error.failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.CORRUPT)
+
+
+def test_an_index_at_the_end_needs_a_server_with_ranges() -> None:
+    file = m4a(music(), index_first=False)
+    failure = failure_of_opening(b"", reader=UnseekableReader(file))
+    assert "index at the end" in failure.message
+    assert "range requests" in failure.message
+
+
+# Damaged, but partly playable
+
+
+def test_bad_packets_are_stepped_over() -> None:
+    file = bytearray(mp3(tone(997, 5.0, 44_100)))
+    for position in range(20_000, len(file), 6000):
+        file[position : position + 8] = b"\x55" * 8
+    got = decode_bytes(bytes(file))
+    assert len(got) > 4.5 * 48_000
+
+
+def test_a_truncated_file_plays_as_far_as_it_goes() -> None:
+    file = mp3(tone(997, 5.0, 44_100))
+    got = decode_bytes(file[: len(file) // 2])
+    assert len(got) == pytest.approx(2.5 * 48_000, rel=0.03)
+
+
+def test_sound_that_becomes_only_bad_packets_ends_as_corrupt_after_what_was_good() -> None:
+    file = bytearray(flac(music(30.0), codec_options={"frame_size": "1024"}))
+    noise = np.random.default_rng(1)
+    start = len(file) // 4
+    # The packets keep their headers, so that they are found, and their contents do not decode.
+    frames = [at for at in _flac_frames(file) if at > start]
+    for at, next_at in pairwise(frames):
+        file[at + 10 : next_at] = noise.bytes(next_at - at - 10)
+    media = open_bytes(bytes(file))
+    decoded, error = decode_until_error(media)
+    assert error.failure.code is FailureCode.CORRUPT
+    assert len(decoded) > 5 * 48_000
+    with pytest.raises(PlayError):
+        media.decode(4800)
+
+
+def _flac_frames(file: bytearray) -> Iterator[int]:
+    at = file.find(b"\xff\xf8")
+    while at >= 0:
+        yield at
+        at = file.find(b"\xff\xf8", at + 1000)
+
+
+# The reader's own errors
+
+
+class FailingReader(io.BytesIO):
+    """A file whose reading fails at a position, with an error of its own."""
+
+    def __init__(self, file: bytes, fail_at: int, error: Exception, *, can_jump: bool = True) -> None:
+        super().__init__(file)
+        self._can_jump = can_jump
+        self._fail_at = fail_at
+        self._error = error
+        self.reads_after_failure = -1
+
+    def read(self, n: int | None = -1, /) -> bytes:
+        if self.reads_after_failure >= 0 or self.tell() >= self._fail_at:
+            self.reads_after_failure += 1
+            raise self._error
+        return super().read(min(n or 0, self._fail_at - self.tell()))
+
+    def seekable(self) -> bool:
+        return self._can_jump
+
+
+LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))
+
+ALL_KINDS: dict[str, Callable[[], bytes]] = {
+    "mp3": lambda: mp3(music(8.0, 44_100)),
+    "flac": lambda: flac(music(8.0)),
+    "opus": lambda: opus(music(8.0)),
+    "wav": lambda: wav(music(8.0)),
+    "m4a": lambda: m4a(music(8.0, 44_100)),
+}
+
+
+@cache
+def file_of(kind: str) -> bytes:
+    return ALL_KINDS[kind]()
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize("fail_at", [0, 10, 4096, 5000])
+def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fail_at: int) -> None:
+    file = file_of(kind)
+    reader = FailingReader(file, fail_at, LOST)
+    with pytest.raises(PlayError) as caught:
+        # A container may have had enough already: then it comes with the sound.
+        decode_rest(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
+    assert caught.value is LOST
+    assert reader.reads_after_failure == 0
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS)
+def test_an_error_of_the_reader_while_playing_comes_after_all_that_was_there(
+    kind: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = file_of(kind)
+    reader = FailingReader(file, len(file) * 3 // 4, LOST, can_jump=False)
+    media = open_media(reader, name="song", content_type=None, size_bytes=len(file))
+    got, error = decode_until_error(media)
+    assert error is LOST
+    wanted = decode_bytes(file)
+    assert len(got) > 0.6 * len(wanted)
+    # The resampler's last half filter and a lossy codec's last packet have nothing behind them to build on.
+    assert np.array_equal(got[:-3000], wanted[: len(got) - 3000])
+    with pytest.raises(PlayError):
+        media.decode(4800)
+    media.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
+    file = flac(music(8.0))
+    media = open_media(FailingReader(file, len(file) // 3, LOST), name="song", content_type=None, size_bytes=len(file))
+    with pytest.raises(PlayError) as caught:
+        media.seek(7 * 48_000)
+    assert caught.value is LOST
+
+
+def test_a_disk_error_is_a_file_that_cannot_be_read() -> None:
+    file = wav(music())
+    reader = FailingReader(file, 4096, OSError(5, "Input/output error"))
+    with pytest.raises(PlayError) as caught:
+        decode_rest(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
+    assert caught.value.failure.code is FailureCode.FILE_UNREADABLE
+    assert "Input/output error" in caught.value.failure.message

@@ -1,0 +1,127 @@
+"""Rates, channels and sample formats on their way to 48 kHz stereo."""
+
+import io
+
+import av
+import numpy as np
+import pytest
+
+from tests.support.audio_files import Signal, encoded, mp3, s16, tone, wav
+from tests.support.media_files import Samples, decode_bytes, loudest_hz
+from tonearm.worker.media.resampling import Resampler, SourceFormat
+
+
+@pytest.mark.parametrize("rate_hz", [44_100, 96_000])
+@pytest.mark.parametrize("frequency_hz", [1000, 10_000, 15_000, 19_000, 20_000])
+def test_a_tone_has_no_alias_within_90_db(rate_hz: int, frequency_hz: int) -> None:
+    got = decode_bytes(wav(tone(frequency_hz, 2.0, rate_hz, level=0.9), rate_hz, coding="f32"))
+    assert strongest_other_db(got, frequency_hz) < -90
+
+
+def strongest_other_db(got: Samples, frequency_hz: float) -> float:
+    """The strongest spectral line beside the tone, below the tone."""
+    block = got[8000 : 8000 + 65_536, 0].astype(float)
+    # A window whose own sides are below -150 dB (HFT144D).
+    angle = 2 * np.pi * np.arange(len(block)) / len(block)
+    terms = (1, -1.96760033, 1.57983607, -0.81123644, 0.22583558, -0.02773848, 0.00090360)
+    window = sum(term * np.cos(order * angle) for order, term in enumerate(terms))
+    spectrum = np.abs(np.fft.rfft(block * window))
+    line = round(frequency_hz * len(block) / 48_000)
+    others = spectrum.copy()
+    others[max(0, line - 12) : line + 13] = 0
+    others[:12] = 0
+    return float(20 * np.log10(others.max() / spectrum[line - 2 : line + 3].max()))
+
+
+@pytest.mark.parametrize("rate_hz", [4000, 8000, 11_025, 12_000, 16_000, 24_000, 48_000, 88_200, 192_000, 384_000])
+def test_every_rate_keeps_pitch_loudness_and_length(rate_hz: int) -> None:
+    got = decode_bytes(wav(tone(997, 1.0, rate_hz), rate_hz))
+    assert len(got) == pytest.approx(48_000, abs=2)
+    assert loudest_hz(got) == pytest.approx(997, abs=1)
+    assert np.abs(got[4800:-4800]).max() / 32768 == pytest.approx(0.5, abs=0.02)
+
+
+def test_mono_of_another_rate_is_the_same_on_both_sides_at_full_loudness() -> None:
+    got = decode_bytes(wav(tone(997, 1.0, 8000, channels=1), 8000, coding="mulaw"))
+    assert np.array_equal(got[:, 0], got[:, 1])
+    assert np.abs(got[4800:-4800]).max() / 32768 == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("coding", ["s24", "s32", "f32", "f64"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_more_bits_are_rounded_not_cut(coding: str, channels: int) -> None:
+    quiet = np.full((48_000, channels), 10.75 / 32768)
+    assert (decode_bytes(wav(quiet, coding=coding)) == 11).all()
+
+
+@pytest.mark.parametrize("coding", ["f32", "f64"])
+@pytest.mark.parametrize("level", [1.5, 100.0, 1e7, 1e30])
+def test_over_full_scale_is_clipped(coding: str, level: float) -> None:
+    loud = tone(100, 0.5, level=level)
+    assert np.array_equal(decode_bytes(wav(loud, coding=coding)), s16(loud))
+
+
+@pytest.mark.parametrize("channels", range(3, 9))
+def test_many_channels_at_full_scale_do_not_overflow(channels: int) -> None:
+    got = decode_bytes(wav(np.repeat(tone(997, 1.0, channels=1, level=0.999), channels, axis=1)))
+    assert loudest_hz(got) == pytest.approx(997, abs=1)
+    # Samples that were cut off would leave harmonics.
+    spectrum = np.abs(np.fft.rfft(got[:, 0] * np.hanning(len(got))))
+    assert spectrum[2 * 997] < spectrum[997] / 10_000
+
+
+def surround(only_channel: int) -> Signal:
+    """5.1 with sound in one of left, right, centre, low frequencies, left back, right back."""
+    signal = np.zeros((24_000, 6))
+    signal[:, only_channel] = tone(997, 0.5)[:, 0]
+    return signal
+
+
+def test_surround_is_mixed_by_the_itu_matrix() -> None:
+    levels = [
+        np.abs(decode_bytes(encoded("flac", "flac", surround(channel)))[4800:-4800].astype(int)).max(axis=0) / 16384
+        for channel in range(6)
+    ]
+    # Full scale in all of left (1), centre (0.707) and left back (0.707) just fits.
+    front, side = 1 / (1 + 2 * 0.7071), 0.7071 / (1 + 2 * 0.7071)
+    wanted = [(front, 0), (0, front), (side, side), (0, 0), (side, 0), (0, side)]
+    np.testing.assert_allclose(levels, wanted, atol=0.002)
+
+
+def test_a_layout_that_has_no_names_is_mixed_like_the_usual_one() -> None:
+    file = io.BytesIO(opus_with_discrete_channels())
+    with av.open(file) as container:
+        assert container.streams.audio[0].layout.name == "4 channels"
+    assert loudest_hz(decode_bytes(file.getvalue())) == pytest.approx(997, abs=2)
+
+
+def opus_with_discrete_channels() -> bytes:
+    return encoded(
+        "ogg",
+        "libopus",
+        tone(997, 1.0, channels=4),
+        layout="4 channels",
+        codec_options={"mapping_family": "255"},
+    )
+
+
+def test_a_change_of_the_format_in_mid_stream_loses_nothing() -> None:
+    links = [mp3(tone(500, 1.0, 44_100)), mp3(tone(800, 1.0, 32_000, channels=1), 32_000, bit_rate=64_000)]
+    got = decode_bytes(b"".join(links))
+    # The second file's delay and filling are not known to be such, and its first frame is its tag.
+    assert len(got) / 48_000 == pytest.approx(2.0, abs=0.15)
+    assert loudest_hz(got[4800:38_400]) == pytest.approx(500, abs=3)
+    assert loudest_hz(got[-28_800:-9600]) == pytest.approx(800, abs=3)
+    assert np.array_equal(got[-28_800:-9600, 0], got[-28_800:-9600, 1])
+
+
+def test_a_resampler_gives_out_all_that_went_in() -> None:
+    resampler = Resampler(SourceFormat(44_100, "s16", "stereo", 2))
+    parts = []
+    for start in range(0, 44_100, 441):
+        frame = av.AudioFrame.from_ndarray(s16(tone(997, 0.01, 44_100)).reshape(1, -1), format="s16", layout="stereo")
+        frame.sample_rate, frame.pts = 44_100, start
+        resampler.push(frame)
+        parts.append(resampler.pull_blocks())
+    parts.append(resampler.finish())
+    assert len(b"".join(parts)) // 4 == pytest.approx(48_000, abs=1)

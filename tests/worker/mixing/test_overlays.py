@@ -1,0 +1,493 @@
+"""Overlays over a session's music: sample for sample, over cuts, fades, holds and what is missing."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.pcm import channels, noise
+from tests.support.session_bench import SessionBench
+from tonearm.core.effects import Echo, Effects, Limiter
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.core.outputs import Output
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, Audio, Crossfade, Overlay
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.sources.pcm_store import PcmStore
+
+FIRST = FIRST_OVERLAY_SOURCE
+PLAIN = Filters(effects=Effects(limiter=Limiter(enabled=False)))
+
+
+class StoredSource:
+    """A source that is decoded already."""
+
+    def __init__(self, pcm: bytes, *, start: int = 0, is_finished: bool = True, is_interrupted: bool = False) -> None:
+        self.store = PcmStore(start)
+        self.loudness = SourceLoudness()
+        self.has_failed = False
+        if pcm:
+            self.store.append(pcm)
+        if is_finished:
+            self.store.finish(is_interrupted=is_interrupted)
+
+
+def tone(samples: int, frequency_hz: float = 440.0, peak: float = 6_000.0) -> bytes:
+    wave = peak * np.sin(2 * np.pi * frequency_hz * np.arange(samples) / 48_000)
+    return np.stack([wave, wave], axis=1).astype("<i2").tobytes()
+
+
+MUSIC = noise(frames=100, peak=9_000, seed=1)
+OTHER = noise(frames=100, peak=9_000, seed=2)
+CLIP = tone(20 * FRAME_SAMPLES + 333)
+
+
+def bench_with(*overlays: bytes, filters: Filters = PLAIN, music: bool = True) -> SessionBench:
+    sources = {1: StoredSource(MUSIC), 2: StoredSource(OTHER)}
+    sources |= {FIRST + number: StoredSource(pcm) for number, pcm in enumerate(overlays)}
+    bench = SessionBench(sources, filters)
+    if music:
+        bench.plan(0, switch_to=1, following=2)
+    return bench
+
+
+def overlay(number: int = 0, *, volume: float = 1.0, duck_db: float = 0.0, fade: int = 0, **rest: int) -> Overlay:
+    return Overlay(FIRST + number, volume, duck_db, fade, **rest)  # type: ignore[arg-type]
+
+
+def begin(bench: SessionBench, *overlays: Overlay, holds: bool = False) -> None:
+    """From the next frame that would be sent on, exactly these sound."""
+    bench.overlays, bench.holds = overlays, holds
+    begins = not bench.sent and bench.epoch > 1  # a cut that did not arrive yet belongs to every plan after it
+    bench.plan(bench.sent, switch_to=1 if begins else None, after=1, following=2)
+
+
+def sound(pcm: bytes) -> NDArray[np.float64]:
+    return channels(pcm).astype(np.float64)
+
+
+def under(music: bytes, *clips: tuple[int, bytes, float]) -> NDArray[np.float64]:
+    """Music with clips in it, each from a frame on at a volume."""
+    mixed = sound(music)
+    for frame, pcm, volume in clips:
+        at = frame * FRAME_SAMPLES
+        clip = sound(pcm)[: max(len(mixed) - at, 0)]
+        mixed[at : at + len(clip)] += volume * clip
+    return mixed
+
+
+def heard_as(bench: SessionBench, expected: NDArray[np.float64], within: float = 0.51) -> None:
+    heard = sound(bench.pcm)
+    assert len(heard) >= len(expected)
+    assert np.abs(heard[: len(expected)] - expected).max() <= within
+
+
+def test_it_sounds_over_the_music_from_its_first_sample_to_its_last() -> None:
+    bench = bench_with(CLIP)
+    bench.run(12)
+    begin(bench, overlay())
+    bench.run()
+    heard_as(bench, under(MUSIC + OTHER, (12, CLIP, 1.0)))
+
+
+def test_where_it_is_and_where_it_ends_is_reported() -> None:
+    bench = bench_with(CLIP)
+    bench.run(12)
+    begin(bench, overlay())
+    bench.run()
+    reported = [audio for audio in bench.audios if audio.overlays]
+    assert reported[0].first_frame == 12
+    for audio in reported:
+        (at,) = audio.overlays
+        assert (at.source, at.moves) == (FIRST, True)
+        assert at.sample == (audio.first_frame - 12) * FRAME_SAMPLES
+        assert at.ends == (audio.first_frame + audio.frames == 12 + 21)
+    assert bench.audios[-1].overlays == ()
+
+
+def test_the_volume_is_its_own_and_the_filters_are_the_musics() -> None:
+    bench = bench_with(CLIP, filters=Filters(volume=0.5, effects=PLAIN.effects))
+    begin(bench, overlay(volume=0.25))
+    bench.run()
+    expected = under(MUSIC) / 2
+    clip = sound(CLIP)
+    expected[: len(clip)] += clip / 4
+    heard_as(bench, expected)
+
+
+def test_the_music_is_lowered_meanwhile_and_glides_there_and_back() -> None:
+    bench = bench_with(bytes(len(CLIP)))
+    bench.run(10)
+    begin(bench, overlay(duck_db=-12.0, fade=4_800))
+    bench.run()
+    gains = np.ones(len(sound(MUSIC)))
+    at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
+    slope = 10 ** (-12 * np.arange(4_800) / 4_800 / 20)
+    gains[at : at + 4_800] = slope
+    gains[at + 4_800 : end] = 10 ** (-12 / 20)
+    gains[end : end + 4_800] = 10 ** (-12 / 20) / slope
+    heard_as(bench, sound(MUSIC) * gains[:, np.newaxis])
+
+
+def test_music_that_begins_after_an_overlay_without_music_is_not_lowered_any_more() -> None:
+    bench = bench_with(CLIP, music=False)
+    begin(bench, overlay(duck_db=-20.0, fade=9_600))
+    bench.run()
+    assert len(bench.frames) == 21  # then nothing is sent, as long as it may be
+    begin(bench)
+    bench.play(1, following=2)
+    bench.run(80)
+    heard_as(bench, np.concatenate([sound(CLIP + bytes(-len(CLIP) % (4 * FRAME_SAMPLES))), sound(MUSIC)[: 59 * 960]]))
+
+
+def test_music_that_goes_on_after_an_overlay_over_a_pause_is_not_lowered_any_more() -> None:
+    bench = bench_with(CLIP)
+    bench.run(10)
+    begin(bench, overlay(duck_db=-20.0, fade=9_600), holds=True)
+    bench.run()
+    assert len(bench.frames) == 31
+    begin(bench)
+    bench.run()
+    heard, music, end = sound(bench.pcm), sound(MUSIC), 31 * FRAME_SAMPLES
+    rise = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    at = 10 * FRAME_SAMPLES
+    assert np.abs(heard[end : end + 240] - music[at : at + 240] * rise).max() <= 0.51
+    assert np.array_equal(heard[end + 240 : end + 9_000], music[at + 240 : at + 9_000])
+
+
+def test_music_that_ends_while_it_comes_back_leaves_nothing_of_that_to_the_next_track() -> None:
+    bench = bench_with(bytes(len(CLIP)))
+    bench.plan(0, switch_to=1)
+    bench.run(76)
+    bench.overlays = (overlay(duck_db=-20.0, fade=9_600),)
+    bench.plan(bench.sent, after=1)
+    bench.run()
+    assert len(bench.frames) == 100  # the overlay was over with frame 97, ten frames before the music were back
+    bench.overlays = ()
+    bench.play(2)
+    bench.run(150)
+    assert np.array_equal(
+        sound(bench.pcm)[100 * FRAME_SAMPLES : 150 * FRAME_SAMPLES], sound(OTHER)[: 50 * FRAME_SAMPLES]
+    )
+
+
+def test_the_deepest_of_several_says_how_low_the_music_is() -> None:
+    bench = bench_with(bytes(len(CLIP)), bytes(2 * len(CLIP)))
+    begin(bench, overlay(duck_db=-20.0), overlay(1, duck_db=-6.0))
+    bench.run()
+    heard, music = sound(bench.pcm), sound(MUSIC)
+    for first, last, db in ((1, 20, -20.0), (22, 41, -6.0), (44, 90, 0.0)):
+        part = slice(first * FRAME_SAMPLES, last * FRAME_SAMPLES)
+        assert np.abs(heard[part] - music[part] * 10 ** (db / 20)).max() <= 0.51
+
+
+def test_it_sounds_alone_where_no_music_is_planned() -> None:
+    bench = bench_with(CLIP, music=False)
+    begin(bench, overlay())
+    bench.run()
+    assert len(bench.frames) == 21
+    heard_as(bench, sound(CLIP))
+    assert all(audio.position_rate == 0 for audio in bench.audios)
+
+
+def test_it_goes_on_behind_the_end_of_the_music() -> None:
+    bench = bench_with(CLIP)
+    bench.plan(0, switch_to=1)
+    bench.run(90)
+    begin(bench, overlay())
+    bench.plan(bench.sent, after=1)
+    bench.run()
+    heard_as(bench, under(MUSIC + bytes(11 * len(MUSIC) // 100), (90, CLIP, 1.0)))
+    assert len(bench.frames) == 111
+
+
+@pytest.mark.parametrize("change", [3, 7, 20])
+def test_a_cut_leaves_it_as_it_is(change: int) -> None:
+    bench = bench_with(CLIP)
+    bench.run(5)
+    begin(bench, overlay())
+    bench.run(5 + change)
+    bench.plan(bench.sent, switch_to=2)
+    bench.run()
+    cut = (5 + change) * FRAME_SAMPLES
+    expected = under(MUSIC[: 4 * cut] + OTHER, (5, CLIP, 1.0))
+    heard = sound(bench.pcm)
+    assert np.abs(heard[:cut] - expected[:cut]).max() <= 0.51
+    assert np.abs(heard[cut + 240 :][: len(expected) - cut - 240] - expected[cut + 240 :]).max() <= 0.51
+
+
+def test_a_change_of_filters_leaves_it_as_it_is() -> None:
+    bench = bench_with(CLIP)
+    begin(bench, overlay())
+    for frame in (3, 4, 9, 17):
+        bench.run(frame)
+        bench.plan(frame, after=1, following=2, filters=Filters(volume=0.0, effects=PLAIN.effects))
+        bench.run(frame + 1)
+        bench.plan(frame + 1, after=1, following=2, filters=PLAIN)
+    bench.run()
+    silent = slice(18 * FRAME_SAMPLES, 18 * FRAME_SAMPLES + 480)
+    heard = sound(bench.pcm)
+    expected = under(MUSIC + OTHER, (0, CLIP, 1.0))
+    assert np.abs(heard[: 3 * FRAME_SAMPLES] - expected[: 3 * FRAME_SAMPLES]).max() <= 0.51
+    assert np.abs(heard[silent.stop :][:9_000] - expected[silent.stop :][:9_000]).max() <= 0.51
+    # The difference is the music alone, nowhere the clip.
+    difference = heard[: len(expected)] - expected
+    assert np.abs(difference).max() <= 9_000 * 1.01
+
+
+def test_a_crossfade_goes_on_under_it() -> None:
+    fade = Crossfade(40 * FRAME_SAMPLES, 10 * FRAME_SAMPLES, "linear")
+    plain, mixed = (bench_with(CLIP) for _ in range(2))
+    for bench in (plain, mixed):
+        bench.plan(0, switch_to=1, following=2, crossfade=fade)
+        bench.run(38)
+    mixed.overlays = (overlay(),)
+    mixed.plan(38, after=1, following=2, crossfade=fade)
+    plain.run()
+    mixed.run()
+    heard_as(mixed, under(plain.pcm, (38, CLIP, 1.0)), within=1)
+    assert mixed.marks == plain.marks
+
+
+def test_held_music_stands_still_and_goes_on_with_the_sample_it_stood_at() -> None:
+    bench = bench_with(CLIP)
+    bench.run(10)
+    begin(bench, overlay(), holds=True)
+    bench.run()
+    assert len(bench.frames) == 31  # nothing more than the overlay
+    begin(bench)
+    bench.run()
+    heard, music, clip = sound(bench.pcm), sound(MUSIC), sound(CLIP)
+    at, end = 10 * FRAME_SAMPLES, 31 * FRAME_SAMPLES
+    assert np.array_equal(heard[:at], music[:at])
+    assert np.abs(heard[at + 240 : at + len(clip)] - clip[240:]).max() <= 0.51
+    glide = (0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    assert np.abs(heard[at : at + 240] - clip[:240] - music[at : at + 240] * glide).max() <= 0.51
+    assert np.abs(heard[end : end + 240] - music[at : at + 240] * (1 - glide)).max() <= 0.51
+    assert np.array_equal(heard[end + 240 : end + 9_000], music[at + 240 : at + 9_000])
+
+
+def test_where_the_music_stands_is_reported_and_does_not_move() -> None:
+    bench = bench_with(CLIP)
+    bench.run(10)
+    begin(bench, overlay(), holds=True)
+    bench.run()
+    alone = [audio for audio in bench.audios if audio.position_rate == 0]
+    assert sum(audio.frames for audio in alone) == 21
+    assert {(audio.source, audio.position_samples) for audio in alone} == {(1, 10 * FRAME_SAMPLES)}
+
+
+def test_a_hold_freezes_a_crossfade() -> None:
+    fade = Crossfade(40 * FRAME_SAMPLES, 20 * FRAME_SAMPLES, "linear")
+    plain, held = (bench_with(bytes(len(CLIP))) for _ in range(2))
+    for bench in (plain, held):
+        bench.plan(0, switch_to=1, following=2, crossfade=fade)
+    plain.run()
+    held.run(50)
+    begin(held, overlay(), holds=True)
+    held.run(60)
+    begin(held)
+    held.run()
+    expected, heard = sound(plain.pcm), sound(held.pcm)
+    at, end = 50 * FRAME_SAMPLES, 60 * FRAME_SAMPLES
+    assert np.array_equal(heard[:at], expected[:at])
+    assert not heard[at + 240 : end].any()
+    rest = min(len(expected) - at, len(heard) - end)
+    assert np.abs(heard[end + 240 : end + rest] - expected[at + 240 : at + rest]).max() <= 0.51
+
+
+def test_echoes_stand_still_with_held_music() -> None:
+    filters = Filters(effects=Effects(echo=Echo(delay_ms=300), limiter=Limiter(enabled=False)))
+    plain, held = (bench_with(bytes(len(CLIP)), filters=filters) for _ in range(2))
+    plain.run()
+    held.run(40)
+    begin(held, overlay(), holds=True)
+    held.run(50)
+    begin(held)
+    held.run()
+    expected, heard = sound(plain.pcm), sound(held.pcm)
+    at, end = 40 * FRAME_SAMPLES, 50 * FRAME_SAMPLES
+    assert np.abs(heard[end + 240 : end + 20_000] - expected[at + 240 : at + 20_000]).max() <= 0.51
+
+
+def test_one_that_is_stopped_fades_out_within_5_ms() -> None:
+    bench = bench_with(CLIP)
+    begin(bench, overlay())
+    bench.run(8)
+    begin(bench)
+    bench.run()
+    at = 8 * FRAME_SAMPLES
+    expected = sound(MUSIC)
+    expected[:at] += sound(CLIP)[:at]
+    expected[at : at + 240] += (
+        sound(CLIP)[at : at + 240] * (0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    )
+    heard_as(bench, expected)
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True], ids=["cut", "interrupted"])
+def test_one_that_is_cut_fades_in_and_out(is_interrupted: bool) -> None:
+    bench = bench_with(music=False)
+    pcm = tone(4_800)
+    bench.sources[FIRST] = StoredSource(pcm, start=777, is_interrupted=is_interrupted)
+    begin(bench, overlay(**({} if is_interrupted else {"end_sample": 777 + 4_800})))
+    bench.run()
+    glide = (0.5 - 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    expected = sound(pcm)
+    expected[:240] *= glide
+    expected[-240:] *= glide[::-1]
+    heard_as(bench, expected)
+
+
+def test_one_without_samples_in_time_stands_still_and_the_music_goes_on() -> None:
+    bench = bench_with()
+    late = StoredSource(CLIP[: 4 * (5 * FRAME_SAMPLES + 500)], is_finished=False)
+    bench.sources[FIRST] = late
+    begin(bench, overlay())
+    bench.run()
+    assert bench.end_frame == 5  # it is waited for as long as there is time
+    bench.due_before = 12
+    bench.grant()
+    bench.run()
+    assert bench.end_frame == 12
+    late.store.append(CLIP[4 * (5 * FRAME_SAMPLES + 500) :])
+    late.store.finish(is_interrupted=False)
+    bench.run()
+    clip, at = sound(CLIP), 5 * FRAME_SAMPLES
+    glide = (0.5 + 0.5 * np.cos(np.pi * (np.arange(240) + 0.5) / 240))[:, np.newaxis]
+    expected = sound(MUSIC)
+    expected[:at] += clip[:at]
+    expected[at : at + 240] += clip[at : at + 240] * glide
+    rest = clip[at:].copy()
+    rest[:240] *= 1 - glide
+    expected[12 * FRAME_SAMPLES :][: len(rest)] += rest
+    heard_as(bench, expected)
+
+
+def test_it_goes_on_without_music_that_is_late_and_that_comes_in_with_200_ms() -> None:
+    bench = bench_with(CLIP)
+    bench.sources[3] = StoredSource(b"", is_finished=False)
+    begin(bench, overlay())
+    bench.run(5)
+    bench.plan(5, switch_to=3)
+    bench.render()
+    assert bench.end_frame == 6  # the end of the music before
+    bench.due_before = 8
+    bench.grant()
+    bench.run()
+    assert bench.end_frame == 8
+    store = bench.sources[3].store
+    store.append(OTHER[: 4 * 9_000])
+    bench.due_before = 10
+    bench.grant()
+    bench.run()
+    assert bench.end_frame == 10
+    store.append(OTHER[4 * 9_000 :])
+    bench.run()
+    assert [mark.frame for mark in bench.marks if mark.source == 3] == [10]
+    expected = under(bytes(10 * 3_840) + OTHER, (0, CLIP, 1.0))
+    heard = sound(bench.pcm)
+    at = 5 * FRAME_SAMPLES + 240
+    assert np.abs(heard[at : len(expected)] - expected[at : len(heard)]).max() <= 0.51
+
+
+def test_one_whose_source_failed_is_not_waited_for() -> None:
+    bench = bench_with()
+    failed = StoredSource(b"", is_finished=False)
+    failed.has_failed = True
+    bench.sources[FIRST] = failed
+    begin(bench, overlay())
+    bench.run()
+    heard_as(bench, sound(MUSIC))
+
+
+def test_eight_at_once_stay_below_the_ceiling() -> None:
+    loud = [tone(48_000, 300.0 + 50 * number, 32_000.0) for number in range(8)]
+    bench = bench_with(*loud, filters=Filters())
+    bench.run(3)
+    begin(bench, *(overlay(number) for number in range(8)))
+    bench.run()
+    heard = sound(bench.pcm)
+    assert np.abs(heard).max() <= 32_768 * 10 ** (-1 / 20) * 1.001
+    assert np.abs(heard[5 * FRAME_SAMPLES : 30 * FRAME_SAMPLES]).max() > 28_000
+
+
+def test_without_the_limiter_they_clip_and_do_not_wrap() -> None:
+    loud = [tone(48_000, 300.0, 32_000.0) for _ in range(8)]
+    bench = bench_with(*loud, music=False)
+    begin(bench, *(overlay(number) for number in range(8)))
+    bench.run()
+    heard, one = sound(bench.pcm), sound(loud[0])
+    assert np.array_equal(heard, np.clip(8 * one, -32_768, 32_767))
+
+
+def test_loud_music_that_glides_down_clips_as_long_as_the_sum_is_above_full_scale() -> None:
+    loud = noise(frames=100, peak=32_767, seed=3)
+    clip = tone(20 * FRAME_SAMPLES, peak=32_000.0)
+    bench = SessionBench({1: StoredSource(loud), 2: StoredSource(OTHER), FIRST: StoredSource(clip)}, PLAIN)
+    bench.plan(0, switch_to=1, following=2)
+    bench.run(12)
+    begin(bench, overlay(volume=0.5, duck_db=-60.0, fade=4_800))
+    bench.run(20)
+    expected = under(loud, (12, clip, 0.5))[: 16 * FRAME_SAMPLES]
+    at = 12 * FRAME_SAMPLES
+    music = sound(loud)[at : len(expected)]
+    expected[at:] -= music * (1.0 - 10 ** (-3 * np.arange(len(music)) / 4_800))[:, np.newaxis]
+    assert np.abs(expected).max() > 40_000
+    heard_as(bench, expected.clip(-32_768, 32_767))
+
+
+def test_what_is_rendered_again_is_the_same() -> None:
+    plain, replanned = (bench_with(CLIP, filters=Filters()) for _ in range(2))
+    for bench in (plain, replanned):
+        bench.run(4)
+        begin(bench, overlay(duck_db=-9.0, fade=3_000))
+    while replanned.sent < 60:
+        replanned.run(replanned.sent + 1)
+        replanned.plan(replanned.sent, after=1, following=2)
+    plain.run(60)
+    assert replanned.pcm[: 60 * 3_840] == plain.pcm[: 60 * 3_840]
+
+
+def test_what_is_encoded_again_is_the_same() -> None:
+    opus = Output("opus", 96_000)
+    plain, replanned = (bench_with(CLIP, filters=Filters()) for _ in range(2))
+    for bench in (plain, replanned):
+        bench.listen(opus)
+        begin(bench, overlay(duck_db=-9.0, fade=3_000))
+    while replanned.sent < 40:
+        replanned.run(replanned.sent + 1)
+        replanned.plan(replanned.sent, after=1, following=2)
+    plain.run(40)
+    for frame in range(40):
+        assert replanned.packets[opus][frame] == plain.packets[opus][frame]
+
+
+def test_one_that_has_begun_goes_on_in_another_session() -> None:
+    before = bench_with(CLIP)
+    begin(before, overlay(duck_db=-12.0, fade=960))
+    before.run(10)
+    sources = {1: StoredSource(MUSIC[10 * 3_840 :], start=9_600)}
+    sources[FIRST] = StoredSource(CLIP[10 * 3_840 :], start=9_600)
+    after = SessionBench(sources, PLAIN, first_frame=10)
+    after.overlays = (overlay(duck_db=-12.0, fade=960, has_begun=True),)
+    after.plan(10, switch_to=1)
+    before.run()
+    after.run(20)
+    assert after.pcm[: 20 * 3_840] == before.pcm[10 * 3_840 : 30 * 3_840]
+
+
+def test_over_and_done_with_it_costs_nothing_any_more() -> None:
+    bench = bench_with(CLIP)
+    begin(bench, overlay(duck_db=-12.0, fade=2_000))
+    assert not bench.session.has_overlays
+    bench.run(5)
+    assert bench.session.has_overlays
+    bench.run(60)
+    assert not bench.session.has_overlays
+    quiet: list[Audio] = [audio for audio in bench.audios if audio.first_frame > 40]
+    music = sound(MUSIC)
+    assert quiet
+    assert all(
+        np.array_equal(sound(bytes(audio.pcm)), music[audio.first_frame * 960 :][: audio.frames * 960])
+        for audio in quiet[:3]
+    )

@@ -1,0 +1,125 @@
+"""What speed, pitch and rate make of a source: its length, its pitch, where in it the sound is, and no clicks."""
+
+import numpy as np
+import pytest
+
+from tonearm.core.effects import Timescale
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_RATE_HZ
+from tonearm.worker.filters.blocks import Planes
+from tonearm.worker.mixing.timescale import ReadSource, Stretcher, StretchState
+
+SETTINGS = [
+    Timescale(speed=1.5),
+    Timescale(speed=0.5),
+    Timescale(pitch=1.5),
+    Timescale(pitch=0.7),
+    Timescale(rate=1.25),
+    Timescale(speed=2.0, pitch=0.7, rate=1.3),
+    Timescale(speed=4.0),
+    Timescale(speed=0.25),
+]
+NAMES = ["faster", "slower", "higher", "lower", "rate", "all three", "fastest", "slowest"]
+
+
+def reader_of(source: Planes) -> ReadSource:
+    def read(start: int, count: int) -> Planes:
+        samples = np.zeros((2, count), dtype=np.float32)
+        first, last = max(start, 0), min(start + count, source.shape[1])
+        if last > first:
+            samples[:, first - start : last - start] = source[:, first:last]
+        return samples
+
+    return read
+
+
+def stretched(source: Planes, setting: Timescale) -> tuple[Planes, list[StretchState]]:
+    """The whole source at the setting, and the state after each frame."""
+    stretcher = Stretcher(setting)
+    state = stretcher.begin(0)
+    frames, states = [], []
+    while state.position < source.shape[1]:
+        frame, state = stretcher.frame(state, reader_of(source))
+        frames.append(frame)
+        states.append(state)
+    return np.concatenate(frames, axis=1), states
+
+
+def tone(frequency_hz: float, *, seconds: float = 3.0, peak: float = 10_000.0) -> Planes:
+    turns = frequency_hz / SAMPLE_RATE_HZ * np.arange(int(seconds * SAMPLE_RATE_HZ))
+    return np.tile((peak * np.sin(2 * np.pi * turns)).astype(np.float32), (2, 1))
+
+
+def pitch_of(sound: Planes) -> float:
+    """The frequency of the loudest tone, in Hz."""
+    middle = sound[0, 4_800:-4_800] * np.hanning(sound.shape[1] - 9_600)
+    points = 16 * len(middle)
+    return float(np.argmax(np.abs(np.fft.rfft(middle, points))) * SAMPLE_RATE_HZ / points)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=NAMES)
+class TestEverySetting:
+    def test_the_length_is_that_of_the_source_by_the_position_rate(self, setting: Timescale) -> None:
+        sound, _ = stretched(tone(440.0), setting)
+        seconds = sound.shape[1] / SAMPLE_RATE_HZ
+        assert seconds == pytest.approx(3.0 / setting.position_rate, abs=0.021)
+
+    def test_the_pitch_is_pitch_times_rate_within_5_cents(self, setting: Timescale) -> None:
+        sound, _ = stretched(tone(440.0), setting)
+        expected_hz = 440.0 * setting.pitch * setting.rate
+        assert abs(1200 * np.log2(pitch_of(sound) / expected_hz)) < 5
+
+    def test_a_tone_stays_smooth_and_as_loud(self, setting: Timescale) -> None:
+        sound, _ = stretched(tone(440.0), setting)
+        inner = sound[0, 2_400 : -int(9_600 / setting.position_rate)].astype(np.float64)
+        assert inner.std() == pytest.approx(10_000 / np.sqrt(2), rel=0.02)
+        step = 2 * np.pi * 440.0 * setting.pitch * setting.rate / SAMPLE_RATE_HZ
+        assert np.abs(np.diff(inner, n=2)).max() < 1.3 * 10_000 * step**2 + 1
+
+    def test_it_can_begin_again_from_the_state_after_any_frame(self, setting: Timescale) -> None:
+        source = np.random.default_rng(3).normal(size=(2, SAMPLE_RATE_HZ)).astype(np.float32) * 3_000
+        whole, states = stretched(source, setting)
+        again, _ = Stretcher(setting).frame(states[4], reader_of(source))
+        np.testing.assert_array_equal(again, whole[:, 5 * FRAME_SAMPLES : 6 * FRAME_SAMPLES])
+
+    def test_it_reads_no_further_than_it_says(self, setting: Timescale) -> None:
+        source = tone(440.0)
+        stretcher = Stretcher(setting)
+        state = stretcher.begin(0)
+        furthest = 0
+
+        def read(start: int, count: int) -> Planes:
+            nonlocal furthest
+            furthest = max(furthest, start + count)
+            return reader_of(source)(start, count)
+
+        for _ in range(20):
+            furthest, promised = 0, stretcher.source_end(state)
+            _, state = stretcher.frame(state, read)
+            assert furthest <= promised
+
+
+@pytest.mark.parametrize(
+    "setting", [Timescale(speed=1.5), Timescale(speed=0.8), Timescale(rate=1.25), Timescale(pitch=1.5)]
+)
+def test_the_position_is_where_the_sound_is_within_20_ms(setting: Timescale) -> None:
+    """A tone that is loud in every other half second of the source: where the result changes, the position says so."""
+    parts = [tone(500.0, seconds=0.5, peak=2_000.0 if number % 2 else 20_000.0) for number in range(12)]
+    sound, _ = stretched(np.concatenate(parts, axis=1), setting)
+    envelope = np.convolve(np.abs(sound[0]), np.full(240, 1 / 240), "same")
+    changes = np.flatnonzero(np.diff((envelope > 7_000).astype(int)))
+    positions_s = changes / SAMPLE_RATE_HZ * setting.position_rate
+    positions_s = positions_s[(positions_s > 0.25) & (positions_s < 5.75)]  # around its ends there is silence
+    halves = np.round(positions_s * 2)
+    assert set(halves) == set(range(1, 12))
+    assert np.abs(positions_s - halves / 2).max() < 0.020
+
+
+def test_a_setting_of_1_gives_the_very_samples() -> None:
+    source = np.random.default_rng(4).normal(size=(2, SAMPLE_RATE_HZ)).astype(np.float32) * 3_000
+    sound, _ = stretched(source, Timescale())
+    np.testing.assert_array_equal(sound[:, : source.shape[1]], source)
+
+
+def test_what_would_be_above_half_the_rate_goes_away_instead_of_folding_back() -> None:
+    sound, _ = stretched(tone(20_000.0), Timescale(rate=2.0))
+    assert sound[0, 4_800:-4_800].std() < 100

@@ -1,0 +1,261 @@
+"""Frames in other forms than PCM: the packets are those of one encoder that heard exactly what was sent."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.support.opus_listening import decoded, segmental_snr_db
+from tests.support.pcm import channels
+from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.effects import Effects, Limiter, Normalization
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
+from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, PCM_ONLY, Output, mp3_output
+from tonearm.decoder.messages import Grant, Recall
+from tonearm.worker.packets import opus_encoder
+from tonearm.worker.packets.mp3 import TAIL_PCM
+from tonearm.worker.packets.opus_encoder import OpusEncoder, OpusMissing
+
+OPUS = Output("opus", complexity=0)
+SMALL = Output("opus", 48_000, complexity=0)
+MP3 = mp3_output(128_000)
+SECOND = 48_000
+
+
+class Music(MemorySource):
+    """Three voices that change slowly, so that an encoder has something to predict."""
+
+    def pcm(self, start: int, samples: int) -> bytes:
+        time = np.arange(start, start + samples) / 48_000
+        left = sum(6000 / n * np.sin(2 * np.pi * 220 * n * (1 + self._number / 7) * time + n) for n in (1, 2, 3))
+        right = 5000 * np.sin(2 * np.pi * 330 * time + self._number) * (0.6 + 0.4 * np.sin(2 * np.pi * 3 * time))
+        return np.stack([left, right], axis=1).astype("<i2").tobytes()
+
+
+def bench_of(*samples: int) -> SessionBench:
+    sources: dict[int, MemorySource] = {
+        number: Music(number, count, ends=True) for number, count in enumerate(samples, 1)
+    }
+    return SessionBench(sources)
+
+
+def expected_packets(bench: SessionBench, output: Output) -> list[bytes]:
+    encoder = OpusEncoder(output)
+    return [encoder.encode(bench.frames[frame]) for frame in range(bench.end_frame)]
+
+
+def packets(bench: SessionBench, output: Output, first: int = 0) -> list[bytes]:
+    return [bench.packets[output][frame] for frame in range(first, bench.end_frame)]
+
+
+def test_each_output_gets_its_own_packets_beside_the_pcm() -> None:
+    bench = bench_of(SECOND)
+    bench.outputs = frozenset({PCM, OPUS, SMALL})
+    bench.play(1)
+    bench.grant()
+    assert len(bench.run()) == 50 * FRAME_BYTES
+    assert packets(bench, OPUS) == expected_packets(bench, OPUS)
+    assert packets(bench, SMALL) == expected_packets(bench, SMALL)
+    assert len(b"".join(packets(bench, SMALL))) < len(b"".join(packets(bench, OPUS)))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_rendered_again_the_packets_are_those_of_what_was_sent(seed: int) -> None:
+    """Changes at any frame of a block, skips and joins, some of them before the last one was even rendered."""
+    chance = random.Random(seed)
+    bench = bench_of(SECOND * 3, SECOND * 3, SECOND * 3)
+    bench.outputs = frozenset({PCM, OPUS})
+    current = 1
+    bench.play(1)
+    bench.grant()
+    while current < 3 or bench.sent < 60:
+        bench.render()
+        bench.send(chance.randrange(1, 8))
+        match chance.randrange(4):
+            case 0:
+                at_frame = chance.randrange(bench.sent, bench.end_frame + 1)
+                bench.plan(at_frame, after=current, filters=Filters(volume=chance.random()))
+            case 1:
+                gains_db = tuple(chance.uniform(-6, 6) for _ in range(BAND_COUNT))
+                bench.plan(bench.sent, after=current, filters=Filters(1.0, gains_db))
+            case 2 if chance.random() < 0.3 and current < 3:
+                current += 1
+                bench.play(current)
+        if chance.random() < 0.5:
+            bench.grant()
+    bench.run()
+    assert packets(bench, OPUS) == expected_packets(bench, OPUS)
+
+
+def test_without_pcm_listeners_only_packets_are_sent() -> None:
+    bench = bench_of(SECOND)
+    bench.outputs = frozenset({OPUS})
+    bench.play(1)
+    bench.grant()
+    while bench.session.has_frames_to_render:
+        audios = bench.session.render()
+        assert all(audio.pcm == b"" and len(audio.packets) == bool(audio.frames) for audio in audios)
+        bench.sent = bench.granted = bench.granted + 20
+        bench.grant()
+        if not audios:
+            break
+
+
+def test_an_output_that_comes_later_begins_as_if_it_had_been_there() -> None:
+    """Its encoder is primed with the frames before, so its first packets hold what they should."""
+    bench = bench_of(2 * SECOND)
+    bench.play(1)
+    bench.grant()
+    bench.render()
+    bench.send(17)
+    bench.listen(PCM, OPUS)
+    before = dict(bench.frames)
+    bench.run()
+    assert {frame: bench.frames[frame] for frame in before} == before, "the PCM is the same as without it"
+    assert min(bench.packets[OPUS]) == 17
+    plain = OpusEncoder(OPUS)
+    of_plain = decoded([plain.encode(bench.frames[frame]) for frame in range(bench.end_frame)])
+    late = decoded(packets(bench, OPUS, 17))
+    wanted = channels(bench.pcm).astype(np.float64)[17 * FRAME_SAMPLES :]
+    late_snr = segmental_snr_db(wanted, late[OPUS_LOOKAHEAD_SAMPLES:])
+    plain_snr = segmental_snr_db(wanted, of_plain[17 * FRAME_SAMPLES + OPUS_LOOKAHEAD_SAMPLES :])
+    assert late_snr > plain_snr - 0.5
+
+
+def test_an_output_nobody_wants_any_more_is_not_made() -> None:
+    bench = bench_of(2 * SECOND)
+    bench.outputs = frozenset({PCM, OPUS})
+    bench.play(1)
+    bench.grant()
+    bench.render()
+    bench.send(5)
+    bench.listen(PCM)
+    bench.send(10)
+    assert all(audio.packets == () for audio in bench.render())
+    heard_again_from = bench.sent
+    bench.listen(PCM, OPUS)
+    bench.run()
+    assert len(decoded(packets(bench, OPUS, heard_again_from))) == (bench.end_frame - heard_again_from) * FRAME_SAMPLES
+
+
+def test_mp3_is_made_of_what_was_sent_once_and_in_order() -> None:
+    bench = bench_of(SECOND)
+    bench.outputs = frozenset({PCM, MP3})
+    bench.play(1)
+    bench.grant()
+    jobs = []
+    for step in range(40):
+        bench.render()
+        bench.send(3)
+        if step == 4:
+            bench.plan(bench.sent + 2, after=1, filters=Filters(volume=0.5))
+        jobs += bench.session.take_mp3_jobs()
+    assert [job.is_first for job in jobs] == [True] + [False] * (len(jobs) - 1)
+    assert [job.end_frame for job in jobs] == sorted(job.end_frame for job in jobs)
+    assert b"".join(job.pcm for job in jobs) == bench.pcm + TAIL_PCM
+    assert {job.output for job in jobs} == {MP3}
+
+
+def test_frames_that_were_rendered_for_nobody_are_silent_in_mp3() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.session.grant(Grant(1, bench.epoch, 0, 20, NO_OUTPUTS))
+    bench.session.render()
+    bench.session.grant(Grant(1, bench.epoch, 2, 20, frozenset({MP3})))
+    bench.session.grant(Grant(1, bench.epoch, 5, 20, frozenset({MP3})))
+    first, second = bench.session.take_mp3_jobs()
+    assert (first.is_first, first.pcm) == (True, b"")
+    assert second.pcm == 3 * SILENT_FRAME
+
+
+def test_mp3_that_nobody_wanted_for_a_while_begins_with_what_is_sent_next() -> None:
+    bench = bench_of(4 * SECOND)
+    bench.outputs = frozenset({PCM, MP3})
+    bench.play(1)
+    bench.grant()
+    bench.run(20)
+    bench.listen(PCM)
+    bench.run(100)
+    bench.session.take_mp3_jobs()
+    bench.listen(PCM, MP3)
+    back = bench.sent
+    bench.run(130)
+    jobs = bench.session.take_mp3_jobs()
+    assert jobs[0].is_first
+    assert jobs[0].first_frame >= back
+    heard_from = jobs[0].first_frame * FRAME_BYTES
+    heard = b"".join(job.pcm for job in jobs)
+    assert heard == bench.pcm[heard_from : heard_from + len(heard)]
+
+
+@pytest.mark.parametrize("filters", [Filters(), Filters(0.5, (3.0,) * BAND_COUNT)], ids=["flat", "filtered"])
+@pytest.mark.parametrize("was_heard", [True, False])
+def test_two_seconds_that_were_sent_can_be_recalled_for_a_new_form(filters: Filters, was_heard: bool) -> None:
+    source = Music(1, 6 * SECOND, ends=True)
+    bench, heard = SessionBench({1: source}, filters), SessionBench({1: source}, filters)
+    bench.outputs = PCM_ONLY if was_heard else NO_OUTPUTS
+    for each in (bench, heard):
+        each.play(1)
+        each.grant()
+        each.run(150)
+    bench.listen(PCM, MP3)
+    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
+    bench.session.recall(Recall(1, MP3, bench.sent, 100))
+    *_, opus, mp3 = bench.session.take_mp3_jobs()
+    for job in (opus, mp3):
+        assert (job.first_frame, job.end_frame, job.is_first) == (bench.sent - 100, bench.sent, True)
+        wanted = b"".join(heard.frames[frame] for frame in range(job.first_frame, job.end_frame))
+        assert np.abs(channels(job.pcm).astype(int) - channels(wanted).astype(int)).max() <= 1
+    bench.run(180)
+    following = bench.session.take_mp3_jobs()
+    assert following[0].first_frame == mp3.end_frame
+    assert not any(job.is_first for job in following)
+
+
+def test_of_a_young_session_as_much_is_recalled_as_there_is() -> None:
+    bench = bench_of(4 * SECOND)
+    bench.play(1)
+    bench.run(30)
+    bench.listen(PCM, OPUS)
+    bench.session.recall(Recall(1, OPUS, bench.sent, 100))
+    (job,) = bench.session.take_mp3_jobs()
+    assert (job.first_frame, job.pcm) == (0, bench.pcm[: bench.sent * FRAME_BYTES])
+
+
+def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -> None:
+    """Normalization makes a loud source quiet: the first packet does not begin with the source as it is."""
+    effects = Effects(normalization=Normalization(target_lufs=-30.0), limiter=Limiter(enabled=True))
+    source = Music(1, 2 * SECOND, ends=True)
+    source.loudness.tagged_lufs = -2.0
+    bench = SessionBench({1: source}, Filters(effects=effects))
+    bench.play(1)
+    bench.run(50)
+    bench.listen(PCM, OPUS)
+    bench.run()
+    before_first = np.frombuffer(bench.frames[49][-OPUS_LOOKAHEAD_SAMPLES * 4 :], "<i2").astype(np.float64)
+    heard = decoded([bench.packets[OPUS][frame] for frame in range(50, 55)])
+    begins = heard[120:OPUS_LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
+    assert np.sqrt(np.mean(begins**2)) == pytest.approx(np.sqrt(np.mean(before_first**2)), rel=0.5)
+
+
+def test_without_libopus_pyav_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is rendered again continues as after the death of a process: without a click, but not to the bit."""
+    monkeypatch.setattr(opus_encoder, "_libopus", missing)
+    bench = bench_of(3 * SECOND)
+    bench.outputs = frozenset({PCM, OPUS})
+    bench.play(1)
+    bench.grant()
+    for frames, volume in ((33, 0.5), (57, 1.0)):
+        bench.run(frames)
+        bench.plan(bench.sent, after=1, filters=Filters(volume=volume))
+    bench.run()
+    pcm = channels(bench.pcm).astype(np.float64)
+    monkeypatch.undo()
+    plain = decoded(expected_packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
+    heard = decoded(packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
+    assert segmental_snr_db(pcm, heard) >= segmental_snr_db(pcm, plain) - 1.5
+
+
+def missing() -> None:
+    raise OpusMissing("not there")

@@ -1,0 +1,122 @@
+"""Opus packets: what a decoder makes of them, and encoding again from a state that was kept."""
+
+import av
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.pcm import channels, noise, tone
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import HIGHEST_OPUS_BPS, MOST_OPUS_PACKET_BYTES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
+from tonearm.decoder.message_coding import MessageSplitter, pack
+from tonearm.decoder.messages import Audio, FromDecoder
+from tonearm.protocol.framing import packets_as_messages, payload_of
+from tonearm.worker.media.opus_format import can_pass_through
+from tonearm.worker.packets.opus_encoder import OpusEncoder
+
+
+def frames_of(pcm: bytes) -> list[bytes]:
+    return [pcm[start : start + FRAME_BYTES] for start in range(0, len(pcm), FRAME_BYTES)]
+
+
+def encoded(pcm: bytes, settings: Output | None = None) -> list[bytes]:
+    encoder = OpusEncoder(settings or Output("opus"))
+    return [encoder.encode(frame) for frame in frames_of(pcm)]
+
+
+def decoded(packets: list[bytes]) -> NDArray[np.float64]:
+    """What libopus makes of the packets, n by 2 in 16-bit units."""
+    codec = av.CodecContext.create("libopus", "r")
+    assert isinstance(codec, av.AudioCodecContext)
+    codec.sample_rate = 48_000
+    codec.layout = "stereo"
+    blocks = [
+        frame.to_ndarray().reshape(-1, 2).astype(np.float64)
+        for data in packets
+        for frame in codec.decode(av.Packet(data))
+    ]
+    return np.concatenate(blocks)
+
+
+def snr_db(pcm: bytes, sound: NDArray[np.float64]) -> float:
+    original = channels(pcm)[4_800:-9_600]
+    late = sound[4_800 + OPUS_LOOKAHEAD_SAMPLES :][: len(original)]
+    return float(10 * np.log10(np.square(original).mean() / np.square(late - original).mean()))
+
+
+def test_a_tone_comes_back_after_the_lookahead() -> None:
+    pcm = tone(440.0, frames=60, peak=10_000)
+    packets = encoded(pcm)
+    assert all(can_pass_through(packet) for packet in packets)
+    assert len(decoded(packets)) == 60 * FRAME_SAMPLES
+    assert snr_db(pcm, decoded(packets)) > 25
+
+
+def test_the_longest_packets_can_be_sent_and_decoded() -> None:
+    pcm = noise(frames=50, peak=32_000)
+    packets = encoded(pcm, Output("opus", HIGHEST_OPUS_BPS))
+    assert max(map(len, packets)) == MOST_OPUS_PACKET_BYTES
+    assert [payload_of(message) for message in packets_as_messages(packets)] == packets
+    audio = Audio(1, 1, 0, 50, 1, 0, (), b"", packets=((Output("opus"), tuple(packets)),))
+    assert list(MessageSplitter(FromDecoder).feed(pack(audio))) == [audio]
+    assert all(map(can_pass_through, packets))
+    assert not can_pass_through(packets[0].ljust(MOST_OPUS_PACKET_BYTES + 1))
+    assert len(decoded(packets)) == 50 * FRAME_SAMPLES
+
+
+@pytest.mark.parametrize("bitrate_bps", [32_000, 96_000, 256_000])
+@pytest.mark.parametrize("is_variable", [True, False])
+def test_the_bitrate_is_kept(bitrate_bps: int, is_variable: bool) -> None:
+    packets = encoded(noise(frames=100, peak=8_000), Output("opus", bitrate_bps, is_variable=is_variable))
+    assert sum(map(len, packets)) * 8 / 2 == pytest.approx(bitrate_bps, rel=0.15 if is_variable else 0.01)
+    if not is_variable:
+        assert len({len(packet) for packet in packets}) == 1
+
+
+def test_encoding_again_from_a_kept_state_gives_the_same_packets() -> None:
+    frames = frames_of(noise(frames=40, peak=8_000))
+    encoder = OpusEncoder(Output("opus"))
+    states, packets = [], []
+    for frame in frames:
+        states.append(encoder.save())
+        packets.append(encoder.encode(frame))
+    for start in (0, 3, 17):
+        other = OpusEncoder(Output("opus"))
+        other.restore(states[start])
+        assert [other.encode(frame) for frame in frames[start:]] == packets[start:]
+
+
+def test_a_packet_without_prediction_does_not_need_the_one_before() -> None:
+    frames = frames_of(tone(440.0, frames=40, peak=10_000))
+    encoder = OpusEncoder(Output("opus"))
+    for frame in frames[:20]:
+        encoder.encode(frame)
+    tail = [encoder.encode(frames[20], without_prediction=True), *map(encoder.encode, frames[21:])]
+    alone = decoded(tail)[OPUS_LOOKAHEAD_SAMPLES + 480 : FRAME_SAMPLES * 19]
+    assert np.abs(np.diff(alone, n=2, axis=0)).max() < 1.5 * 10_000 * (2 * np.pi * 440 / 48_000) ** 2 + 60
+
+
+@pytest.mark.parametrize(
+    "settings", [Output("opus", complexity=0), Output("opus", has_fec=True), Output("opus", signal="voice")]
+)
+def test_every_setting_is_taken(settings: Output) -> None:
+    assert len(decoded(encoded(tone(300.0, frames=10, peak=5_000), settings))) == 10 * FRAME_SAMPLES
+
+
+def test_silence_is_a_packet_of_three_bytes() -> None:
+    assert np.abs(decoded([SILENT_PACKET] * 5)).max() == 0
+    assert can_pass_through(SILENT_PACKET)
+
+
+@pytest.mark.parametrize(
+    ("first_byte", "passes"),
+    [(19 << 3, True), (31 << 3 | 4, True), (31 << 3 | 3, False), (30 << 3, False), (1 << 3, False), (14 << 3, False)],
+)
+def test_only_single_celt_frames_of_20_ms_are_passed_through(first_byte: int, passes: bool) -> None:
+    assert can_pass_through(bytes((first_byte, 1, 2))) is passes
+    assert not can_pass_through(b"")
+
+
+def test_part_of_a_frame_is_refused() -> None:
+    with pytest.raises(ValueError, match="3840"):
+        OpusEncoder(Output("opus")).encode(bytes(100))

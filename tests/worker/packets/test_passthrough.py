@@ -1,0 +1,577 @@
+"""Packets of Opus sources that reach Opus listeners as they are, and the joints with what is encoded."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.support.audio_files import music, opus
+from tests.support.opus_listening import decoded, segmental_snr_db
+from tests.support.packet_source import PacketSource, packets_in, pcm_in
+from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.effects import Compressor, Effects, Limiter, Normalization, Timescale
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.ogg_page import OGG_CHECKSUM_AT, ogg_checksum
+from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, PCM, Output
+from tonearm.decoder.messages import FIRST_OVERLAY_SOURCE, GRANT_FRAMES, SHORT_GRANT_FRAMES, Overlay
+from tonearm.worker.filters.chain import ChainState
+from tonearm.worker.filters.limiter import QUIET
+from tonearm.worker.filters.normalization import Level, SourceLoudness
+from tonearm.worker.media.opus_format import can_follow_ours
+from tonearm.worker.mixing.voices import ONE_VOICE, Fade, Voices, falling, rising
+from tonearm.worker.packets.opus_encoder import OpusEncoder
+from tonearm.worker.packets.passthrough import WAIT_FRAMES, Conditions
+from tonearm.worker.rendering.block_packets import (
+    ENCODED_BLOCK_FRAMES,
+    FIRST_BLOCK_FRAMES,
+    PASSED_BLOCK_FRAMES,
+)
+
+PASSING = Output("opus", passes_through=True)
+NAMED = Output("opus", 64_000)
+FLAT = Filters()
+HALF = Filters(volume=0.5)
+
+
+def song(seconds: float, seed: int = 1, *, silent_ends: bool = False, channels: int = 2) -> bytes:
+    """An Opus file; with `silent_ends` 50 ms at its start and 100 ms at its end are silent."""
+    sound = music(seconds, channels=channels, seed=seed) * 0.8
+    if silent_ends:
+        sound = sound.copy()
+        sound[:2400] = 0
+        sound[-9600:-4800] *= np.linspace(1, 0, 4800)[:, np.newaxis]
+        sound[-4800:] = 0
+    return opus(sound, bit_rate=128_000)
+
+
+def jingle() -> MemorySource:
+    """A sound of ten frames."""
+    return MemorySource(FIRST_OVERLAY_SOURCE, 10 * FRAME_SAMPLES, ends=True)
+
+
+def playing(*sources: PacketSource, outputs: Sequence[Output] = (PASSING,)) -> SessionBench:
+    """A session that plays the sources one after the other."""
+    bench = SessionBench(dict(enumerate(sources, 1)))
+    bench.listen(*outputs)
+    bench.plan(0, switch_to=1, following=2 if len(sources) > 1 else None)
+    return bench
+
+
+def passed(bench: SessionBench) -> list[bool]:
+    """For each frame whether it was passed through, by the newest plan that has it."""
+    flags: dict[int, bool] = {}
+    for audio in bench.audios:
+        flags = {frame: flag for frame, flag in flags.items() if frame < audio.first_frame}
+        flags.update(dict.fromkeys(range(audio.first_frame, audio.first_frame + audio.frames), audio.is_passed))
+    return [flags[frame] for frame in sorted(flags)]
+
+
+def packets_of(bench: SessionBench, output: Output = PASSING) -> list[bytes]:
+    packets = bench.packets[output]
+    return [packets[frame] for frame in range(bench.end_frame)]
+
+
+def heard(bench: SessionBench) -> NDArray[np.float64]:
+    """What an Opus listener hears, from the first sample of the first frame on."""
+    return decoded(packets_of(bench))[OPUS_LOOKAHEAD_SAMPLES:]
+
+
+def noise_db(wanted: NDArray[np.float64], got: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each frame the noise, below full scale."""
+    count = min(len(wanted), len(got)) // FRAME_SAMPLES
+    noise = (wanted[: count * FRAME_SAMPLES] - got[: count * FRAME_SAMPLES]).reshape(count, -1)
+    level_db: NDArray[np.float64] = 10 * np.log10(np.mean(noise**2, axis=1) / 32768.0**2 + 1e-12)
+    return level_db
+
+
+def require_no_click(wanted: NDArray[np.float64], bench: SessionBench, *, by_db: float = 9.0) -> None:
+    """Nowhere is the noise much above the worst of a plain encode of the same sound."""
+    pcm = np.rint(wanted).astype("<i2").tobytes()
+    encoder = OpusEncoder(PASSING)
+    plain = [encoder.encode(pcm[at : at + FRAME_BYTES]) for at in range(0, len(pcm) - FRAME_BYTES + 1, FRAME_BYTES)]
+    allowed = noise_db(wanted, decoded(plain)[OPUS_LOOKAHEAD_SAMPLES:]).max() + by_db
+    assert noise_db(wanted, heard(bench)).max() <= allowed
+
+
+def test_a_source_reaches_opus_listeners_as_its_very_packets_and_is_not_decoded() -> None:
+    file = song(3.217)
+    source = PacketSource(file)
+    bench = playing(source)
+    bench.run()
+    flags = passed(bench)
+    assert flags[:-1] == [True] * (len(flags) - 1)
+    assert packets_of(bench)[:-1] == packets_in(file)[: len(flags) - 1]
+    assert bench.pcm == b""
+    assert source.decoding.decoded_packets <= 40, "only for the last frame, which is filled up with silence"
+    assert np.array_equal(heard(bench)[: 3 * 48_000], decoded(packets_in(file))[OPUS_LOOKAHEAD_SAMPLES:][: 3 * 48_000])
+
+
+def test_a_mono_source_passes_too() -> None:
+    file = song(1.5, channels=1)
+    bench = playing(PacketSource(file))
+    bench.run()
+    assert packets_of(bench)[:74] == packets_in(file)[:74]
+
+
+def test_pcm_and_named_bitrates_are_rendered_beside_what_passes() -> None:
+    file = song(2.0)
+    bench = playing(PacketSource(file), outputs=(PCM, PASSING, NAMED))
+    pcm = np.frombuffer(bench.run(), "<i2").reshape(-1, 2)
+    assert np.array_equal(pcm[: 2 * 48_000], pcm_in(file))
+    assert all(passed(bench)[:-1])
+    encoder = OpusEncoder(NAMED)
+    frames = [bench.frames[frame] for frame in range(bench.end_frame)]
+    assert packets_of(bench, NAMED) == [encoder.encode(frame) for frame in frames]
+
+
+def test_a_listener_who_joins_in_the_middle_gets_packets_at_once() -> None:
+    file = song(3.0)
+    bench = playing(PacketSource(file), outputs=(PCM,))
+    bench.run(50)
+    bench.listen(PCM, PASSING)
+    bench.run(100)
+    assert bench.packets[PASSING] == {
+        frame: packets_in(file)[frame] for frame in range(50, max(bench.packets[PASSING]) + 1)
+    }
+
+
+def test_filters_go_over_to_encoding_and_back_without_a_click() -> None:
+    file = song(8.0)
+    rendered = []
+    for outputs in ((PASSING,), (PCM,)):
+        bench = playing(PacketSource(file), outputs=outputs)
+        for frames, filters in ((60, HALF), (83, FLAT), (200, Filters(1.0, (6.0,) + (0.0,) * (BAND_COUNT - 1)))):
+            bench.run(frames)
+            bench.plan(bench.sent, after=1, filters=filters)
+        bench.run(250)
+        bench.plan(bench.sent, after=1, filters=FLAT)
+        bench.run()
+        rendered.append(bench)
+    encoded, plain = rendered
+    flags = passed(encoded)
+    assert all(flags[:60])
+    assert not any(flags[60:83])
+    assert all(flags[83 + WAIT_FRAMES + 12 : 200])
+    assert not any(flags[200:250])
+    assert all(flags[250 + WAIT_FRAMES + 12 : -1])
+    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    require_no_click(wanted, encoded)
+    assert segmental_snr_db(wanted, heard(encoded)) > 20
+
+
+def steady_tone(seconds: float, frequency_hz: float) -> bytes:
+    """An Opus file of a tone with harmonics: the encoder's post-filter is on in nearly all of its packets."""
+    turns = frequency_hz * np.arange(int(seconds * 48_000)) / 48_000
+    wave = sum(np.sin(2 * np.pi * k * turns + 0.3 * k * k) / k for k in range(1, 25))
+    return opus(np.stack((0.2 * wave, 0.16 * wave), axis=1), bit_rate=96_000)
+
+
+@pytest.mark.parametrize("frequency_hz", [110.0, 220.0])
+def test_where_the_post_filter_stays_on_the_way_back_is_waited_for_and_then_as_good_as_the_encoder(
+    frequency_hz: float,
+) -> None:
+    file = steady_tone(4.0, frequency_hz)
+    assert sum(not can_follow_ours(packet) for packet in packets_in(file)) > 190, "its post-filter is off"
+    encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
+    for bench in (encoded, plain):
+        bench.run(40)
+        bench.plan(bench.sent, after=1, filters=HALF)
+        bench.run(60)
+        bench.plan(bench.sent, after=1, filters=FLAT)
+        bench.run()
+    first = passed(encoded).index(True, 60)
+    assert WAIT_FRAMES <= first - 60 <= WAIT_FRAMES + 15  # where a block begins no frame is counted
+    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    noise = noise_db(wanted, heard(encoded))
+    assert noise[first - 1 : first + 6].max() <= noise[first - 10 : first - 2].max() + 3.0
+
+
+CHANGES = (
+    Filters(5.0),
+    Filters(0.0),
+    Filters(1.0, (12.0,) * 5 + (0.0,) * (BAND_COUNT - 5)),
+    Filters(effects=Effects(compressor=Compressor(threshold_db=-40.0, makeup_db=20.0))),
+)
+
+
+@pytest.mark.parametrize("filters", CHANGES, ids=["louder", "silent", "bass", "compressor"])
+def test_the_sound_just_before_a_change_is_the_one_before_it(filters: Filters) -> None:
+    file, at = opus(music(3.0) * 0.12, bit_rate=128_000), 61
+    encoded, plain = playing(PacketSource(file)), playing(PacketSource(file), outputs=(PCM,))
+    for bench in (encoded, plain):
+        bench.run(at)
+        bench.plan(bench.sent, after=1, filters=filters)
+        bench.run(at + 20)
+    assert passed(encoded)[: at + 1] == [True] * at + [False]
+    wanted = np.frombuffer(plain.pcm, "<i2").reshape(-1, 2).astype(np.float64)
+    around = slice((at - 1) * FRAME_SAMPLES, (at + 1) * FRAME_SAMPLES)
+    encoder = OpusEncoder(PASSING)
+    by_encoder = decoded([encoder.encode(plain.frames[frame]) for frame in range(at + 2)])[OPUS_LOOKAHEAD_SAMPLES:]
+    allowed = noise_db(wanted[around], by_encoder[around]) + 6.0
+    assert np.all(noise_db(wanted[around], heard(encoded)[around]) <= allowed)
+
+
+def test_a_bitrate_that_is_asked_for_with_a_change_begins_with_the_sound_before_it() -> None:
+    bench = playing(PacketSource(opus(music(3.0) * 0.12, bit_rate=128_000)), outputs=(PCM,))
+    bench.run(61)
+    bench.plan(bench.sent, after=1, filters=Filters(5.0), outputs=frozenset((PCM, NAMED)))
+    bench.outputs = frozenset((PCM, NAMED))
+    bench.grant()
+    bench.run(80)
+    before = np.frombuffer(bench.pcm, "<i2").reshape(-1, 2)[61 * FRAME_SAMPLES - OPUS_LOOKAHEAD_SAMPLES :].astype(float)
+    first = decoded([bench.packets[NAMED][frame] for frame in (61, 62)])
+    begun = slice(120, OPUS_LOOKAHEAD_SAMPLES)  # a decoder fades its first packet in
+    assert np.sqrt(np.mean(first[begun] ** 2)) == pytest.approx(np.sqrt(np.mean(before[begun] ** 2)), rel=0.3)
+
+
+def test_what_is_planned_again_is_what_it_was() -> None:
+    file = song(4.0)
+    bench = playing(PacketSource(file))
+    bench.run(50)
+    bench.plan(bench.sent, after=1, filters=HALF)
+    bench.run(53)
+    bench.plan(bench.sent, after=1, filters=FLAT)
+    again = playing(PacketSource(file))
+    again.run(50)
+    again.plan(again.sent, after=1, filters=HALF)
+    again.run(53)
+    again.plan(again.sent, after=1, filters=FLAT)
+    for frame in (55, 61, 62, 68, 90):  # plans that change nothing, in the middle of blocks
+        again.run(frame)
+        again.plan(again.sent, after=1)
+    bench.run()
+    again.run()
+    first_again = passed(again).index(True, 53)
+    first = passed(bench).index(True, 53)
+    upto = min(first, first_again)
+    assert packets_of(bench)[: upto - 1] == packets_of(again)[: upto - 1]
+    assert packets_of(bench)[max(first, first_again) :] == packets_of(again)[max(first, first_again) :]
+
+
+@pytest.mark.parametrize("length", [6 * 48_000 - 100, 6 * 48_000 - 500, 6 * 48_000 - 960, 6 * 48_000 - 1])
+def test_a_track_that_begins_within_a_frame_passes_when_the_join_is_silent(length: int) -> None:
+    files = song(length / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
+    bench = playing(*map(PacketSource, files))
+    bench.run()
+    flags = passed(bench)
+    join = length // FRAME_SAMPLES
+    lag = bench.audios[-2].lag_samples
+    assert lag == -length % FRAME_SAMPLES
+    assert all(flags[: join - 1])
+    assert sum(not flag for flag in flags[join - 1 : join + 20]) <= 6
+    assert all(flags[join + 8 : -1])
+    first, second = (pcm_in(file) for file in files)
+    require_no_click(np.concatenate([first, np.zeros((lag, 2)), second]), bench)
+
+
+def test_at_a_join_that_sounds_the_next_track_is_encoded_where_it_does_not_fit() -> None:
+    files = song(3.0 - 100 / 48_000), song(3.0, 2)
+    bench = playing(*map(PacketSource, files))
+    bench.run()
+    assert {audio.lag_samples for audio in bench.audios} == {0}
+    assert passed(bench)[150:] == [False] * (len(passed(bench)) - 150)
+    require_no_click(np.concatenate([pcm_in(file) for file in files]), bench)
+
+
+def test_a_track_that_begins_with_a_frame_passes_after_two_encoded_ones() -> None:
+    files = song(3.0), song(3.0, 2)
+    bench = playing(*map(PacketSource, files))
+    bench.run()
+    flags = passed(bench)
+    assert flags[:150] == [True] * 150
+    first = flags.index(True, 150)
+    assert 152 <= first <= 152 + WAIT_FRAMES
+    assert packets_of(bench)[first:299] == packets_in(files[1])[first - 150 : 149]
+    require_no_click(np.concatenate([pcm_in(file) for file in files]), bench)
+
+
+def test_a_lag_ends_at_a_cut() -> None:
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True), song(3.0, 3)
+    sources = {number: PacketSource(file) for number, file in enumerate(files, 1)}
+    bench = SessionBench(sources)
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1, following=2)
+    bench.run(200)
+    assert bench.audios[-1].lag_samples == 500
+    bench.plan(bench.sent, switch_to=3)
+    bench.run()
+    assert bench.audios[-1].lag_samples == 0
+    first = passed(bench).index(True, 200)
+    assert packets_of(bench)[first : first + 20] == packets_in(files[2])[first - 200 : first - 180]
+    after_cut = heard(bench)[201 * FRAME_SAMPLES :]
+    assert segmental_snr_db(pcm_in(files[2])[FRAME_SAMPLES : 2 * 48_000], after_cut) > 20
+    steps = np.abs(np.diff(heard(bench)[198 * FRAME_SAMPLES : 204 * FRAME_SAMPLES], axis=0)).max()
+    assert steps <= 1.2 * np.abs(np.diff(heard(bench), axis=0)).max()
+
+
+@pytest.mark.parametrize("outputs", [(PASSING,), (PASSING, NAMED)])
+def test_a_change_in_the_middle_of_packets_that_come_with_a_lag(outputs: tuple[Output, ...]) -> None:
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
+    bench = SessionBench({number: PacketSource(file) for number, file in enumerate(files, 1)})
+    bench.listen(*outputs)
+    bench.plan(0, switch_to=1, following=2)
+    for frame in range(187, 217):
+        bench.run(frame)
+        assert (bench.audios[-1].lag_samples, bench.audios[-1].is_passed) == (500, True)
+        bench.plan(frame, after=2)
+    bench.plan(216, after=2, filters=HALF)
+    bench.run()
+    assert all(passed(bench)[160:216])
+    assert not any(passed(bench)[216:])
+    after_change = heard(bench)[218 * FRAME_SAMPLES + 500 :][:48_000]
+    sample = 218 * FRAME_SAMPLES - (3 * 48_000 - 500)
+    assert segmental_snr_db(0.5 * pcm_in(files[1])[sample : sample + 48_000], after_change) > 20
+
+
+@pytest.mark.parametrize(("start", "passes"), [(48_000, True), (48_000 - 960, True), (48_100, False)])
+def test_a_beginning_in_the_middle_passes_only_on_the_grid(start: int, passes: bool) -> None:
+    file = song(3.0)
+    bench = SessionBench({1: PacketSource(song(1.0, 2)), 2: PacketSource(file, start)})
+    bench.listen(PASSING)
+    bench.play(1)
+    bench.run(20)
+    bench.play(2)
+    bench.run()
+    flags = passed(bench)[20:]
+    assert any(flags) is passes
+    wanted = pcm_in(file)[start:]
+    assert segmental_snr_db(wanted[4800:48_000], heard(bench)[20 * FRAME_SAMPLES + 4800 :]) > 20
+    if passes:
+        first = flags.index(True)
+        assert packets_of(bench)[20 + first] == packets_in(file)[start // FRAME_SAMPLES + first]
+
+
+def test_another_pre_skip_passes_with_a_lag() -> None:
+    file = song(3.0)
+    header = file.index(b"OpusHead")
+    assert file[header + 10 : header + 12] == (312).to_bytes(2, "little")
+    other = with_page_checksum(file[: header + 10] + (356).to_bytes(2, "little") + file[header + 12 :])
+    bench = playing(PacketSource(other))
+    bench.run()
+    assert {audio.lag_samples for audio in bench.audios[:-1]} == {44}
+    assert all(passed(bench)[:-1])
+    assert packets_of(bench)[:100] == packets_in(other)[:100]
+
+
+def with_page_checksum(file: bytes) -> bytes:
+    """An Ogg file whose first page has a right checksum again."""
+    size = 27 + file[26] + sum(file[27 : 27 + file[26]])
+    page = bytearray(file[:size])
+    page[22:26] = bytes(4)
+    register = 0
+    for byte in page:
+        register ^= byte << 24
+        for _ in range(8):
+            register = (register << 1 ^ (0x04C11DB7 if register & 0x80000000 else 0)) & 0xFFFFFFFF
+    page[22:26] = register.to_bytes(4, "little")
+    return bytes(page) + file[size:]
+
+
+def test_under_an_overlay_the_lag_goes_on() -> None:
+    files = song(3.0 - 500 / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    bench = SessionBench(
+        {**{number: PacketSource(file) for number, file in enumerate(files, 1)}, FIRST_OVERLAY_SOURCE: jingle()}
+    )
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1, following=2)
+    bench.run(200)
+    assert bench.audios[-1].lag_samples == 500
+    under = len(bench.audios)
+    bench.overlays = (Overlay(FIRST_OVERLAY_SOURCE, 1.0, 0.0, 0),)
+    bench.plan(bench.sent, after=2)
+    bench.run()
+    assert {audio.lag_samples for audio in bench.audios[under:]} == {500}
+    flags = passed(bench)
+    assert not any(flags[200:210])
+    assert any(flags[210 + WAIT_FRAMES :])
+
+
+def test_after_the_death_of_a_process_the_lag_goes_on() -> None:
+    """A session that continues another one's frames, as `OpenSession` says."""
+    file = song(3.0)
+    start = 50 * FRAME_SAMPLES - 500  # frame 50 begins there, as the track began 500 samples after a frame
+    bench = SessionBench({1: PacketSource(file, start)}, first_frame=50, lag_samples=460)
+    bench.listen(PASSING)
+    bench.plan(50, switch_to=1)
+    bench.run()
+    flags = passed(bench)
+    first = flags.index(True)
+    assert 2 <= first <= WAIT_FRAMES + 12
+    assert {audio.lag_samples for audio in bench.audios} == {460}
+    assert bench.packets[PASSING][50 + first] == packets_in(file)[49 + first]
+
+
+def state_with(effects: Effects, *, gain_db: float = 0.0) -> ChainState:
+    return ChainState.steady(Filters(effects=effects)).with_output(Level(1, gain_db), QUIET)
+
+
+def tagged(lufs: float | None) -> SourceLoudness:
+    loudness = SourceLoudness()
+    loudness.tagged_lufs = lufs
+    return loudness
+
+
+@pytest.mark.parametrize(
+    ("state", "voices", "lufs", "why"),
+    [
+        (ChainState.steady(FLAT), ONE_VOICE, None, None),
+        (ChainState.steady(HALF), ONE_VOICE, None, "filters"),
+        (ChainState.steady(FLAT).changed(HALF, b"").changed(FLAT, b""), ONE_VOICE, None, None),
+        (ChainState.steady(HALF).changed(FLAT, b""), ONE_VOICE, None, "a change of them"),
+        (ChainState.steady(FLAT), Voices((Fade(2, 0, falling(900)),)), None, "voice"),
+        (ChainState.steady(FLAT), Voices((), (rising(900),)), None, "fade"),
+        (ChainState.steady(FLAT), Voices((Fade(2, 0, falling(0)),)), None, None),
+        (state_with(Effects(compressor=Compressor())), ONE_VOICE, None, "filters"),
+        (state_with(Effects(limiter=Limiter(enabled=True))), ONE_VOICE, None, "limiter"),
+        (state_with(Effects(limiter=None)), ONE_VOICE, None, None),
+        (state_with(Effects(normalization=Normalization())), ONE_VOICE, None, "measuring"),
+        (state_with(Effects(normalization=Normalization())), ONE_VOICE, -9.0, "normalization"),
+        (state_with(Effects(normalization=Normalization())), ONE_VOICE, -14.0, None),
+        (state_with(Effects(normalization=Normalization(mode="off"))), ONE_VOICE, None, None),
+        (state_with(Effects(normalization=Normalization()), gain_db=-3.0), ONE_VOICE, -14.0, "normalization"),
+    ],
+)
+def test_what_keeps_packets_from_being_passed_through_is_named(
+    state: ChainState, voices: Voices, lufs: float | None, why: str | None
+) -> None:
+    excluded = Conditions(state, voices, 960, [tagged(lufs)]).exclusion()
+    assert excluded is None if why is None else why in (excluded or "")
+
+
+def test_a_timescale_is_encoded() -> None:
+    assert Conditions(ChainState.steady(FLAT), ONE_VOICE, 0, [], is_stretched=True).exclusion() == "timescale"
+    bench = SessionBench({1: PacketSource(song(2.0))}, Filters(effects=Effects(timescale=Timescale(speed=1.5))))
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1)
+    bench.run()
+    assert not any(passed(bench))
+
+
+def test_normalization_by_tags_of_no_gain_passes_and_measures_nothing() -> None:
+    source = PacketSource(song(2.0))
+    source.loudness.tagged_lufs = -14.0
+    bench = SessionBench({1: source}, Filters(effects=Effects(normalization=Normalization())))
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1)
+    bench.run()
+    assert all(passed(bench)[:-1])
+    assert source.decoding.decoded_packets <= 40
+
+
+def begun_later(file: bytes, samples: int) -> bytes:
+    """The same file, of which so many more samples at the start are not heard: its packets fit with a lag only."""
+    size = 27 + 1 + 19  # of the first page, which holds the head alone (RFC 7845, 5.1)
+    page = bytearray(file[:size])
+    assert page[28:36] == b"OpusHead"
+    page[38:40] = (int.from_bytes(page[38:40], "little") + samples).to_bytes(2, "little")
+    page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = bytes(4)
+    page[OGG_CHECKSUM_AT : OGG_CHECKSUM_AT + 4] = ogg_checksum(page)
+    return bytes(page) + file[size:]
+
+
+def test_a_source_that_fits_with_a_lag_only_passes_from_its_start_on() -> None:
+    file = begun_later(song(2.0), 500)
+    bench = playing(PacketSource(file))
+    bench.run()
+    assert bench.audios[-1].lag_samples == 500
+    assert passed(bench)[:-1] == [True] * (len(passed(bench)) - 1)
+
+
+SONGS = (
+    song(1.0, 11),
+    song(0.7, 12, silent_ends=True),
+    song(0.913, 13, silent_ends=True),
+    begun_later(song(1.2, 14), 500),
+)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("cut", "seek", "half", "flat", "pcm", "opus", "both", "plain", "again")),
+            st.integers(1, 35),
+            st.integers(0, len(SONGS) - 1),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_sources(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    files = [SONGS[0]]
+    sources: dict[int, PacketSource | MemorySource] = {1: PacketSource(SONGS[0])}
+    bench = SessionBench(sources)
+    bench.listen(PASSING)
+    bench.plan(0, switch_to=1)
+    current = 1
+    for kind, frames, choice in steps:
+        bench.run(bench.sent + frames)
+        if kind in ("cut", "seek"):
+            current += 1
+            files.append(SONGS[choice])
+            start = 0 if kind == "cut" else 960 * (frames // 3)
+            sources[current] = PacketSource(SONGS[choice], start)
+            bench.plan(bench.sent, switch_to=current)
+        elif kind in ("half", "flat", "again"):
+            filters = {"half": HALF, "flat": FLAT, "again": bench.filters}[kind]
+            bench.plan(bench.sent, after=current, filters=filters)
+        elif kind == "plain":
+            current += 1
+            sources[current] = MemorySource(current, 20_000, ends=True)
+            bench.plan(bench.sent, switch_to=current)
+        else:
+            bench.listen(*{"pcm": (PCM,), "opus": (PASSING,), "both": (PCM, PASSING)}[kind])
+    bench.run()
+    known = {packet for file in files for packet in packets_in(file)}
+    for audio in bench.audios:
+        assert 0 <= audio.lag_samples < FRAME_SAMPLES
+        for output, packets in audio.packets:
+            assert len(packets) == audio.frames
+            assert output == PASSING
+            if audio.is_passed:
+                assert set(packets) <= known
+
+
+def test_what_is_passed_through_comes_in_few_messages_and_a_change_is_rendered_no_further_ahead_than_ever() -> None:
+    bench = playing(PacketSource(song(8.0)))
+    bench.run(100)
+    assert max(audio.frames for audio in bench.audios) == PASSED_BLOCK_FRAMES
+    assert bench.end_frame - bench.sent > GRANT_FRAMES
+    before = len(bench.audios)
+    bench.plan(bench.sent, after=1, filters=HALF)
+    bench.render()
+    rest = SHORT_GRANT_FRAMES - FIRST_BLOCK_FRAMES - ENCODED_BLOCK_FRAMES
+    assert [audio.frames for audio in bench.audios[before:]] == [FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest]
+
+
+@pytest.mark.parametrize("length", [3 * 48_000, 3 * 48_000 - 100, 3 * 48_000 - 777])
+def test_the_parts_of_a_chained_stream_pass_where_their_joins_are_silent(length: int) -> None:
+    files = song(length / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    bench = playing(PacketSource(b"".join(files)))
+    bench.run()
+    flags = passed(bench)
+    join = length // FRAME_SAMPLES
+    assert all(flags[: join - 1])
+    assert sum(not flag for flag in flags[join - 1 : join + 20]) <= 6
+    assert all(flags[join + 8 : -1])
+    lag = bench.audios[-2].lag_samples
+    assert lag == -length % FRAME_SAMPLES
+    first, second = (pcm_in(file) for file in files)
+    require_no_click(np.concatenate([first, np.zeros((lag, 2)), second]), bench)
+
+
+def test_a_part_of_a_chained_stream_that_begins_in_the_middle_of_a_sound_is_encoded_where_it_does_not_fit() -> None:
+    files = song(3.0 - 100 / 48_000), song(3.0, 2)
+    bench = playing(PacketSource(b"".join(files)))
+    bench.run()
+    flags = passed(bench)
+    assert all(flags[:148])
+    assert not any(flags[150:])
+    first, second = (pcm_in(file) for file in files)
+    require_no_click(np.concatenate([first, second]), bench)

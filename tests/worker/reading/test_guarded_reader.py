@@ -1,0 +1,120 @@
+"""What libav may take from a source, and how a reader's error gets past it."""
+
+import io
+import time
+
+import pytest
+
+from tests.support.audio_files import flac, music
+from tonearm.core.failure import FailureCode, PlayError
+from tonearm.worker.media.opening import open_audio
+from tonearm.worker.reading.guarded_reader import (
+    FIRST_BYTES,
+    OPENING_BUDGET_BYTES,
+    SILENT_BUDGET_BYTES,
+    GuardedReader,
+    read_first_bytes,
+)
+
+
+class SteppedClock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Zeros(io.BytesIO):
+    def read(self, n: int | None = -1, /) -> bytes:
+        return bytes(n or 0)
+
+
+def guard(reader: io.BytesIO, clock: SteppedClock | None = None) -> GuardedReader:
+    return GuardedReader(reader, name="song", size_bytes=None, clock=clock or time.monotonic)
+
+
+def test_opening_has_a_deadline_and_playing_has_none() -> None:
+    clock = SteppedClock()
+    reader = guard(Zeros(), clock)
+    reader.read(10)
+    reader.begin_playing()
+    clock.now_s += 1000
+    assert reader.read(10) == bytes(10)
+    late = guard(Zeros(), clock)
+    clock.now_s += 15.1
+    with pytest.raises(PlayError) as caught:
+        late.read(10)
+    assert caught.value.failure.code is FailureCode.TIMEOUT
+
+
+def test_a_source_that_is_too_slow_to_open_is_a_timeout_through_libav_too() -> None:
+    clock = SteppedClock()
+
+    class Slow(io.BytesIO):
+        def read(self, n: int | None = -1, /) -> bytes:
+            clock.now_s += 10
+            return super().read(min(n or 0, 3000))
+
+    with pytest.raises(PlayError) as caught:
+        open_audio(guard(Slow(flac(music(2.0))), clock), name="song", content_type=None)
+    assert caught.value.failure.code is FailureCode.TIMEOUT
+
+
+def test_first_bytes_that_only_trickle_are_a_timeout() -> None:
+    clock = SteppedClock()
+
+    class Trickle(io.BytesIO):
+        def read(self, n: int | None = -1, /) -> bytes:
+            clock.now_s += 1
+            return super().read(1)
+
+    with pytest.raises(PlayError) as caught:
+        read_first_bytes(Trickle(bytes(9000)), name="song", deadline_s=clock() + 15, clock=clock)
+    assert caught.value.failure.code is FailureCode.TIMEOUT
+    clock.now_s += 1000
+    assert read_first_bytes(Zeros(), name="song", deadline_s=0, clock=clock) == bytes(FIRST_BYTES)
+
+
+def test_opening_has_a_budget_and_playing_has_one_from_packet_to_packet() -> None:
+    reader = guard(Zeros())
+    reader.read(OPENING_BUDGET_BYTES)
+    with pytest.raises(PlayError) as caught:
+        reader.read(1)
+    assert caught.value.failure.code is FailureCode.LIMIT_EXCEEDED
+    playing = guard(Zeros())
+    playing.begin_playing()
+    for _ in range(3):
+        playing.read(SILENT_BUDGET_BYTES)
+        playing.packet_came()
+    playing.read(SILENT_BUDGET_BYTES)
+    with pytest.raises(PlayError):
+        playing.read(1)
+
+
+def test_never_more_than_asked_for_and_always_real_bytes() -> None:
+    class Generous(io.BytesIO):
+        def read(self, n: int | None = -1, /) -> bytes:
+            return bytearray(100)  # type: ignore[return-value]  # as a careless reader does
+
+    data = guard(Generous()).read(7)
+    assert type(data) is bytes
+    assert len(data) == 7
+
+
+def test_after_an_error_libav_sees_the_end_and_the_error_is_kept() -> None:
+    class Broken(io.BytesIO):
+        def read(self, n: int | None = -1, /) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    reader = guard(Broken())
+    with pytest.raises(PlayError):
+        reader.read(10)
+    assert reader.read(10) == b""
+    with pytest.raises(PlayError, match="Input/output error"):
+        reader.raise_failure()
+
+
+def test_nothing_that_libav_could_take_for_a_path_or_a_file_to_write() -> None:
+    reader = guard(io.BytesIO())
+    assert not any(hasattr(reader, name) for name in ("name", "mode", "write", "close", "fileno"))

@@ -1,0 +1,412 @@
+import errno
+import os
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import PATIENCE_S
+from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
+from tonearm.decoder.messages import DATA_CHUNK_BYTES
+from tonearm.worker.reading.reader import DISK_CHUNK_BYTES, DescriptorReader, Dropped, RequestingReader
+
+LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again.")
+BYTES = b"".join(number.to_bytes(4, "big") for number in range(60_000))  # 240 000 bytes: 4 chunks, the last one short
+
+
+@contextmanager
+def without_slot(waits: list[str]) -> Iterator[None]:
+    """Notes when the slot is released and acquired again."""
+    waits.append("release")
+    yield
+    waits.append("acquire")
+
+
+class Node:
+    """A reader with its node: requests are noted, and answered as the test says."""
+
+    def __init__(self, *, size_bytes: int | None = len(BYTES), is_seekable: bool = True, answers: bool = True) -> None:
+        self.requests: list[int] = []
+        self.waits: list[str] = []
+        self.request_queue: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.answers = answers
+        self.fails_at: int | None = None
+        self.reader = RequestingReader(
+            size_bytes,
+            is_seekable,
+            self._request_read,
+            lambda: without_slot(self.waits),
+        )
+
+    def answer(self, offset: int) -> None:
+        self.reader.deliver(offset, BYTES[offset : offset + DATA_CHUNK_BYTES])
+
+    def _request_read(self, offset: int, length: int) -> None:
+        assert length == DATA_CHUNK_BYTES
+        self.requests.append(offset)
+        self.request_queue.put(offset)
+        if offset == self.fails_at:
+            self.reader.fail(offset, LOST)
+        elif self.answers:
+            self.answer(offset)
+
+
+class Reading:
+    """A read in a thread of its own."""
+
+    def __init__(self, reader: RequestingReader, n: int = 100) -> None:
+        self._outcome: bytes | Exception | None = None
+        self._thread = threading.Thread(target=self._run, args=(reader, n), daemon=True)
+        self._thread.start()
+
+    @property
+    def is_going_on(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> bytes:
+        self._thread.join(PATIENCE_S)
+        assert self._outcome is not None, "it still reads"
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+    def _run(self, reader: RequestingReader, n: int) -> None:
+        try:
+            self._outcome = reader.read(n)
+        except PlayError as error:
+            self._outcome = error
+
+
+def all_of(reader: RequestingReader | DescriptorReader, n: int) -> bytes:
+    return b"".join(iter(lambda: reader.read(n), b""))
+
+
+@pytest.mark.parametrize("n", [1000, 4096, 32_768, DATA_CHUNK_BYTES, 10**6])
+def test_everything_is_read_in_order(n: int) -> None:
+    node = Node()
+    assert all_of(node.reader, n) == BYTES
+    assert node.reader.tell() == len(BYTES)
+    assert node.requests == [0, 65_536, 131_072, 196_608, 240_000]
+
+
+def test_a_read_never_returns_more_than_n_bytes() -> None:
+    node = Node()
+    assert len(node.reader.read(7)) == 7
+    assert node.reader.read(0) == b""
+    assert len(node.reader.read(10**9)) <= DATA_CHUNK_BYTES
+
+
+def test_one_chunk_is_requested_while_another_is_read() -> None:
+    node = Node(answers=False)
+    first = Reading(node.reader)
+    assert node.request_queue.get(timeout=PATIENCE_S) == 0
+    node.answer(0)
+    assert first.result() == BYTES[:100]
+    assert node.requests == [0, 65_536]  # requested before it is needed …
+    node.reader.read(60_000)
+    assert node.requests == [0, 65_536]  # … and only one
+
+
+def test_a_chunk_that_has_arrived_is_read_without_a_wait() -> None:
+    node = Node()
+    all_of(node.reader, 5000)
+    assert node.waits == []
+
+
+def test_the_end_is_requested_once() -> None:
+    node = Node(size_bytes=None, is_seekable=False)
+    all_of(node.reader, 5000)
+    requests = len(node.requests)
+    assert [node.reader.read(100) for _ in range(5)] == [b""] * 5
+    assert len(node.requests) == requests
+
+
+def test_after_the_end_it_can_go_back() -> None:
+    node = Node()
+    all_of(node.reader, 5000)
+    node.reader.seek(4)
+    assert node.reader.read(4) == BYTES[4:8]
+    node.reader.seek(len(BYTES))
+    assert node.reader.read(4) == b""
+
+
+def test_an_empty_source_ends_at_once() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.request_queue.get(timeout=PATIENCE_S)
+    node.reader.deliver(0, b"")
+    assert reading.result() == b""
+
+
+def test_seeking_within_the_chunk_requests_nothing() -> None:
+    node = Node()
+    node.reader.read(100)
+    requests = list(node.requests)
+    assert node.reader.seek(50_000) == 50_000
+    assert node.reader.read(4) == BYTES[50_000:50_004]
+    assert node.reader.seek(-4, os.SEEK_CUR) == 50_000
+    assert node.reader.read(4) == BYTES[50_000:50_004]
+    assert node.requests == requests
+
+
+def test_seeking_elsewhere_requests_that_offset() -> None:
+    node = Node()
+    node.reader.read(100)
+    assert node.reader.seek(-8, os.SEEK_END) == len(BYTES) - 8
+    assert node.reader.tell() == len(BYTES) - 8
+    assert node.reader.read(100) == BYTES[-8:]
+    node.reader.seek(8)
+    assert node.reader.read(4) == BYTES[8:12]
+
+
+def test_seeking_where_that_is_not_possible_is_an_os_error() -> None:
+    node = Node(size_bytes=None, is_seekable=False)
+    assert not node.reader.seekable()
+    assert Node().reader.seekable()
+    with pytest.raises(OSError, match="size is unknown"):
+        node.reader.seek(0, os.SEEK_END)
+    with pytest.raises(OSError, match="before the start"):
+        node.reader.seek(-1)
+
+
+def test_late_bytes_of_an_older_request_are_ignored() -> None:
+    node = Node(answers=False)
+    first = Reading(node.reader)
+    node.request_queue.get(timeout=PATIENCE_S)
+    node.answer(0)
+    first.result()
+    assert node.request_queue.get(timeout=PATIENCE_S) == 65_536
+
+    node.reader.seek(150_000)
+    reading = Reading(node.reader)
+    assert node.request_queue.get(timeout=PATIENCE_S) == 150_000
+    node.answer(65_536)
+    node.answer(0)
+    assert reading.is_going_on
+    node.answer(150_000)
+    assert reading.result() == BYTES[150_000:150_100]
+    node.answer(150_000)  # twice
+    node.answer(65_536)
+    rest = Reading(node.reader, 10**6)
+    assert rest.result() == BYTES[150_100 : 150_000 + DATA_CHUNK_BYTES]
+
+
+def test_the_slot_is_released_around_every_wait() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.request_queue.get(timeout=PATIENCE_S)
+    node.answer(0)
+    reading.result()
+    assert node.waits in (["release", "acquire"], [])  # [] when the answer was faster than the wait
+    node.waits.clear()
+    node.reader.read(10**6)
+    reading = Reading(node.reader)
+    while node.waits != ["release"]:
+        assert reading.is_going_on
+    node.answer(65_536)
+    reading.result()
+    assert node.waits == ["release", "acquire"]
+
+
+def test_a_failure_comes_after_the_bytes_before_it() -> None:
+    node = Node()
+    node.reader.read(100)  # the second chunk has arrived as well
+    node.fails_at = 2 * DATA_CHUNK_BYTES
+    whole = b"".join(node.reader.read(50_000) for _ in range(4))
+    assert whole == BYTES[100 : 2 * DATA_CHUNK_BYTES]
+    for _ in range(2):
+        with pytest.raises(PlayError) as caught:
+            node.reader.read(1)
+        assert caught.value.failure == LOST
+
+
+def test_a_failed_read_ahead_does_not_fail_a_read_elsewhere() -> None:
+    node = Node()
+    node.fails_at = DATA_CHUNK_BYTES
+    assert node.reader.read(100) == BYTES[:100]  # the next chunk was requested and failed
+    node.reader.seek(3 * DATA_CHUNK_BYTES)
+    assert node.reader.read(100) == BYTES[3 * DATA_CHUNK_BYTES : 3 * DATA_CHUNK_BYTES + 100]
+    node.reader.seek(DATA_CHUNK_BYTES)
+    with pytest.raises(PlayError, match="connection was lost"):
+        node.reader.read(100)
+
+
+def test_a_failure_of_bytes_that_are_not_awaited_any_more_is_ignored() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.request_queue.get(timeout=PATIENCE_S)
+    node.reader.fail(DATA_CHUNK_BYTES, LOST)
+    node.answer(0)
+    assert reading.result() == BYTES[:100]
+
+
+def test_a_failure_ends_a_wait_and_the_slot_is_acquired_again() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    node.reader.fail(node.request_queue.get(timeout=PATIENCE_S), LOST)
+    with pytest.raises(PlayError, match="connection was lost"):
+        reading.result()
+    assert node.waits in (["release", "acquire"], [])
+
+
+def test_dropping_ends_a_wait() -> None:
+    node = Node(answers=False)
+    reading = Reading(node.reader)
+    while node.waits != ["release"]:
+        assert reading.is_going_on
+    node.reader.drop()
+    with pytest.raises(Dropped):
+        reading.result()
+    assert node.waits == ["release", "acquire"]
+
+
+def test_a_dropped_reader_reads_no_more_even_of_its_chunk() -> None:
+    node = Node()
+    node.reader.read(100)
+    node.reader.drop()
+    with pytest.raises(Dropped):
+        node.reader.read(100)
+
+
+@pytest.fixture
+def file_reader(tmp_path: Path) -> Iterator[DescriptorReader]:
+    path = tmp_path / "bytes"
+    path.write_bytes(BYTES)
+    reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), nullcontext)
+    yield reader
+    reader.close()
+
+
+def test_a_file_is_read_whole_and_from_anywhere(file_reader: DescriptorReader) -> None:
+    assert file_reader.seekable()
+    assert all_of(file_reader, 5000) == BYTES
+    assert file_reader.seek(-4, os.SEEK_END) == file_reader.tell() == len(BYTES) - 4
+    assert file_reader.read(100) == BYTES[-4:]
+    file_reader.seek(8)
+    file_reader.seek(4, os.SEEK_CUR)
+    assert file_reader.read(4) == BYTES[12:16]
+
+
+def test_the_position_of_the_descriptor_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(BYTES)
+    descriptor = os.open(path, os.O_RDONLY)
+    shared = os.dup(descriptor)  # shares its position, as a descriptor that the node keeps would
+    reader = DescriptorReader(descriptor, len(BYTES), nullcontext)
+    reader.read(5000)
+    assert os.lseek(shared, 0, os.SEEK_CUR) == 0
+    reader.close()
+    os.close(shared)
+
+
+class Disk:
+    """Reads of a file, and how it is read: from the page cache if `cached`, else with a wait."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, *, refuses: int | None = None) -> None:
+        path.write_bytes(BYTES)
+        self.cached = True
+        self.waits: list[str] = []
+        self.reads: list[int] = []  # from the disk: how many bytes each time
+        self.queries = 0
+        self._refuses = refuses
+        self._read, self._read_cached = os.pread, os.preadv
+        monkeypatch.setattr(os, "pread", self._pread)
+        monkeypatch.setattr(os, "preadv", self._preadv)
+        self.reader = DescriptorReader(os.open(path, os.O_RDONLY), len(BYTES), lambda: without_slot(self.waits))
+
+    def _pread(self, descriptor: int, length: int, offset: int) -> bytes:
+        assert self.waits[-1:] == ["release"], "a read that may block in the slot"
+        self.reads.append(length)
+        return self._read(descriptor, length, offset)
+
+    def _preadv(self, descriptor: int, buffers: tuple[bytearray], offset: int, flags: int) -> int:
+        assert flags == os.RWF_NOWAIT
+        self.queries += 1
+        if self._refuses is not None:
+            raise OSError(self._refuses, os.strerror(self._refuses))
+        if not self.cached:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self._read_cached(descriptor, buffers, offset)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    disk = Disk(tmp_path / "bytes", monkeypatch)
+    yield disk
+    disk.reader.close()
+
+
+def test_a_cached_file_is_read_in_the_slot(disk: Disk) -> None:
+    assert all_of(disk.reader, 32_768) == BYTES
+    assert disk.waits == []
+
+
+def test_the_slot_is_released_for_each_read_of_the_disk_and_such_reads_are_large(disk: Disk) -> None:
+    disk.cached = False
+    assert all_of(disk.reader, 5000) == BYTES
+    assert disk.waits == ["release", "acquire"] * len(disk.reads)
+    assert disk.reads == [DISK_CHUNK_BYTES] * 3  # the third finds the end
+
+
+def test_seeks_leave_the_chunk_that_was_read_from_the_disk(disk: Disk) -> None:
+    disk.cached = False
+    disk.reader.read(100)
+    disk.reader.seek(100_000)
+    assert disk.reader.read(4) == BYTES[100_000:100_004]
+    assert len(disk.reads) == 1
+    disk.reader.seek(200_000)
+    assert disk.reader.read(4) == BYTES[200_000:200_004]
+    disk.cached = True
+    disk.reader.seek(8)
+    assert disk.reader.read(4) == BYTES[8:12]
+    assert len(disk.reads) == 2
+
+
+@pytest.mark.parametrize("refusal", [errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM])
+def test_where_the_cache_cannot_be_asked_every_read_is_one_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    disk = Disk(tmp_path / "bytes", monkeypatch, refuses=refusal)
+    assert all_of(disk.reader, 5000) == BYTES
+    assert disk.queries == 1
+    assert disk.waits == ["release", "acquire"] * 3
+    disk.reader.close()
+
+
+def test_a_kernel_that_answers_zero_for_what_is_not_cached_is_not_believed(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux 5.9 and 5.10 do so (preadv2(2), bugs)."""
+    monkeypatch.setattr(os, "preadv", lambda *arguments: 0)
+    assert all_of(disk.reader, 32_768) == BYTES
+
+
+def test_dropping_during_a_read_of_the_disk_ends_it(disk: Disk) -> None:
+    disk.cached = False
+    read = disk._read
+
+    def drop_and_read(descriptor: int, length: int, offset: int) -> bytes:
+        disk.reader.drop()
+        return read(descriptor, length, offset)
+
+    disk._read = drop_and_read
+    with pytest.raises(Dropped):
+        disk.reader.read(100)
+    assert disk.waits == ["release", "acquire"]
+
+
+def test_a_dropped_file_reads_no_more(file_reader: DescriptorReader) -> None:
+    file_reader.drop()
+    with pytest.raises(Dropped):
+        file_reader.read(100)
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    reader = DescriptorReader(os.open(tmp_path, os.O_RDONLY), 0, nullcontext)
+    with pytest.raises(PlayError, match="Reading the file failed: Is a directory") as caught:
+        reader.read(100)
+    assert caught.value.failure.code is FailureCode.FILE_UNREADABLE
+    reader.close()

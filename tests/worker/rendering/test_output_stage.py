@@ -1,0 +1,440 @@
+"""Normalization and limiter in a session: what listeners get in the end, whatever is joined, mixed and changed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.loudness_meter import measured_by_ffmpeg
+from tests.support.pcm import channels
+from tests.support.session_bench import MemorySource, SessionBench
+from tonearm.core.effects import Compressor, Echo, Effect, Effects, Limiter, Normalization, Timescale
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_MS, FRAME_SAMPLES
+from tonearm.core.outputs import NO_OUTPUTS
+from tonearm.core.track_info import MeasuredLoudness
+from tonearm.decoder.messages import GRANT_FRAMES, Crossfade, Grant, Mark, MarkKind, Measured
+from tonearm.worker.filters.blocks import FULL_SCALE
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.sources.pcm_store import PcmStore
+
+SECOND = 48_000
+
+
+class SoundSource(MemorySource):
+    """A mono sound, the same in both channels."""
+
+    def __init__(self, sound: NDArray[np.float64], *, lufs: float | None = None, ends: bool = True) -> None:
+        self._mono = np.clip(np.rint(sound * FULL_SCALE), -32_768, 32_767).astype("<i2")
+        super().__init__(1, len(sound) if ends else 0, ends=ends)
+        self.loudness.tagged_lufs = lufs
+
+    def pcm(self, start: int, samples: int) -> bytes:
+        return np.repeat(self._mono[start : start + samples], 2).tobytes()
+
+
+def sine(frequency_hz: float, level_db: float, seconds: float = 2.0) -> NDArray[np.float64]:
+    turns = frequency_hz / SECOND * np.arange(round(seconds * SECOND))
+    return np.asarray(10 ** (level_db / 20) * np.sin(2 * np.pi * turns))
+
+
+def music(level_db: float, seconds: float, seed: int = 1) -> NDArray[np.float64]:
+    """Noise below 4 kHz that grows and fades every second, whose highest sample is at `level_db`."""
+    spectrum = np.fft.rfft(np.random.default_rng(seed).normal(size=round(seconds * SECOND)))
+    spectrum[int(4_000 * seconds) :] = 0.0
+    sound = np.fft.irfft(spectrum) * (1.0 + 0.3 * np.sin(2 * np.pi * np.arange(round(seconds * SECOND)) / SECOND))
+    return np.asarray(sound / np.abs(sound).max() * 10 ** (level_db / 20))
+
+
+def filters(*, volume: float = 1.0, **effects: Effect | None) -> Filters:
+    given: dict[str, Any] = effects
+    return Filters(volume=volume, effects=Effects(**given))
+
+
+LIMITED = filters(volume=4.0, limiter=Limiter(enabled=True))
+
+
+def heard(bench: SessionBench) -> NDArray[np.float64]:
+    return channels(bench.run())[:, 0] / FULL_SCALE
+
+
+def true_peak_db(pcm: bytes) -> float:
+    """At 16 times the rate, but for the ends, which ring."""
+    sound = channels(pcm)[:, 0] / FULL_SCALE
+    spectrum = np.fft.rfft(sound)
+    wide = np.zeros(len(sound) * 8 + 1, dtype=np.complex128)
+    wide[: len(spectrum)] = spectrum
+    curve = np.fft.irfft(wide, len(sound) * 16) * 16
+    return float(20 * np.log10(np.abs(curve[16 * 2_000 : -16 * 2_000]).max()))
+
+
+def played(
+    *sources: MemorySource, filters: Filters, following: int | None = None, crossfade: Crossfade | None = None
+) -> SessionBench:
+    bench = SessionBench(dict(enumerate(sources, 1)), filters)
+    bench.plan(0, switch_to=1, following=following, crossfade=crossfade)
+    return bench
+
+
+# The limiter
+
+
+@pytest.mark.parametrize("frequency_hz", [997.0, 11_025.0])
+def test_nothing_above_the_ceiling_leaves_the_chain(frequency_hz: float) -> None:
+    bench = played(SoundSource(sine(frequency_hz, -0.1)), filters=LIMITED)
+    assert true_peak_db(bench.run()) == pytest.approx(-1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("degrees", [0.0, 45.0, 67.5])
+def test_the_true_peak_between_the_samples_counts(degrees: float) -> None:
+    # As EBU Tech 3341, cases 15 to 20: a quarter of the rate, whose samples miss its peaks.
+    turns = np.arange(2 * SECOND) / 4
+    bench = played(SoundSource(0.8 * np.sin(2 * np.pi * turns + np.radians(degrees))), filters=LIMITED)
+    assert true_peak_db(bench.run()) < -0.9
+
+
+def test_what_stays_below_the_ceiling_passes_bit_for_bit_and_without_delay() -> None:
+    source = SoundSource(sine(997, -2.0))
+    bench = played(source, filters=filters(limiter=Limiter(enabled=True)))
+    assert bench.run() == source.pcm(0, 2 * SECOND)
+    assert bench.marks == [Mark(MarkKind.BEGIN, 0, 1), Mark(MarkKind.END, 100, 1)]
+
+
+@pytest.mark.parametrize("limiter", [Limiter(), Limiter(enabled=False), None])
+def test_volume_alone_clips_cleanly(limiter: Limiter | None) -> None:
+    source = SoundSource(sine(997, -2.0))
+    bench = played(source, filters=filters(volume=5.0, limiter=limiter))
+    wanted = np.clip(channels(source.pcm(0, 2 * SECOND)) * 5, -32_768, 32_767)
+    assert np.array_equal(channels(bench.run()), wanted)
+
+
+def test_auto_limits_what_a_compressor_makes_loud() -> None:
+    loud = filters(compressor=Compressor(threshold_db=0.0, makeup_db=12.0))
+    assert true_peak_db(played(SoundSource(sine(997, -2.0)), filters=loud).run()) < -0.9
+
+
+def test_what_is_decoded_in_pieces_is_limited_as_what_is_there_at_once() -> None:
+    sound = music(-0.1, 3.0)
+    whole = played(SoundSource(sound), filters=LIMITED).run()
+    source = SoundSource(sound, ends=False)
+    bench = played(source, filters=LIMITED)
+    for piece in (700, 1_000, 5_000, 20_100, 3 * SECOND - 26_800):
+        source.append(piece)
+        bench.run()
+    source.store.finish(is_interrupted=False)
+    assert np.abs(channels(bench.run()) - channels(whole)).max() <= 1
+
+
+@pytest.mark.parametrize("samples", [1, 100, 959, 960, 961, 10 * 960 - 100, 10 * 960, 10 * 960 + 100, 10 * 960 + 900])
+def test_the_ends_of_tracks_are_where_they_are_without_it(samples: int) -> None:
+    benches = []
+    for limiter in (Limiter(enabled=True), Limiter()):
+        sources = [SoundSource(sine(400, -3.0)[:samples]), SoundSource(sine(500, -3.0)[:samples])]
+        benches.append(played(*sources, filters=filters(limiter=limiter), following=2))
+    assert benches[0].run() == benches[1].run()
+    assert benches[0].marks == benches[1].marks
+
+
+def test_a_crossfade_of_loud_tracks_is_limited_and_the_rest_is_left_alone() -> None:
+    sources = [SoundSource(sine(997, -0.5, 3.0)), SoundSource(sine(997, -0.5, 3.0))]
+    bench = played(*sources, filters=Filters(), following=2, crossfade=Crossfade(2 * SECOND, SECOND, "equalPower"))
+    pcm = bench.run()
+    assert true_peak_db(pcm[2 * SECOND * 4 : 3 * SECOND * 4]) < -0.4  # the tracks themselves are at -0.5
+    alone = [channels(source.pcm(0, 3 * SECOND)) for source in sources]
+    assert np.array_equal(channels(pcm)[: SECOND * 2], alone[0][: SECOND * 2])
+    assert np.array_equal(channels(pcm)[4 * SECOND :], alone[1][2 * SECOND :])
+    assert [mark.kind for mark in bench.marks] == [
+        MarkKind.BEGIN,
+        MarkKind.FADING,
+        MarkKind.BEGIN,
+        MarkKind.FADED,
+        MarkKind.END,
+    ]
+
+
+def test_a_change_of_filters_while_it_limits_does_not_click() -> None:
+    bench = played(SoundSource(sine(200, -0.1, 6.0)), filters=LIMITED)
+    for number, changed in enumerate((filters(volume=2.0), LIMITED, filters(limiter=None), LIMITED, LIMITED)):
+        bench.run(frames=30 * (number + 1))
+        bench.render()
+        bench.plan(bench.sent + 3, after=1, filters=changed)
+    pcm = bench.run()
+    clipped = np.abs(channels(pcm)) >= 32_767
+    bends = np.abs(np.diff(channels(pcm), 2, axis=0))
+    bends[clipped[1:-1] | clipped[:-2] | clipped[2:]] = 0  # volume 2 alone clips
+    # The limiter comes down to a quarter within 3.3 ms, in a straight line; a click would bend by thousands.
+    assert bends.max() < 1_000
+
+
+# Normalization
+
+NORMALIZED = filters(normalization=Normalization(-16.0))
+
+
+@pytest.mark.parametrize("lufs", [-8.0, -30.0])
+def test_a_tagged_track_has_the_target_from_its_first_sample(lufs: float) -> None:
+    source = SoundSource(music(-12.0, 3.0), lufs=lufs)
+    factor = 10 ** ((-16.0 - lufs) / 20)
+    bench = played(source, filters=filters(normalization=Normalization(-16.0), limiter=None))
+    wanted = np.clip(channels(source.pcm(0, 3 * SECOND)) * factor, -32_768, 32_767)
+    assert np.abs(channels(bench.run()) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("level_db", [-3.0, -20.0])
+def test_a_tagged_track_comes_out_at_the_target(level_db: float) -> None:
+    sound = music(level_db, 8.0)
+    lufs, _ = measured_by_ffmpeg(SoundSource(sound).pcm(0, len(sound)))
+    loud, peak = measured_by_ffmpeg(played(SoundSource(sound, lufs=lufs), filters=NORMALIZED).run())
+    assert loud == pytest.approx(-16.0, abs=0.5)
+    assert peak < -0.9
+
+
+@pytest.mark.parametrize(("level_db", "settled_s"), [(-3.0, 12), (-14.0, 12)])
+def test_an_untagged_track_comes_to_the_target_as_it_is_measured(level_db: float, settled_s: int) -> None:
+    sound = music(level_db, 24.0)
+    bench = played(SoundSource(sound), filters=NORMALIZED)
+    pcm = bench.run()
+    gains_db = gains(pcm, sound)
+    assert np.abs(gains_db[50:] - gains_db[:-50]).max() <= 1.01  # a decibel a second
+    assert np.abs(np.diff(gains_db)).max() <= 0.03
+    assert gains_db[: 3 * 50 - 20].max() <= 0.01  # never louder before three seconds are known
+    loud, _ = measured_by_ffmpeg(pcm[settled_s * SECOND * 4 :])
+    assert loud == pytest.approx(-16.0, abs=0.5)
+
+
+def gains(pcm: bytes, sound: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The gain of each frame in dB, for a sound that the limiter left alone."""
+    before = sound[: len(sound) // FRAME_SAMPLES * FRAME_SAMPLES].reshape(-1, FRAME_SAMPLES)
+    after = (channels(pcm)[:, 0] / FULL_SCALE)[: before.size].reshape(-1, FRAME_SAMPLES)
+    return np.asarray(20 * np.log10((before * after).sum(axis=1) / np.square(before).sum(axis=1)))
+
+
+def test_a_track_has_its_own_gain_from_its_beginning_on() -> None:
+    length = SECOND + 300
+    loud = filters(normalization=Normalization(-16.0), limiter=None)
+    sounds = sine(997, -12.0)[:length], sine(500, -20.0)[:length]
+    sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]
+    result = heard(played(*sources, filters=loud, following=2))
+    wanted = np.concatenate((sounds[0] * 10 ** (-6 / 20), sounds[1] * 10 ** (3 / 20)))
+    wanted[length : length + 480] = result[length : length + 480]  # it glides over 10 ms
+    assert np.abs(result[: 2 * length] - wanted).max() * FULL_SCALE < 2
+
+
+def split(sound: NDArray[np.float64], length: int, *lufs: float) -> list[MemorySource]:
+    """A sound that goes on from one file to the next."""
+    return [SoundSource(part, lufs=loud) for part, loud in zip((sound[:length], sound[length:]), lufs, strict=True)]
+
+
+def bend(pcm: bytes) -> int:
+    """The largest second difference: a click stands out in it."""
+    return int(np.abs(np.diff(channels(pcm), 2, axis=0)).max())
+
+
+@pytest.mark.parametrize("offset", [0, 479, 500, 900, 959])
+@pytest.mark.parametrize("changed", [NORMALIZED, filters(normalization=Normalization(-20.0)), Filters()])
+def test_a_gain_glides_to_its_end_where_files_join_and_a_plan_comes(offset: int, changed: Filters) -> None:
+    tone = sine(213, -12.0)
+    wanted = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2).run()
+    assert bend(wanted) < 40  # 9 for the tone itself at that gain, thousands for a jump by 9 dB
+    bench = played(*split(tone, 45 * FRAME_SAMPLES + offset, -10.0, -19.0), filters=NORMALIZED, following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(46, after=2, filters=changed)
+    pcm = bench.run()
+    assert bend(pcm) < 40
+    if changed is NORMALIZED:
+        assert pcm == wanted
+
+
+@pytest.mark.parametrize(
+    "changed", [NORMALIZED, filters(limiter=Limiter(ceiling_db=-18.0, enabled=True)), filters(volume=0.5)]
+)
+def test_a_change_where_files_join_does_not_click(changed: Filters) -> None:
+    bench = played(*split(sine(213, -12.0), 45 * FRAME_SAMPLES, -10.0, -19.0), filters=Filters(), following=2)
+    bench.run(frames=40)
+    bench.render()
+    bench.plan(45, after=1, following=2, filters=changed)
+    assert bend(bench.run()) < 40
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (Filters(), filters(volume=0.1)),
+        (filters(volume=0.1), Filters()),
+        (Filters(gains_db=(12.0,) * 5 + (0.0,) * (BAND_COUNT - 5)), Filters()),
+        (Filters(), filters(compressor=Compressor(makeup_db=6.0))),
+        (filters(normalization=Normalization(-20.0)), filters(timescale=Timescale(speed=1.5))),
+    ],
+)
+def test_a_cut_with_other_settings_does_not_click(before: Filters, after: Filters) -> None:
+    tone, silence = SoundSource(sine(213, -12.0), lufs=-14.0), SoundSource(np.zeros(2 * SECOND), lufs=-14.0)
+    bench = played(tone, silence, filters=before)
+    bench.run(frames=43)
+    bench.render()
+    bench.plan(43, switch_to=2, filters=after)
+    pcm = bench.run(frames=60)
+    assert bend(pcm[20 * FRAME_BYTES :]) < 60  # 27 for the tone itself, made louder by the equalizer
+    assert not any(pcm[44 * FRAME_BYTES :])
+
+
+def test_in_a_crossfade_each_track_keeps_its_own_gain() -> None:
+    sounds = sine(997, -12.0), sine(500, -20.0)
+    sources = [SoundSource(sounds[0], lufs=-10.0), SoundSource(sounds[1], lufs=-19.0)]
+    fade = Crossfade(SECOND, SECOND, "linear")
+    result = heard(played(*sources, filters=NORMALIZED, following=2, crossfade=fade))
+    share = (np.arange(SECOND) + 0.5) / SECOND
+    wanted = sounds[0] * 10 ** (-6 / 20)
+    wanted = np.concatenate((wanted[:SECOND], wanted[SECOND:] * (1 - share), np.zeros(SECOND)))
+    wanted[SECOND:] += sounds[1] * 10 ** (3 / 20) * np.concatenate((share, np.ones(SECOND)))
+    assert np.abs(result - wanted).max() * FULL_SCALE < 10  # the second one's gain glides for its first 10 ms
+
+
+@pytest.mark.parametrize("at_frame", [44, 46, 50])
+@pytest.mark.parametrize(("before", "after"), [(Filters(), NORMALIZED), (NORMALIZED, Filters())])
+def test_switched_on_and_off_where_tracks_crossfade_it_does_not_click(
+    before: Filters, after: Filters, at_frame: int
+) -> None:
+    sources = [SoundSource(sine(213, -12.0), lufs=-24.0), SoundSource(sine(213, -12.0), lufs=-16.0)]
+    fade = Crossfade(46 * FRAME_SAMPLES + 100, SECOND // 5, "linear")
+    bench = played(*sources, filters=before, following=2, crossfade=fade)
+    bench.run(frames=40)
+    bench.render()
+    source = 1 if at_frame <= 46 else 2
+    following, crossfade = (2, fade) if source == 1 else (None, None)
+    bench.plan(at_frame, after=source, following=following, crossfade=crossfade, filters=after)
+    assert bend(bench.run(frames=70)) < 40  # 16 for the tone itself at that gain
+
+
+@pytest.mark.parametrize("lufs", [-10.0, None])
+def test_switched_on_and_off_while_playing_it_glides(lufs: float | None) -> None:
+    bench = played(SoundSource(sine(200, -6.0, 20.0), lufs=lufs), filters=Filters())
+    for seconds, changed in enumerate((NORMALIZED, filters(normalization=Normalization(-20.0)), Filters(), NORMALIZED)):
+        bench.run(frames=(seconds + 1) * 100)
+        bench.render()
+        bench.plan(bench.sent + 5, after=1, filters=changed)
+        if lufs is not None:
+            bench.run(frames=bench.sent + 10)
+            level = np.abs(channels(bench.frames[bench.sent - 2])).max() / 32_768
+            target = changed.effects.normalization
+            gain_db = 0.0 if target is None else target.target_lufs - lufs
+            assert level == pytest.approx(10 ** ((gain_db - 6.0) / 20), rel=0.01)  # as soon as a volume
+    bend = np.abs(np.diff(channels(SoundSource(sine(200, -6.0, 0.1)).pcm(0, 4_800)), 2, axis=0)).max()
+    assert np.abs(np.diff(channels(bench.run(frames=600)), 2, axis=0)).max() < 3 * bend
+
+
+def test_a_measurement_counts_each_sample_once_and_serves_the_next_source_of_the_track() -> None:
+    sound = music(-3.0, 12.0)
+    bench = played(SoundSource(sound), filters=NORMALIZED)
+    reports: list[Measured] = []
+    for number in range(1, 11):
+        bench.run(frames=50 * number)
+        bench.render()
+        bench.plan(
+            bench.sent + 1, after=1, filters=filters(volume=1.0 - number / 100, normalization=Normalization(-16.0))
+        )
+        reports += bench.session.take_measured()
+    assert [report.measured_ms for report in reports] == sorted(report.measured_ms for report in reports)
+    assert reports[-1].measured_ms <= 10_000 + GRANT_FRAMES * FRAME_MS
+    lufs, _ = measured_by_ffmpeg(SoundSource(sound).pcm(0, 10 * SECOND))
+    assert reports[-1].lufs == pytest.approx(lufs, abs=0.5)
+
+    again = SoundSource(sound)
+    again.loudness = SourceLoudness(MeasuredLoudness(reports[-1].lufs, reports[-1].measured_ms))
+    assert gains(played(again, filters=NORMALIZED).run(), sound)[5] == pytest.approx(-16.0 - lufs, abs=0.5)
+
+
+def test_nothing_is_measured_while_nobody_listens() -> None:
+    source = SoundSource(music(-3.0, 12.0))
+    bench = played(source, filters=NORMALIZED)
+    bench.session.grant(Grant(1, bench.sent_epoch, 0, 500, NO_OUTPUTS))
+    bench.session.render()
+    assert list(bench.session.take_measured()) == []
+    assert source.loudness.first_gain_db(0.0, -16.0) == 0.0
+
+
+def test_everything_together_stays_below_the_ceiling_and_joins() -> None:
+    everything = Filters(
+        volume=2.0,
+        gains_db=(6.0,) * BAND_COUNT,
+        effects=Effects(
+            timescale=Timescale(speed=1.25),
+            compressor=Compressor(makeup_db=6.0),
+            normalization=Normalization(-8.0),
+        ),
+    )
+    sources = [SoundSource(music(-1.0, 3.0)), SoundSource(music(-1.0, 3.0, seed=2), lufs=-20.0)]
+    bench = played(*sources, filters=everything, following=2)
+    pcm = bench.run()
+    assert true_peak_db(pcm) < -0.7  # noise, boosted by 20 dB and cut off in its middle
+    assert np.abs(channels(pcm)).max() < 0.9 * FULL_SCALE  # from the first sample on
+    assert len(pcm) == -(-round(6.0 / 1.25 * SECOND) // FRAME_SAMPLES) * FRAME_BYTES
+
+
+def bend_of_a_glide(frequency_hz: float, level_db: float) -> int:
+    """The most that a tone may bend which goes over into itself at another place of its waves, as it does within 5 ms
+    where a timescale changes: half a cosine."""
+    sound = 10 ** (level_db / 20) * FULL_SCALE
+    turns = 2 * np.pi * frequency_hz / SECOND * np.arange(-240, 480)
+    share = 0.5 - 0.5 * np.cos(np.pi * np.clip((np.arange(-240, 480) + 0.5) / 240, 0.0, 1.0))
+    starts = np.linspace(0.0, 2 * np.pi, 24, endpoint=False)
+    glides = [np.sin(turns + old) * (1 - share) + np.sin(turns + new) * share for old in starts for new in starts]
+    return int(np.abs(np.diff(np.rint(sound * np.array(glides)), 2)).max())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_changes_in_any_order_leave_a_tone_without_gaps_and_clicks(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    # They join every 1.1 seconds, and the tone goes on from one to the next: 220 periods.
+    loudness = (None, -11.0, -9.0, None, -10.0)
+    tones = [
+        SoundSource(sine(200, -12.0, 1.1 if number < 4 else 4.0), lufs=lufs) for number, lufs in enumerate(loudness)
+    ]
+    bench = played(*tones, filters=Filters(), following=2)
+    choices: list[dict[str, Effect | None]] = [
+        {"timescale": Timescale(speed=1.3)},
+        {"timescale": Timescale(speed=0.7, pitch=1.1)},
+        {"timescale": Timescale(rate=1.21)},
+        {"normalization": Normalization(-14.0)},
+        {"normalization": Normalization(-8.0), "timescale": Timescale(pitch=0.9)},
+        {"limiter": Limiter(ceiling_db=-2.0, enabled=True)},
+        {"compressor": Compressor(makeup_db=3.0)},
+        {},
+    ]
+    for _ in range(16):
+        bench.run(frames=bench.sent + int(random.integers(1, 12)))
+        bench.render()
+        changed = filters(volume=float(random.uniform(0.8, 1.0)), **choices[random.integers(len(choices))])
+        begins = [mark for mark in bench.marks if mark.kind is MarkKind.BEGIN]
+        joint = begins[-1].frame + int(random.integers(2))  # where two sounds meet already, a third is the most trouble
+        at_frame = int(random.integers(bench.sent, bench.end_frame + 1))
+        if bench.sent <= joint <= bench.end_frame and random.random() < 0.5:
+            at_frame = joint
+        after = [mark.source for mark in begins if mark.frame < at_frame][-1]
+        bench.plan(at_frame, after=after, following=after + 1 if after < len(tones) else None, filters=changed)
+    pcm = bench.run(frames=bench.sent + 20)[: bench.sent * FRAME_BYTES]
+    loud = np.abs(channels(pcm)[:, 0]).reshape(-1, 480).max(axis=1)
+    assert loud[2:].min() > 1_000  # half a period is in each of these
+    # The tone goes up to 242 Hz, and 3 dB up to a target of -8 LUFS. Twice as much for a gain that changes with it.
+    assert bend(pcm) < 2 * bend_of_a_glide(242, -9.0)
+
+
+@pytest.mark.parametrize(("start", "gap"), [(0, 1), (0, 20), (1, 1), (1, 10)], ids=str)
+def test_an_echo_that_is_turned_on_behind_a_cut_repeats_the_cut_as_it_was_heard(start: int, gap: int) -> None:
+    soft = sine(230.0, -12.0, 4.0) * np.minimum(1.0, np.arange(4 * SECOND) / 2_400)
+    other = SoundSource(soft)
+    if start:  # the same track from a second on: a seek
+        other.store = PcmStore(SECOND + 100)
+        other.store.append(SoundSource(sine(200.0, -12.0, 4.0)).pcm(SECOND + 100, 3 * SECOND))
+        other.store.finish(is_interrupted=False)
+    bench = SessionBench({1: SoundSource(sine(200.0, -12.0, 4.0)), 2: other})
+    bench.plan(0, switch_to=1)
+    bench.run(53)
+    bench.play(2)
+    bench.run(53 + gap)
+    bench.plan(bench.sent, after=2, filters=filters(echo=Echo(130.0, 0.5, 0.5)))
+    bench.run(150)
+    bends = np.abs(np.diff(channels(bench.pcm)[: 150 * FRAME_SAMPLES, 0], n=2))
+    steady = max(bends[: 50 * FRAME_SAMPLES].max(), bends[-10 * FRAME_SAMPLES :].max())
+    assert bends.max() <= 1.5 * steady + 12

@@ -1,0 +1,616 @@
+import numpy as np
+import pytest
+
+from tests.support.pcm import sounds_the_same
+from tests.support.session_bench import MemorySource, SessionBench, frame_count, padded, risen, with_tail
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.decoder.messages import GRANT_FRAMES, RECALL_FRAMES, SHORT_GRANT_FRAMES, Grant, Mark, MarkKind, Plan
+from tonearm.worker.filters.chain import HISTORY_FRAMES, ChainState, process
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES
+from tonearm.worker.rendering.block_packets import BLOCK_FRAMES
+
+QUIET = Filters(volume=0.25)
+QUIETER = Filters(volume=0.125)
+BASS = Filters(gains_db=(0.0, 12.0, *(0.0,) * (BAND_COUNT - 2)))
+SECOND = 48_000
+
+
+def begin(frame: int, source: int, offset_samples: int = 0) -> Mark:
+    return Mark(MarkKind.BEGIN, frame, source, offset_samples)
+
+
+def end(frame: int, source: int) -> Mark:
+    return Mark(MarkKind.END, frame, source)
+
+
+def bench_of(*samples: int, first_frame: int = 0, filters: Filters | None = None) -> SessionBench:
+    """Whole sources 1, 2, … of so many samples."""
+    sources = {number: MemorySource(number, count, ends=True) for number, count in enumerate(samples, 1)}
+    return SessionBench(sources, filters, first_frame)
+
+
+def whole(bench: SessionBench, *sources: int) -> bytes:
+    """The PCM of these sources one after the other."""
+    stores = [(bench.sources[source], bench.sources[source].store) for source in sources]
+    return b"".join(source.pcm(store.start, store.end - store.start) for source, store in stores)
+
+
+def frames_of(pcm: bytes, start: int, stop: int) -> bytes:
+    return pcm[start * FRAME_BYTES : stop * FRAME_BYTES]
+
+
+# One source
+
+
+def test_nothing_is_rendered_before_a_plan() -> None:
+    bench = bench_of(SECOND)
+    assert bench.render() == []
+
+
+def test_a_source_passes_bit_for_bit_and_the_last_frame_is_filled_with_silence() -> None:
+    bench = bench_of(SECOND + 123)
+    bench.play(1)
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(51, 1)]
+
+
+def test_a_source_of_whole_frames_ends_without_silence() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    assert bench.run() == whole(bench, 1)
+    assert bench.marks == [begin(0, 1), end(50, 1)]
+
+
+@pytest.mark.parametrize("samples", [1, 300, FRAME_SAMPLES - 1, FRAME_SAMPLES, FRAME_SAMPLES + 1])
+def test_a_very_short_source(samples: int) -> None:
+    bench = bench_of(samples)
+    bench.play(1)
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(frame_count(samples), 1)]
+    assert bench.filled_samples == {1: -samples % FRAME_SAMPLES}
+
+
+def test_frames_are_numbered_from_the_first_frame_of_the_session() -> None:
+    bench = bench_of(10 * FRAME_SAMPLES, first_frame=1000)
+    bench.play(1)
+    assert bench.run() == whole(bench, 1)
+    assert bench.audios[0].first_frame == 1000
+    assert bench.marks == [begin(1000, 1), end(1010, 1)]
+
+
+def test_no_more_than_granted_is_rendered() -> None:
+    bench = bench_of(10 * SECOND)
+    bench.play(1)
+    bench.render()
+    assert bench.end_frame == SHORT_GRANT_FRAMES
+    assert bench.render() == []
+    for sent in range(1, 30):
+        bench.send()
+        bench.render()
+        assert bench.end_frame == sent + GRANT_FRAMES
+
+
+def test_a_frame_waits_until_all_its_samples_are_decoded() -> None:
+    source = MemorySource(1)
+    bench = SessionBench({1: source})
+    bench.play(1)
+    assert bench.render() == []
+    source.append(FRAME_SAMPLES - 1)
+    assert bench.render() == []
+    source.append(2)
+    bench.render()
+    assert bench.end_frame == 1
+    source.append(FRAME_SAMPLES)
+    source.store.finish(is_interrupted=False)
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(3, 1)]
+
+
+def test_a_source_that_starts_in_its_middle_reports_its_position() -> None:
+    source = MemorySource(1, 5 * FRAME_SAMPLES, start_sample=123_456, ends=True)
+    bench = SessionBench({1: source})
+    bench.play(1)
+    assert sounds_the_same(bench.run(), risen(whole(bench, 1)))
+    assert [audio.position_samples for audio in bench.audios if audio.frames] == [123_456]
+
+
+def test_positions_follow_the_frames() -> None:
+    bench = bench_of(2 * SECOND)
+    bench.play(1)
+    bench.run()
+    for audio in bench.audios:
+        if audio.frames:
+            assert (audio.source, audio.position_samples) == (1, audio.first_frame * FRAME_SAMPLES)
+
+
+def test_an_interrupted_source_is_rendered_to_its_last_sample() -> None:
+    source = MemorySource(1, SECOND + 5)
+    bench = SessionBench({1: source})
+    bench.play(1)
+    bench.run()
+    source.store.finish(is_interrupted=True)
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 51, 1)]
+
+
+def test_a_source_that_ends_without_a_sample_has_no_begin() -> None:
+    """Opened again at its very end, after a decoder process has died."""
+    bench = SessionBench({1: MemorySource(1, 0, start_sample=SECOND, ends=True)}, first_frame=7)
+    bench.play(1)
+    bench.run()
+    assert bench.marks == [end(7, 1)]
+
+    waiting = SessionBench({1: MemorySource(1, ends=True), 2: MemorySource(2, SECOND, ends=True)})
+    waiting.play(1, following=2)
+    assert waiting.run() == whole(waiting, 2)
+    assert waiting.marks == [end(0, 1), begin(0, 2), end(50, 2)]
+
+
+def test_frames_wait_for_a_source_that_is_not_open_yet() -> None:
+    bench = SessionBench({})
+    bench.play(1)
+    assert bench.render() == []
+    bench.sources[1] = MemorySource(1, SECOND, ends=True)
+    assert bench.run() == whole(bench, 1)
+
+
+# Joins
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        (SECOND + 123, SECOND),  # in mid-frame
+        (SECOND, SECOND),  # between two frames
+        (5 * FRAME_SAMPLES, 5 * FRAME_SAMPLES),  # between two blocks
+        (10 * FRAME_SAMPLES, 1),
+        (1, SECOND),
+        (300, 300, 300, 300, 300, 300, 300),  # several in one frame
+        (1, 1, 1, 1),
+        (FRAME_SAMPLES, FRAME_SAMPLES, FRAME_SAMPLES),
+        (FRAME_SAMPLES - 1, 1, FRAME_SAMPLES, 2 * FRAME_SAMPLES + 17, 1, 1, SECOND),
+    ],
+)
+def test_sources_join_sample_for_sample(lengths: tuple[int, ...]) -> None:
+    bench = bench_of(*lengths)
+    bench.play(1, following=2 if len(lengths) > 1 else None)
+    for source in range(2, len(lengths)):
+        bench.plan(0, after=source, following=source + 1, base_epoch=bench.epoch)
+    numbers = range(1, len(lengths) + 1)
+    assert bench.run() == padded(whole(bench, *numbers))
+
+    expected: list[Mark] = []
+    start = 0
+    for number, length in zip(numbers, lengths, strict=True):
+        expected.append(begin(start // FRAME_SAMPLES, number, start % FRAME_SAMPLES))
+        start += length
+        is_last = number == len(lengths)
+        expected.append(end(frame_count(start) if is_last else start // FRAME_SAMPLES, number))
+    assert bench.marks == expected
+
+
+def test_the_last_frame_waits_for_the_next_source_while_it_is_opened() -> None:
+    bench = bench_of(2 * FRAME_SAMPLES + 300)
+    bench.play(1, following=2)
+    bench.run()
+    assert bench.end_frame == 2
+    assert bench.marks == [begin(0, 1)]
+    next_source = bench.sources[2] = MemorySource(2)
+    bench.run()
+    assert bench.end_frame == 2
+    next_source.append(100)
+    bench.run()
+    assert bench.end_frame == 2
+    next_source.append(SECOND)
+    next_source.store.finish(is_interrupted=False)
+    assert bench.run() == padded(whole(bench, 1, 2))
+    assert bench.marks == [begin(0, 1), end(2, 1), begin(2, 2, 300), end(frame_count(SECOND + 400) + 2, 2)]
+
+
+def test_the_end_of_a_whole_frame_waits_for_the_next_source_too() -> None:
+    bench = bench_of(2 * FRAME_SAMPLES)
+    bench.play(1, following=2)
+    bench.run()
+    assert bench.marks == [begin(0, 1)]
+    bench.sources[2] = MemorySource(2, FRAME_SAMPLES, ends=True)
+    assert bench.run() == whole(bench, 1, 2)
+    assert bench.marks == [begin(0, 1), end(2, 1), begin(2, 2), end(3, 2)]
+
+
+def test_flush_fills_the_last_frame_with_silence() -> None:
+    bench = bench_of(2 * FRAME_SAMPLES + 300)
+    bench.play(1, following=2)
+    bench.run()
+    bench.session.flush()
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(3, 1)]
+    bench.sources[2] = MemorySource(2, FRAME_SAMPLES, ends=True)
+    assert bench.render() == []  # it came too late, and sounds when a plan says so
+    bench.play(2)
+    bench.run()
+    assert frames_of(bench.pcm, 3, 4) == whole(bench, 2)
+
+
+def test_flush_does_not_drop_a_next_source_that_has_samples() -> None:
+    bench = bench_of(2 * FRAME_SAMPLES + 300, FRAME_SAMPLES)
+    bench.play(1, following=2)
+    bench.session.flush()
+    assert bench.run() == padded(whole(bench, 1, 2))
+
+
+def test_a_plan_ends_a_flush() -> None:
+    bench = bench_of(300)
+    bench.play(1, following=2)
+    bench.session.flush()
+    bench.plan(0, after=1, following=2, base_epoch=bench.epoch)
+    assert bench.render() == []
+
+
+def test_a_next_source_that_failed_is_not_waited_for() -> None:
+    bench = bench_of(300)
+    next_source = bench.sources[2] = MemorySource(2)
+    bench.play(1, following=2)
+    assert bench.render() == []
+    next_source.has_failed = True
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(1, 1)]
+
+
+def test_a_next_source_without_a_sample_is_not_waited_for() -> None:
+    bench = bench_of(300, 0)
+    bench.play(1, following=2)
+    assert bench.run() == padded(whole(bench, 1))
+
+
+def test_the_samples_of_an_interrupted_source_are_joined_too() -> None:
+    bench = bench_of(300, 1000)
+    bench.sources[1].store.is_interrupted = True
+    bench.play(1, following=2)
+    assert bench.run() == padded(whole(bench, 1, 2))
+    assert bench.marks == [begin(0, 1), Mark(MarkKind.INTERRUPTED, 0, 1), begin(0, 2, 300), end(2, 2)]
+
+
+def test_a_source_that_follows_itself_does_not_hang() -> None:
+    bench = bench_of(0)
+    bench.play(1, following=1)
+    bench.run()
+    assert bench.end_frame == 0
+
+
+# Plans
+
+
+def test_a_switch_begins_with_the_first_frame_that_was_not_sent() -> None:
+    bench = bench_of(SECOND, SECOND)
+    bench.play(1)
+    bench.run(7)
+    bench.render()
+    assert bench.end_frame > 7
+    bench.play(2)
+    first, second = whole(bench, 1), whole(bench, 2)
+    joint = with_tail(frames_of(second, 0, 1), frames_of(first, 7, 8)[: 4 * GLIDE_SAMPLES])
+    assert sounds_the_same(bench.run(), frames_of(first, 0, 7) + joint + second[FRAME_BYTES:])
+    assert bench.marks == [begin(0, 1), begin(7, 2), end(57, 2)]
+
+
+def test_a_sound_that_is_cut_off_where_files_join_fades_out_with_what_would_have_come() -> None:
+    bench = bench_of(7 * FRAME_SAMPLES + 100, SECOND, SECOND)
+    bench.play(1, following=2)
+    bench.run(7)
+    bench.render()
+    bench.play(3)
+    joined, third = whole(bench, 1, 2), whole(bench, 3)
+    joint = with_tail(frames_of(third, 0, 1), frames_of(joined, 7, 8)[: 4 * GLIDE_SAMPLES])
+    assert sounds_the_same(bench.run(), frames_of(joined, 0, 7) + joint + third[FRAME_BYTES:])
+
+
+def test_a_switch_to_silence() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.run(7)
+    bench.plan(7, switch_to=0)
+    (audio,) = bench.render()
+    tail = with_tail(b"", frames_of(whole(bench, 1), 7, 8)[: 4 * GLIDE_SAMPLES])
+    assert (audio.source, audio.frames, audio.marks) == (0, 1, ())
+    assert sounds_the_same(bytes(audio.pcm), tail)
+    bench.plan(8, filters=QUIET, base_epoch=bench.epoch)
+    assert bench.render() == []
+
+
+def test_a_plan_of_the_same_renders_the_same() -> None:
+    bench = bench_of(SECOND + 500, SECOND, filters=BASS)
+    bench.play(1, following=2)
+    undisturbed = bench.run()
+    marks = list(bench.marks)
+    for at_frame in (1, 3, 5, 49, 50, 51, 52):
+        other = bench_of(SECOND + 500, SECOND, filters=BASS)
+        other.play(1, following=2)
+        other.run(at_frame)
+        other.render()
+        other.plan(at_frame, after=1, following=2)
+        assert sounds_the_same(other.run(), undisturbed)
+        assert other.marks == marks
+
+
+def test_filters_change_with_the_frame_of_the_plan() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.run(7)
+    bench.render()
+    bench.plan(7, after=1, filters=QUIET)
+    rendered = bench.run()
+    plain = whole(bench, 1)
+    assert frames_of(rendered, 0, 7) == frames_of(plain, 0, 7)
+    changed = ChainState.steady(Filters()).changed(QUIET, frames_of(plain, 0, 7))
+    assert frames_of(rendered, 7, 50) == process(changed, frames_of(plain, 7, 50))[0]
+
+
+def test_filters_that_change_before_the_first_frame_hold_from_its_first_sample() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.render()
+    bench.plan(0, after=1, filters=QUIET)
+    assert bench.run() == process(ChainState.steady(QUIET), whole(bench, 1))[0]
+
+
+def test_filters_changed_in_silence_hold_from_the_first_sample_of_the_next_source() -> None:
+    bench = bench_of(SECOND, SECOND)
+    bench.play(1)
+    bench.run()
+    bench.plan(50, after=0, filters=QUIET)
+    bench.run()
+    bench.plan(50, after=2, switch_to=2, filters=QUIET)
+    assert frames_of(bench.run(), 50, 100) == process(ChainState.steady(QUIET), whole(bench, 2))[0]
+
+
+def test_new_filters_are_warmed_up_with_the_sound_before_over_a_join() -> None:
+    bench = bench_of(SECOND // 2 + 77, SECOND)
+    bench.play(1, following=2)
+    bench.run(40)
+    bench.plan(40, after=2, filters=BASS)
+    rendered = bench.run()
+    plain = padded(whole(bench, 1, 2))
+    history = frames_of(plain, 40 - HISTORY_FRAMES, 40)
+    changed = ChainState.steady(Filters()).changed(BASS, history)
+    expected = frames_of(process(changed, frames_of(plain, 40, 70))[0], 0, 20)
+    assert sounds_the_same(frames_of(rendered, 40, 60), expected)
+
+
+def test_a_ramp_starts_from_the_filters_that_were_sent_and_not_from_a_replaced_plan() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.run(5)
+    bench.render()
+    sent = bench.sent_epoch
+    bench.plan(5, after=1, filters=QUIET)
+    bench.session.render()  # rendered, but on its way when the next plan is made
+    bench.plan(6, after=1, filters=QUIETER, base_epoch=sent)
+    bench.send(1)
+    got = bench.run()
+    plain = whole(bench, 1)
+    assert frames_of(got, 0, 6) == frames_of(plain, 0, 6)
+    changed = ChainState.steady(Filters()).changed(QUIETER, frames_of(plain, 0, 6))
+    assert frames_of(got, 6, 50) == process(changed, frames_of(plain, 6, 50))[0]
+
+
+def test_undoing_a_change_before_it_was_sent_changes_nothing() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.run(5)
+    bench.render()
+    sent = bench.sent_epoch
+    bench.plan(5, after=1, filters=QUIET)
+    bench.session.render()
+    bench.plan(5, after=1, filters=Filters(), base_epoch=sent)
+    assert bench.run() == whole(bench, 1)
+
+
+def test_a_plan_before_a_join_can_choose_another_next_source() -> None:
+    bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND, SECOND)
+    bench.play(1, following=2)
+    bench.run(2)
+    bench.render()
+    assert begin(5, 2, 100) in bench.marks
+    bench.plan(2, after=1, following=3)
+    assert bench.run() == padded(whole(bench, 1, 3))
+    assert bench.marks == [begin(0, 1), end(5, 1), begin(5, 3, 100), end(56, 3)]
+
+
+def test_a_plan_before_a_join_can_have_no_next_source() -> None:
+    bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND)
+    bench.play(1, following=2)
+    bench.run(5)
+    bench.render()
+    bench.plan(5, after=1)
+    assert bench.run() == padded(whole(bench, 1))
+    assert bench.marks == [begin(0, 1), end(6, 1)]
+
+
+def test_a_plan_in_the_frame_of_a_join_keeps_the_join() -> None:
+    bench = bench_of(5 * FRAME_SAMPLES + 100, SECOND + 7, SECOND)
+    bench.play(1, following=2)
+    bench.run(5)
+    bench.render()
+    bench.plan(5, after=2, following=3)
+    assert bench.run() == padded(whole(bench, 1, 2, 3))
+
+
+def test_a_plan_after_the_end_keeps_the_end() -> None:
+    """The end was rendered but not sent yet, as in a paused player."""
+    bench = bench_of(3 * FRAME_SAMPLES - 1)
+    bench.play(1)
+    bench.run()
+    for at_frame in (3, 4):
+        bench.plan(at_frame, after=1, filters=QUIET if at_frame == 3 else QUIETER)
+        bench.run()
+        assert bench.marks == [begin(0, 1), end(3, 1)]
+
+
+def test_a_cut_that_was_not_sent_comes_again_with_the_next_plan() -> None:
+    bench = bench_of(SECOND, SECOND, SECOND)
+    bench.play(1)
+    bench.run(5)
+    bench.render()
+    sent = bench.sent_epoch
+    bench.plan(5, switch_to=2)
+    bench.session.render()
+    bench.plan(5, switch_to=3, base_epoch=sent)
+    assert bench.run()[6 * FRAME_BYTES :] == whole(bench, 3)[FRAME_BYTES:]
+    assert bench.marks == [begin(0, 1), begin(5, 3), end(55, 3)]
+
+
+def test_a_cut_that_was_not_rendered_yet_is_kept_by_a_plan_on_it() -> None:
+    bench = bench_of(SECOND)
+    bench.play(1)
+    bench.run(5)
+    bench.plan(5, switch_to=2)
+    bench.session.render()
+    bench.plan(5, after=2, filters=QUIET, base_epoch=bench.epoch)
+    bench.sources[2] = MemorySource(2, SECOND, ends=True)
+    bench.run()
+    assert bench.marks == [begin(0, 1), begin(5, 2), end(55, 2)]  # a tail alone was rendered for the cut, not sent
+
+
+def test_a_cut_ahead_of_what_is_rendered_begins_where_it_was_ordered() -> None:
+    """Of a player that slept: while its source was opened again, some frames passed, and then it was skipped."""
+    bench = SessionBench({2: MemorySource(2, SECOND, ends=True)}, first_frame=100)
+    bench.plan(100, switch_to=1)
+    bench.render()
+    bench.first_frame = bench.sent = 103
+    bench.plan(103, switch_to=2)
+    bench.grant()
+    assert bench.run() == bench.sources[2].pcm(0, SECOND)
+    assert bench.marks == [begin(103, 2), end(153, 2)]
+
+
+def test_a_plan_ahead_of_what_is_rendered_begins_at_once() -> None:
+    source = MemorySource(1, 3 * FRAME_SAMPLES)
+    bench = SessionBench({1: source, 2: MemorySource(2, SECOND, ends=True)})
+    bench.play(1)
+    bench.run()
+    assert bench.end_frame == 3
+    for filters, at_frame in ((QUIET, 4), (QUIETER, 5), (QUIET, 500)):
+        bench.plan(at_frame, after=1, filters=filters, base_epoch=2)
+    source.append(FRAME_SAMPLES)
+    (audio,) = bench.render()
+    assert (audio.first_frame, audio.frames) == (3, 1)
+
+
+def test_a_cut_while_frames_pass_unrendered_begins_with_the_first_sample() -> None:
+    bench = bench_of(SECOND, SECOND, first_frame=500)
+    bench.plan(500, switch_to=1)
+    bench.plan(503, switch_to=2)
+    bench.first_frame = bench.sent = 503
+    assert bench.run() == whole(bench, 2)
+    assert bench.marks == [begin(503, 2), end(553, 2)]
+
+
+def test_of_two_plans_ahead_the_second_has_no_gap() -> None:
+    """Both are based on the same epoch; the first was rendered further than the second begins."""
+    source = MemorySource(1, 3 * FRAME_SAMPLES)
+    bench = SessionBench({1: source})
+    bench.play(1)
+    bench.run()
+    sent = bench.sent_epoch
+    source.append(20 * FRAME_SAMPLES)
+    bench.plan(4, after=1, filters=QUIET, base_epoch=sent)
+    bench.session.render()
+    bench.plan(5, after=1, filters=QUIETER, base_epoch=sent)
+    bench.render()
+    plain = source.pcm(0, 13 * FRAME_SAMPLES)
+    changed = ChainState.steady(Filters()).changed(QUIETER, frames_of(plain, 0, 3))
+    assert frames_of(bench.pcm, 3, 13) == process(changed, frames_of(plain, 3, 13))[0]
+
+
+@pytest.mark.parametrize("at_frame", [0, 10, 10**9])
+@pytest.mark.parametrize("base_epoch", [1, 2, 99])
+def test_a_plan_far_from_what_is_kept_goes_on_somewhere(at_frame: int, base_epoch: int) -> None:
+    bench = bench_of(10 * SECOND, SECOND)
+    bench.play(1)
+    bench.run(200)
+    bench.session.plan(Plan(1, 3, base_epoch, at_frame, None, 1, 2, QUIET))
+    audios = bench.session.render()
+    bench.session.grant(Grant(1, 3, 200, 220))
+    assert all(audio.first_frame >= 200 - RECALL_FRAMES - HISTORY_FRAMES - 5 for audio in audios)
+    bench.session.plan(Plan(1, 4, 3, 205, 2, 2, None, QUIET))
+    assert bench.session.render()[0].source == 2
+
+
+def test_a_switch_back_to_a_source_whose_start_was_released_plays_the_rest() -> None:
+    bench = bench_of(0, SECOND)
+    bench.sources[1] = MemorySource(1)
+    for _ in range(200):
+        bench.sources[1].append(FRAME_SAMPLES)
+    bench.play(1)
+    bench.run(200)
+    bench.play(1)
+    bench.run(201)
+    assert bench.audios[-1].position_samples > 0
+
+
+# What is kept
+
+
+def test_little_is_kept_of_the_frames_that_were_sent() -> None:
+    source = MemorySource(1)
+    bench = SessionBench({1: source})
+    bench.play(1)
+    for _ in range(40):
+        source.append(SECOND // 2)
+        bench.run(bench.sent + 25)
+        behind = bench.sent * FRAME_SAMPLES - source.store.oldest
+        assert behind <= (RECALL_FRAMES + HISTORY_FRAMES + 5) * FRAME_SAMPLES + SECOND // 2
+
+
+def test_sources_that_have_ended_are_not_needed_any_more() -> None:
+    tracks = 30
+    bench = bench_of(*[SECOND // 2] * tracks)
+    bench.play(1)
+    bench.render()
+    for number in range(1, tracks):
+        bench.plan(bench.sent, after=number, following=number + 1)
+        bench.run(25 * number + 20)
+    used = [number for number in bench.sources if bench.session.uses(number)]
+    assert used == list(range(tracks - (RECALL_FRAMES + HISTORY_FRAMES) // 25 - 1, tracks + 1))
+
+
+def test_a_source_that_was_cut_off_is_needed_until_the_cut_was_sent() -> None:
+    bench = bench_of(SECOND, 4 * SECOND)
+    bench.play(1)
+    bench.run(10)
+    bench.render()
+    bench.play(2)
+    assert bench.session.uses(1)
+    bench.run(10 + RECALL_FRAMES + HISTORY_FRAMES + BLOCK_FRAMES)
+    assert not bench.session.uses(1)
+    assert bench.session.uses(2)
+
+
+def test_a_session_knows_how_far_it_used_each_source() -> None:
+    bench = bench_of(SECOND, SECOND)
+    assert bench.session.used_up_to(1) == 0
+    bench.play(1, following=2)
+    bench.render()
+    assert bench.session.used_up_to(1) == SHORT_GRANT_FRAMES * FRAME_SAMPLES
+    assert bench.session.is_current(1)
+    assert not bench.session.is_current(2)
+    assert bench.session.used_up_to(2) == 0
+
+
+def test_loud_sound_is_clipped_and_not_wrapped() -> None:
+    bench = bench_of(SECOND, filters=Filters(volume=5.0))
+    bench.play(1)
+    rendered = np.frombuffer(bench.run(), dtype="<i2").astype(np.int32)
+    plain = np.frombuffer(whole(bench, 1), dtype="<i2").astype(np.int32)
+    assert np.array_equal(rendered, np.clip(plain * 5, -32768, 32767))
+
+
+def test_a_plan_renewed_before_its_audio_came_goes_on_without_a_glide_too() -> None:
+    # After a process died: what joins next is known a moment after the session was opened.
+    source = MemorySource(1, SECOND, start_sample=SECOND, ends=True)
+    bench = SessionBench({1: source, 2: MemorySource(2, SECOND, ends=True)}, first_frame=50)
+    bench.plan(50, switch_to=1)
+    assert bench.render()
+    bench.plan(50, switch_to=1, after=1, following=2)
+    assert bench.run() == source.pcm(SECOND, SECOND) + bench.sources[2].pcm(0, SECOND)

@@ -1,0 +1,277 @@
+"""A session under random orders, checked against what its node would send: sample after sample, as the marks say."""
+
+from collections import deque
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.support.pcm import sounds_the_same
+from tests.support.session_bench import MemorySource, with_tail
+from tonearm.core.filters import BAND_COUNT, Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, Mark, MarkKind, OpenSession, Plan
+from tonearm.worker.filters.chain import ChainState, process
+from tonearm.worker.mixing.voices import GLIDE_SAMPLES
+from tonearm.worker.rendering.render_session import RenderSession
+
+SOURCES = range(1, 9)
+LENGTHS = st.sampled_from([1, 300, 959, 960, 961, 4800, 12_345])
+FILTERS = (Filters(), Filters(volume=0.5), Filters(gains_db=(6.0, *(0.0,) * (BAND_COUNT - 1))))
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """Its node is as simple as the real one: it takes the newest plan only, and sends old frames until that comes."""
+
+    @initialize(
+        filters=st.sampled_from(FILTERS),
+        first_frame=st.sampled_from([0, 1000]),
+        known=st.lists(st.tuples(LENGTHS, st.booleans()), min_size=3, max_size=len(SOURCES)),
+    )
+    def begin(self, filters: Filters, first_frame: int, known: list[tuple[int, bool]]) -> None:
+        self.filters = filters
+        self.sources: dict[int, MemorySource] = {
+            number: MemorySource(number, samples, ends=ends) for number, (samples, ends) in enumerate(known, 1)
+        }
+        self.session = RenderSession(OpenSession(1, 1, first_frame, filters), self.sources)
+        self.in_flight: deque[Audio] = deque()
+        self.frames: dict[int, bytes] = {}
+        self.marks: list[Mark] = []
+        self.sent = self.end_frame = first_frame
+        self.granted = first_frame + SHORT_GRANT_FRAMES
+        self.epoch = self.sent_epoch = 1
+        # What the node ordered
+        self.current = 0
+        self.following: int | None = None
+        self.must_switch = False
+        self.next_of: dict[int, int | None] = {}
+        # What was sent
+        self.position: tuple[int, int] | None = None
+        self.ended: int | None = None
+        self.cut_to: int | None = None
+        self.tail = b""  # of a sound that was cut off, due with the next frame
+        self.planned_tail = b""
+        self.begun: set[int] = set()
+        self.sent_pcm: list[bytes] = []
+        self.expected_pcm: list[bytes] = []
+        self.plan(1, following=2, ahead=0)
+
+    # The sources
+
+    @rule(number=st.sampled_from(SOURCES), samples=LENGTHS)
+    def append(self, number: int, samples: int) -> None:
+        source = self.sources.setdefault(number, MemorySource(number))
+        if not source.store.is_finished and not source.has_failed:
+            source.append(samples)
+
+    @rule(number=st.sampled_from(SOURCES), is_interrupted=st.booleans())
+    def end_source(self, number: int, is_interrupted: bool) -> None:
+        source = self.sources.setdefault(number, MemorySource(number))
+        if is_interrupted and source.store.end == 0:
+            source.has_failed = True
+        elif not source.has_failed and not source.store.is_finished:
+            source.store.finish(is_interrupted=is_interrupted)
+
+    # The node
+
+    @rule(number=st.sampled_from([0, *SOURCES]), following=st.sampled_from([None, *SOURCES]))
+    def switch(self, number: int, following: int | None) -> None:
+        if number not in self.begun and number != self.current:
+            self.plan(number, self.not_begun(following, number), ahead=0)
+
+    @rule(ahead=st.integers(0, 3))
+    def follow_with_the_next(self, ahead: int) -> None:
+        self.plan(self.current, self.not_begun(self.current % len(SOURCES) + 1, self.current), ahead)
+
+    @rule(following=st.sampled_from([None, *SOURCES]), ahead=st.integers(0, 3))
+    def follow(self, following: int | None, ahead: int) -> None:
+        self.plan(self.current, self.not_begun(following, self.current), ahead)
+
+    @rule()
+    def flush(self) -> None:
+        self.session.flush()
+
+    @rule()
+    def render(self) -> None:
+        audios = self.session.render()
+        for audio in audios:
+            assert audio.first_frame + audio.frames <= self.granted
+            assert len(audio.pcm) == audio.frames * FRAME_BYTES
+        self.in_flight += audios
+
+    @rule(count=st.integers(1, 12))
+    def play(self, count: int) -> None:
+        self.render()
+        self.receive(len(self.in_flight))
+        self.send(count)
+
+    @precondition(lambda self: self.in_flight)
+    @rule(count=st.integers(1, 3))
+    def receive(self, count: int) -> None:
+        for _ in range(min(count, len(self.in_flight))):
+            self.take(self.in_flight.popleft())
+
+    @rule(count=st.integers(1, 12))
+    def send(self, count: int) -> None:
+        for _ in range(count):
+            if self.sent < self.end_frame:
+                self.send_frame()
+        self.finish_ends()
+        self.grant()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "session"):
+            return
+        for source in self.sources.values():
+            if not source.store.is_finished:
+                source.store.finish(is_interrupted=False)
+        if self.current not in self.sources:
+            self.plan(0, None, ahead=0)
+        self.run_until_idle()
+        self.session.flush()
+        self.run_until_idle()
+        assert self.position is None or not self.current, "a source that is whole was not played to its end"
+        if self.sent_pcm:
+            filtered, _ = process(ChainState.steady(self.filters), b"".join(self.expected_pcm))
+            assert sounds_the_same(b"".join(self.sent_pcm), filtered)
+
+    # The node's rules
+
+    def not_begun(self, following: int | None, current: int) -> int | None:
+        return None if following in self.begun or following == current or not current else following
+
+    def plan(self, wanted: int, following: int | None, ahead: int) -> None:
+        switches = self.must_switch = self.must_switch or wanted != self.current
+        at_frame = self.sent
+        if switches:
+            self.planned_tail = self.tail
+            if self.position is not None:
+                self.planned_tail = self.what_goes_on(*self.position)
+            self.void_from(at_frame)
+            self.next_of.clear()
+        else:
+            for mark in self.marks:
+                if mark.kind is MarkKind.BEGIN and mark.source not in (following, wanted):
+                    self.void_from(mark.frame)
+                    break
+            at_frame = min(self.sent + ahead, self.end_frame)
+        self.current, self.following = wanted, following
+        self.next_of[wanted] = following
+        self.epoch += 1
+        switch_to = wanted if switches else None
+        base = self.sent_epoch
+        self.session.plan(Plan(1, self.epoch, base, at_frame, switch_to, wanted, following, self.filters))
+        self.grant()
+
+    def what_goes_on(self, number: int, sample: int) -> bytes:
+        """What fades out behind a cut: 5 ms of the source, and of what joins where it ends earlier, for a sound that
+        stops there clicks. Nothing of a source that was heard to its end."""
+        pcm = b""
+        while missing := GLIDE_SAMPLES - len(pcm) // SAMPLE_BLOCK_BYTES:
+            store = self.sources[number].store
+            taken = min(missing, store.end - sample)
+            if not taken:
+                break
+            pcm += self.sources[number].pcm(sample, taken)
+            joined = self.next_of.get(number)
+            if not store.is_finished or joined not in self.sources:
+                break
+            number, sample = joined, 0
+        return pcm
+
+    def grant(self) -> None:
+        self.granted = max(self.granted, self.sent + GRANT_FRAMES)
+        self.session.grant(Grant(1, self.sent_epoch, self.sent, self.granted))
+
+    def take(self, audio: Audio) -> None:
+        if audio.epoch != self.epoch:
+            return
+        if audio.epoch != self.sent_epoch:
+            self.sent_epoch = audio.epoch
+            self.void_from(audio.first_frame)
+            if self.must_switch:
+                assert self.sent == self.end_frame
+                self.tail = self.planned_tail
+                self.position, self.ended, self.cut_to = None, None, self.current
+                self.must_switch = False
+        assert audio.first_frame <= self.end_frame, "frames are missing"
+        for index in range(audio.frames):
+            frame = audio.first_frame + index
+            if frame >= self.sent:
+                self.frames[frame] = bytes(audio.pcm[index * FRAME_BYTES : (index + 1) * FRAME_BYTES])
+        self.end_frame = max(self.end_frame, audio.first_frame + audio.frames)
+        self.marks += [mark for mark in audio.marks if mark.frame >= self.sent]
+
+    def void_from(self, frame: int) -> None:
+        self.end_frame = max(self.sent, min(self.end_frame, frame))
+        self.marks = [mark for mark in self.marks if mark.frame < frame]
+
+    def run_until_idle(self) -> None:
+        while True:
+            before = self.sent, len(self.marks), self.epoch
+            self.render()
+            self.receive(len(self.in_flight))
+            self.send(3)
+            if before == (self.sent, len(self.marks), self.epoch):
+                return
+
+    # What has to be sent
+
+    def send_frame(self) -> None:
+        pcm = b""
+        for mark in self.marks_now():
+            pcm += self.apply(mark)
+        missing = FRAME_SAMPLES - len(pcm) // 4
+        assert missing >= 0
+        if self.position is not None:
+            number, sample = self.position
+            store = self.sources[number].store
+            taken = min(missing, store.end - sample)
+            assert taken == missing or store.is_finished
+            pcm += self.sources[number].pcm(sample, taken)
+            self.position = number, sample + taken
+        assert pcm or self.tail, "a frame of nothing"
+        self.expected_pcm.append(with_tail(pcm, self.tail))
+        self.tail = b""
+        self.sent_pcm.append(self.frames.pop(self.sent))
+        self.sent += 1
+
+    def finish_ends(self) -> None:
+        """Applies an end at which nothing joins. Cuts to the source that should have followed."""
+        if len(self.marks) == 1 and self.marks[0].kind is not MarkKind.BEGIN and self.marks[0].frame <= self.sent:
+            assert self.sent == self.end_frame, "frames of nothing"
+            assert self.apply(self.marks.pop()) == b""
+            following, self.current, self.following = self.following, 0, None
+            if following:
+                self.plan(following, None, ahead=0)
+
+    def marks_now(self) -> list[Mark]:
+        now = [mark for mark in self.marks if mark.frame == self.sent]
+        self.marks = [mark for mark in self.marks if mark.frame > self.sent]
+        return now
+
+    def apply(self, mark: Mark) -> bytes:
+        """Moves the position on. Returns the samples that were left of a source that ends."""
+        number = mark.source
+        if mark.kind is MarkKind.BEGIN:
+            assert self.position is None
+            assert number == (self.next_of.get(self.ended) if self.ended is not None else self.cut_to)
+            self.position, self.ended, self.cut_to = (number, 0), None, None
+            self.begun.add(number)
+            if self.current != number:
+                self.current, self.following = number, None
+            return b""
+        store = self.sources[number].store
+        assert store.is_finished
+        assert mark.kind is (MarkKind.INTERRUPTED if store.is_interrupted else MarkKind.END)
+        if self.position is None:
+            assert number == self.ended or (number == self.cut_to and store.end == 0)
+            self.position = number, store.end
+        source, sample = self.position
+        assert source == number
+        self.position, self.ended, self.cut_to = None, number, None
+        return self.sources[number].pcm(sample, store.end - sample)
+
+
+SessionMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
+TestSessionAgainstModel = SessionMachine.TestCase

@@ -1,0 +1,271 @@
+"""One live stream for several sessions, without a process around it: what each gets, and what it costs the others."""
+
+import queue
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from tests.support.audio_files import mp3, music, opus
+from tests.support.decoder_driver import open_order
+from tests.support.media_files import samples_of
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES, SAMPLE_RATE_HZ
+from tonearm.decoder.messages import (
+    SHARED_SOURCE,
+    Data,
+    DataFailed,
+    Decoded,
+    Failed,
+    Opened,
+    ReadRequest,
+    SeekFailed,
+    SeekSource,
+    TitleAt,
+    Titled,
+)
+from tonearm.worker.reading.own_errors import OwnErrors
+from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
+from tonearm.worker.sources.pcm_store import PcmStore
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.worker.sources.source import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Report
+from tonearm.worker.sources.source_content import STEP_SAMPLES
+
+STATION = 7
+LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "lost", "x")
+# What may lie ahead of the session that needs most: a step is whole.
+MOST_AHEAD = AHEAD_SAMPLES + STEP_SAMPLES
+
+
+@cache
+def station() -> bytes:
+    return mp3(music(10.0, 44_100), options={"write_xing": "0", "id3v2_version": "0"})
+
+
+class Bench:
+    """A station of which `data` comes again and again, or once and then `failure`."""
+
+    def __init__(self, data: bytes = b"", failure: PlayFailure | None = None) -> None:
+        self._data = data or station()
+        self._failure = failure
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self.reported: dict[int, list[Report]] = {}
+        self._waits = 0
+        self.titles: dict[int, str] = {}  # by the offset of the station's bytes
+        self.used: dict[LiveMember, int] = {}
+        threads = DecodeThreads()
+        threads.add(2)
+        order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
+        self.live = LiveSource(
+            structs.replace(order, is_shared=True),
+            decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
+            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+            threads=threads,
+            report=self._reports.put,
+            pcm_decoded=lambda session: None,
+            note=lambda slot, suspect: None,
+            errors=OwnErrors(),
+        )
+        self.live.start()
+
+    def join(self, session: int, start_sample: int = 0, **more: int) -> LiveMember:
+        order = open_order(session, 3, None, start_sample=start_sample, is_seekable=False, is_live=True)
+        member = LiveMember(structs.replace(order, joins=STATION, **more), self.live, self._reports.put)
+        self.used[member] = start_sample
+        member.used(start_sample, is_current=True)
+        member.start()
+        return member
+
+    def work(self) -> None:
+        """Takes a report that is there now, or in a moment, and answers it when it is a read request."""
+        try:
+            report = self._reports.get(timeout=0.01)
+        except queue.Empty:
+            self._waits += 1
+            assert self._waits < 500
+            return
+        self._waits = 0
+        if not isinstance(report, ReadRequest):
+            self.reported.setdefault(report.session, []).append(report)
+            return
+        offset, length = report.offset, min(report.length, 8192)
+        for at in [at for at in self.titles if at < offset + length]:
+            self.live.deliver(TitleAt(STATION, SHARED_SOURCE, at, self.titles.pop(at)))
+        if self._failure is None:
+            start = offset % len(self._data)
+            self.live.deliver(Data(STATION, SHARED_SOURCE, offset, self._data[start : start + length]))
+        elif part := self._data[offset : offset + length]:
+            self.live.deliver(Data(STATION, SHARED_SOURCE, offset, part))
+        else:
+            self.live.deliver(DataFailed(STATION, SHARED_SOURCE, offset, self._failure))
+
+    def told(self, session: int, kind: type[Report]) -> Report:
+        """Waits for a report to a session."""
+        while not (found := [one for one in self.reported.get(session, []) if isinstance(one, kind)]):
+            self.work()
+        return found[0]
+
+    def decoded(self, member: LiveMember, up_to: int) -> PcmStore:
+        while member.store.end < up_to:
+            self.work()
+        return member.store
+
+    def play(self, member: LiveMember, samples: int) -> bytes:
+        """What a session renders next."""
+        start = self.used[member]
+        pcm = b""
+        while len(pcm) < samples * SAMPLE_BLOCK_BYTES:
+            at = self.used[member]
+            count = min(SAMPLE_RATE_HZ // 5, start + samples - at)
+            pcm += self.decoded(member, at + count).read(at, count)
+            member.store.release_before(at + count)
+            self.used[member] = at + count
+            member.used(at + count, is_current=True)
+        return pcm
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.live.drop()
+
+
+def test_a_later_session_begins_with_what_the_others_are_about_to_hear_in_numbers_of_its_own(bench: Bench) -> None:
+    first = bench.join(1)
+    heard = bench.play(first, 3 * SAMPLE_RATE_HZ)
+    later = bench.join(2, start_sample=1000)
+    assert isinstance(bench.told(2, Opened), Opened)
+    assert later.store.start == 1000
+    assert later.store.end > 1000 + AHEAD_SAMPLES // 2
+    pcm = bench.play(later, SAMPLE_RATE_HZ)
+    heard += bench.play(first, 2 * SAMPLE_RATE_HZ)
+    assert heard.find(pcm) > (3 * SAMPLE_RATE_HZ - MOST_AHEAD) * SAMPLE_BLOCK_BYTES
+    pieces = {id(pcm) for _, pcm in first.store.pieces()}
+    assert pieces
+    assert pieces <= {id(pcm) for _, pcm in later.store.pieces()}, "the memory is shared"
+
+
+def test_the_session_that_needs_most_is_decoded_for_and_the_others_have_no_more_than_that(bench: Bench) -> None:
+    first, second = bench.join(1), bench.join(2)
+    bench.play(first, SAMPLE_RATE_HZ)
+    # It stands in front of the other one, which it may not hold up.
+    bench.play(second, 6 * SAMPLE_RATE_HZ)
+    assert first.store.end - bench.used[first] > 4 * SAMPLE_RATE_HZ
+    assert second.store.end - bench.used[second] <= MOST_AHEAD
+
+
+def test_who_falls_far_behind_keeps_what_it_has_and_goes_on_with_what_is_new(bench: Bench) -> None:
+    first, behind = bench.join(1), bench.join(2)
+    heard = bench.play(first, 25 * SAMPLE_RATE_HZ)
+    assert behind.store.end <= MOST_BEHIND_SAMPLES + MOST_AHEAD
+    assert bench.play(behind, 14 * SAMPLE_RATE_HZ) == heard[: 14 * SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES]
+    bench.play(behind, 2 * SAMPLE_RATE_HZ)
+    new = bench.play(behind, SAMPLE_RATE_HZ)
+    heard += bench.play(first, 4 * SAMPLE_RATE_HZ)
+    assert heard.rfind(new) > 23 * SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES
+
+
+def test_each_is_told_the_title_of_what_it_begins_with_and_those_after_it(bench: Bench) -> None:
+    second = 192_000 // 8
+    bench.titles = {0: "One", 2 * second: "Two", 12 * second: "Three"}
+    first = bench.join(1)
+    bench.play(first, 6 * SAMPLE_RATE_HZ)
+    later = bench.join(2, start_sample=500)
+    bench.told(2, Titled)
+    bench.play(first, 8 * SAMPLE_RATE_HZ)
+    bench.play(later, 8 * SAMPLE_RATE_HZ)
+    titles = {session: [one for one in bench.reported[session] if isinstance(one, Titled)] for session in (1, 2)}
+    assert [one.title for one in titles[1]] == ["One", "Two", "Three"]
+    assert [one.title for one in titles[2]] == ["Two", "Three"]
+    assert titles[2][0].sample == 500
+    assert abs(titles[1][1].sample - 2 * SAMPLE_RATE_HZ) < SAMPLE_RATE_HZ // 2
+    distance = titles[1][2].sample - titles[2][1].sample
+    assert abs(distance - (6 * SAMPLE_RATE_HZ - 500)) < 2 * SAMPLE_RATE_HZ
+
+
+def test_who_plays_a_part_of_it_ends_alone(bench: Bench) -> None:
+    part, first = bench.join(1, end_sample=SAMPLE_RATE_HZ), bench.join(2)
+    bench.play(first, SAMPLE_RATE_HZ)
+    report = bench.told(1, Decoded)
+    assert isinstance(report, Decoded)
+    part.finish(report)
+    assert (part.store.end, part.store.is_finished, part.store.is_interrupted) == (SAMPLE_RATE_HZ, True, False)
+    bench.play(first, 2 * SAMPLE_RATE_HZ)
+
+
+def test_the_loss_of_the_stream_reaches_each_after_its_sound_and_who_comes_then_at_once() -> None:
+    bench = Bench(station()[:100_000], LOST)
+    members = [bench.join(1), bench.join(2)]
+    for member in members:
+        bench.play(member, 3 * SAMPLE_RATE_HZ)
+    for member in members:
+        bench.used[member] = 4 * SAMPLE_RATE_HZ
+        member.used(bench.used[member], is_current=True)
+    for session, member in enumerate(members, 1):
+        report = bench.told(session, Failed)
+        assert isinstance(report, Failed)
+        assert (report.failure.code, report.gave_audio) == (FailureCode.CONNECTION_LOST, True)
+        assert not member.store.is_finished
+        member.finish(report)
+        assert member.store.is_interrupted
+    late = bench.join(3)
+    report = bench.told(3, Failed)
+    assert isinstance(report, Failed)
+    assert not report.gave_audio
+    late.finish(report)
+    assert late.has_failed
+
+
+def test_bytes_that_are_no_sound_fail_for_each_before_its_first_sample() -> None:
+    bench = Bench(b"no audio at all" * 10_000, LOST)
+    for session in (1, 2):
+        bench.join(session)
+    for session in (1, 2):
+        report = bench.told(session, Failed)
+        assert isinstance(report, Failed)
+        assert not report.gave_audio
+
+
+def test_when_its_session_ends_by_an_error_those_who_play_it_are_told(bench: Bench) -> None:
+    bench.play(bench.join(1), SAMPLE_RATE_HZ)
+    bench.live.drop()
+    report = bench.told(1, Failed)
+    assert isinstance(report, Failed)
+    assert report.failure.code is FailureCode.DECODER_DIED
+    order = structs.replace(open_order(2, 3, None, is_live=True), joins=STATION)
+    reports: list[Report] = []
+    LiveMember(order, None, reports.append).start()
+    assert [type(one) for one in reports] == [Failed]
+
+
+def test_a_seek_goes_on_where_it_is(bench: Bench) -> None:
+    member, other = bench.join(1), bench.join(2)
+    bench.play(member, SAMPLE_RATE_HZ)
+    left = member.seek(SeekSource(1, 3, 4, 5 * SAMPLE_RATE_HZ))
+    assert isinstance(bench.told(1, SeekFailed), SeekFailed)
+    assert left.store.end >= SAMPLE_RATE_HZ
+    assert member.store.start == SAMPLE_RATE_HZ
+    bench.used[member] = member.store.start
+    assert bench.play(member, SAMPLE_RATE_HZ) == bench.play(other, 2 * SAMPLE_RATE_HZ)[-SAMPLE_RATE_HZ * 4 :]
+
+
+def test_packets_are_read_once_and_decoded_for_who_reads_their_sound() -> None:
+    bench = Bench(opus(music(30.0), bit_rate=64_000))
+    first = bench.join(1)
+    heard = bench.play(first, 3 * SAMPLE_RATE_HZ)
+    passing = bench.join(2)
+    later = bench.join(3)
+    assert isinstance(bench.told(3, Opened), Opened)
+    pcm = bench.play(later, SAMPLE_RATE_HZ)
+    heard += bench.play(first, 3 * SAMPLE_RATE_HZ)
+    apart = [
+        int(np.abs(samples_of(heard)[at : at + len(pcm) // 4].astype(int) - samples_of(pcm)).max())
+        for at in range(648, len(heard) // 4 - len(pcm) // 4, 960)  # packets begin there
+    ]
+    assert min(apart) <= 2, "the decoder had settled"
+    assert passing.store.end >= SAMPLE_RATE_HZ
+    assert passing.store.end <= PACKETS_AHEAD_SAMPLES + 4 * SAMPLE_RATE_HZ
+    bench.live.drop()

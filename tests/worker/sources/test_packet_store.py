@@ -1,0 +1,191 @@
+"""The packets of Opus sources, and the PCM that is decoded from them on demand."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.support.audio_files import music, opus
+from tests.support.media_files import decode_rest, open_bytes
+from tests.support.packet_source import CountingDecoding, PacketSource, packets_in, taken
+from tonearm.core.frame import FRAME_SAMPLES
+from tonearm.decoder.messages import GRANT_FRAMES
+from tonearm.worker.media.opus_format import can_pass_through, packet_samples
+from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
+from tonearm.worker.sources.packet_store import PacketStore
+
+CONTAINERS = ("ogg", "webm", "mp4")
+LENGTH = 3 * 48_000 + 417
+
+
+def file_in(container: str, channels: int = 2, samples: int = LENGTH) -> bytes:
+    return opus(music(samples / 48_000, channels=channels, seed=4) * 0.8, container=container)
+
+
+def read_samples(store: PacketStore, start: int, count: int) -> NDArray[np.int16]:
+    return np.frombuffer(store.read(start, count), "<i2").reshape(-1, 2)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("channels", [1, 2])
+def test_pcm_of_packets_is_that_of_the_decoded_file(container: str, channels: int) -> None:
+    file = file_in(container, channels)
+    wanted = np.asarray(decode_rest(open_bytes(file)))
+    store = PacketSource(file).store
+    assert store.end == len(wanted)
+    assert LENGTH <= store.end < LENGTH + 48  # MP4's edit lists count milliseconds
+    assert np.array_equal(read_samples(store, 0, store.end), wanted)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("target", [0, 100, 960, 50_001, LENGTH - 500])
+def test_after_a_seek_the_pcm_is_that_from_there_on(container: str, target: int) -> None:
+    file = file_in(container)
+    wanted = np.asarray(decode_rest(open_bytes(file)))[target:].astype(np.int32)
+    store = PacketSource(file, target).store
+    got = read_samples(store, target, store.end - target)
+    assert len(got) == len(wanted)
+    assert np.abs(got - wanted).max() <= 1  # of 16 bits, once a decoder that began 0.4 s before has settled
+
+
+def test_a_seek_behind_the_end_gives_the_end() -> None:
+    store = PacketSource(file_in("ogg"), LENGTH + 48_000).store
+    assert store.end == store.oldest == LENGTH + 48_000
+
+
+def test_nothing_is_decoded_before_it_is_read_and_nothing_twice() -> None:
+    source = PacketSource(file_in("ogg"))
+    source.store.release_before(48_000)
+    assert source.decoding.decoded_packets == 0
+    source.store.read(60_000, 4800)
+    decoded = source.decoding.decoded_packets
+    assert 0 < decoded <= PREROLL_SAMPLES // FRAME_SAMPLES + 12
+    source.store.read(60_000, 4800)
+    assert source.decoding.decoded_packets == decoded
+    source.store.read(64_800, 9600)
+    assert source.decoding.decoded_packets <= decoded + 20
+
+
+def test_what_is_read_anew_in_the_middle_is_what_was_read_in_order() -> None:
+    file = file_in("webm")
+    in_order = read_samples(PacketSource(file).store, 0, LENGTH).astype(np.int32)
+    store = PacketSource(file).store
+    for start in (96_000, 40_001, 39_000, 140_000):
+        got = read_samples(store, start, 4000)
+        assert np.abs(got - in_order[start : start + 4000]).max() <= 1
+
+
+def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
+    file = file_in("ogg")
+    packets = open_bytes(file).take_opus_packets()
+    assert packets is not None
+    decoding, prepared = CountingDecoding(2), GRANT_FRAMES * FRAME_SAMPLES
+    store = PacketStore(0, decoding)
+    first, second, *more = taken(packets)
+    first += second
+    store.append_packets(first)
+    store.decode_ahead(LENGTH)
+    assert decoding.decoded_packets == 0
+    store.read(0, prepared)  # as many frames as are rendered before anybody listens
+    store.append_packets(more[0])
+    decoded = decoding.decoded_packets
+    store.decode_ahead(LENGTH)
+    assert decoding.decoded_packets == decoded < len(first) + len(more[0])
+    store.read(prepared, 960)
+    store.decode_ahead(60_000)
+    assert 60_000 <= decoding.decoded_packets * FRAME_SAMPLES < 72_000
+    store.decode_ahead(LENGTH)
+    assert decoding.decoded_packets == len(first) + len(more[0])
+    store.rest()
+    store.append_packets(more[1])
+    store.decode_ahead(LENGTH)
+    assert decoding.decoded_packets == len(first) + len(more[0])
+
+
+def test_released_samples_are_gone_but_their_neighbours_can_be_decoded() -> None:
+    file = file_in("ogg")
+    in_order = read_samples(PacketSource(file).store, 0, LENGTH).astype(np.int32)
+    store = PacketSource(file).store
+    store.release_before(100_000)
+    with pytest.raises(LookupError):
+        store.read(99_999, 2)
+    assert np.abs(read_samples(store, 100_000, 960) - in_order[100_000:100_960]).max() <= 1
+
+
+def test_a_store_that_continues_another_one_has_the_same_sound() -> None:
+    file = file_in("ogg")
+    in_order = read_samples(PacketSource(file).store, 0, LENGTH).astype(np.int32)
+    store = PacketSource(file).store
+    store.read(40_000, 9600)
+    continued = store.continued_from(45_000)
+    assert continued is not None
+    assert (continued.start, continued.end) == (45_000, LENGTH)
+    assert np.abs(read_samples(continued, 45_000, 48_000) - in_order[45_000:93_000]).max() <= 1
+    assert np.abs(read_samples(store, 49_600, 960) - in_order[49_600:50_560]).max() <= 1
+    assert store.continued_from(LENGTH + 1) is None
+
+
+def test_pcm_may_follow_the_packets() -> None:
+    store = PacketSource(file_in("ogg")).store
+    store.append(b"\1\0\2\0" * 1000)
+    assert store.end == LENGTH + 1000
+    across = read_samples(store, LENGTH - 10, 20)
+    assert across[10:].tolist() == [[1, 2]] * 10
+    assert store.packet_with(LENGTH) is None
+
+
+def test_a_broken_packet_is_silent_and_moves_nothing() -> None:
+    file = file_in("ogg")
+    packets = open_bytes(file).take_opus_packets()
+    assert packets is not None
+    whole = [packet for part in taken(packets) for packet in part]
+    broken = [packet._replace(data=b"\xff\xff") if number == 50 else packet for number, packet in enumerate(whole)]
+    stores = []
+    for each in (whole, broken):
+        store = PacketStore(0, CountingDecoding(2))
+        store.append_packets(each)
+        stores.append(read_samples(store, 0, store.end).astype(np.int32))
+    begin = 50 * 960 - 312
+    assert len(stores[0]) == len(stores[1])
+    assert not stores[1][begin + 120 : begin + 840].any()
+    assert np.array_equal(stores[0][:begin], stores[1][:begin])
+    assert np.abs(stores[0] - stores[1])[begin + 25 * 960 :].max() <= 1
+
+
+def test_packets_lie_where_their_sound_is() -> None:
+    file = file_in("ogg")
+    store = PacketSource(file).store
+    first, second = store.packet_with(0), store.packet_with(648)
+    assert first is not None
+    assert second is not None
+    assert (first.start, first.is_whole, second.start, second.is_whole) == (-312, False, 648, True)
+    last = store.packet_with(LENGTH - 1)
+    assert last is not None
+    assert last.audible_to == LENGTH
+    assert not last.is_whole
+    assert [packet.data for packet in (first, second)] == packets_in(file)[:2]
+
+
+def test_end_sample_cuts_a_packet() -> None:
+    packet = SourcePacket(648, 960, 648, 1608, b"")
+    assert packet.cut_at(1000).audible_to == 1000
+    assert packet.cut_at(2000) is packet
+
+
+@pytest.mark.parametrize(
+    ("packet", "samples", "passes"),
+    [
+        (b"", 0, False),
+        (b"\xfc", 960, True),  # CELT fullband, stereo
+        (b"\xf8\0", 960, True),  # mono
+        (b"\xf4\0", 480, False),
+        (b"\xfd\0\0", 1920, False),  # two frames
+        (b"\xff\x03", 2880, False),  # so many as are said
+        (b"\xff", 0, False),
+        (b"\x08\0", 960, False),  # SILK
+        (b"\x78\0", 960, False),  # hybrid
+        (b"\x18\0", 2880, False),
+    ],
+)
+def test_packets_say_how_long_they_are_and_whether_they_may_pass(packet: bytes, samples: int, passes: bool) -> None:
+    assert packet_samples(packet) == samples
+    assert can_pass_through(packet) is passes

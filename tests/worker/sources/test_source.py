@@ -1,0 +1,196 @@
+"""A source without a process around it: what it reports, how far it decodes ahead, and how urgent it is."""
+
+import os
+import queue
+from tempfile import NamedTemporaryFile
+
+import pytest
+from msgspec import structs
+
+from tests.support.audio_files import mp3, music, wav
+from tests.support.decoder_driver import open_order
+from tests.support.eventually import PATIENCE_S, eventually_without_a_loop
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_RATE_HZ
+from tonearm.decoder.messages import (
+    Data,
+    DataFailed,
+    Decoded,
+    Failed,
+    Opened,
+    OpenSource,
+    ReadRequest,
+    TitleAt,
+    Titled,
+)
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
+from tonearm.worker.sources.source import AHEAD_SAMPLES, DecodingSource, Report, deadline_s
+from tonearm.worker.sources.source_content import STEP_SAMPLES
+
+
+class Bench:
+    """A source with its node, which answers every read request; after the data with `failure`, if there is one."""
+
+    def __init__(
+        self,
+        data: bytes,
+        order: OpenSource | None = None,
+        failure: PlayFailure | None = None,
+        *,
+        is_heard: bool = True,
+    ) -> None:
+        self._data = data
+        self._failure = failure
+        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        self.noted: dict[int, int] = {}
+        decoding, opening = DecodeScheduler(range(1), self._note), DecodeScheduler(range(1, 3), self._note)
+        order = order or open_order(7, 3, len(data))
+        threads = DecodeThreads()
+        threads.add(2)
+        self.source = DecodingSource(
+            order,
+            None,
+            decoding=decoding,
+            opening=opening,
+            threads=threads,
+            report=self._reports.put,
+            pcm_decoded=lambda session: None,
+        )
+        self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
+        self.source.start()
+
+    def next_report(self) -> Report:
+        """The next one that is no read request."""
+        while True:
+            report = self._reports.get(timeout=PATIENCE_S)
+            if not isinstance(report, ReadRequest):
+                return report
+            self._answer(report)
+
+    def answer_requests(self) -> None:
+        """Answers a read request that is there now, or in a moment."""
+        try:
+            report = self._reports.get(timeout=0.01)
+        except queue.Empty:
+            return
+        if isinstance(report, ReadRequest):
+            self._answer(report)
+
+    def _answer(self, request: ReadRequest) -> None:
+        part = self._data[request.offset : request.offset + request.length]
+        if part or self._failure is None:
+            self.source.deliver(Data(7, 3, request.offset, part))
+        else:
+            self.source.deliver(DataFailed(7, 3, request.offset, self._failure))
+
+    def _note(self, slot: int, suspect: int) -> None:
+        self.noted[slot] = suspect
+
+
+def test_a_bug_is_a_failure_of_the_source_with_a_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    no_text: str = 5  # type: ignore[assignment]
+    bench = Bench(b"no audio at all", structs.replace(open_order(7, 3, 15), content_type=no_text))
+    failed = bench.next_report()
+    assert isinstance(failed, Failed)
+    assert failed.failure.code is FailureCode.INTERNAL
+    assert "AttributeError" in failed.failure.message
+    assert not failed.gave_audio
+    assert "Traceback" in capfd.readouterr().err
+    # The thread that reports gives its slot back after that.
+    eventually_without_a_loop(lambda: set(bench.noted.values()) == {0}, "every slot is given back")
+
+
+def test_the_store_is_finished_when_the_report_is_sent() -> None:
+    bench = Bench(wav(music(0.5)))
+    assert isinstance(bench.next_report(), Opened)
+    report = bench.next_report()
+    assert isinstance(report, Decoded)
+    assert not bench.source.store.is_finished
+    bench.source.finish(report)
+    assert bench.source.store.is_finished
+    assert not bench.source.store.is_interrupted
+
+
+def test_a_source_has_failed_when_the_report_is_sent() -> None:
+    bench = Bench(b"no audio at all")
+    report = bench.next_report()
+    assert isinstance(report, Failed)
+    assert not bench.source.has_failed
+    bench.source.finish(report)
+    assert bench.source.has_failed
+
+
+def test_decoding_keeps_to_its_distance_ahead() -> None:
+    bench = Bench(wav(music(6.0)))
+    store = bench.source.store
+    bench.next_report()
+    used = 0
+    while used < 3 * SAMPLE_RATE_HZ:
+        while store.end < used + AHEAD_SAMPLES - STEP_SAMPLES:
+            bench.answer_requests()
+        assert store.end <= used + AHEAD_SAMPLES + STEP_SAMPLES
+        used += SAMPLE_RATE_HZ // 2
+        bench.source.used(used, is_current=True)
+    bench.source.drop()
+
+
+def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
+    noted: list[int] = []
+
+    def use_up(session: int) -> None:
+        source.used(source.store.end, is_current=True)
+
+    song = wav(music(3.0))
+    with NamedTemporaryFile() as file:
+        file.write(song)
+        file.flush()
+        reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
+        threads = DecodeThreads()
+        threads.add(2)
+        source = DecodingSource(
+            open_order(7, 3, len(song)),
+            os.open(file.name, os.O_RDONLY),
+            decoding=DecodeScheduler(range(1), lambda slot, suspect: noted.append(suspect)),
+            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+            threads=threads,
+            report=reports.put,
+            pcm_decoded=use_up,
+        )
+        source.start()
+        while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
+            pass
+    assert sum(suspect != 0 for suspect in noted) <= 2 + -(-source.store.end // STEP_SAMPLES)
+
+
+def test_a_title_just_before_an_interruption_is_reported() -> None:
+    radio = mp3(music(0.7, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+    lost = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The station went away.", "Try again.")
+    order = open_order(7, 3, None, is_seekable=False, is_live=True)
+    bench = Bench(radio, order, lost)
+    bench.source.deliver(TitleAt(7, 3, len(radio) * 3 // 4, "Last words"))
+    reports = [bench.next_report() for _ in range(3)]
+    assert [type(report) for report in reports] == [Opened, Titled, Failed]
+
+
+def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:
+    second = SAMPLE_RATE_HZ
+    requested_early = deadline_s(10.0, 2 * second, is_current=True)
+    assert requested_early < deadline_s(11.0, int(1.5 * second), is_current=True)
+    assert requested_early > deadline_s(11.0, second // 2, is_current=True)
+    assert deadline_s(10.0, 0, is_current=False) > deadline_s(12.0, 2 * second, is_current=True)
+    assert deadline_s(10.0, 0, is_current=True, is_heard=False) > deadline_s(12.0, 2 * second, is_current=False)
+
+
+def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_somebody_listens() -> None:
+    bench = Bench(wav(music(5.0)), is_heard=False)
+    bench.next_report()
+    store = bench.source.store
+    while not store.end:
+        bench.answer_requests()
+    for _ in range(10):  # it would ask for more at once
+        bench.answer_requests()
+    assert store.end <= 2 * STEP_SAMPLES
+    bench.source.used(0, is_current=True)
+    while store.end < AHEAD_SAMPLES - STEP_SAMPLES:
+        bench.answer_requests()
+    bench.source.drop()

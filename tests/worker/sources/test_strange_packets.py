@@ -1,0 +1,129 @@
+"""Ogg Opus with packets that are too long and with holes in time: no packet is passed on that a decoder refuses, and
+what is read has no gap."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import music, opus
+from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
+from tests.support.packet_source import packets_in
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
+from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, PCM, Output
+from tonearm.decoder.messages import Audio, Grant, MarkKind, Plan, SeekSource
+from tonearm.interop.ogg_opus import OggOpusStream
+from tonearm.worker.media.opus_packets import SourcePacket
+from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
+
+SONG = packets_in(opus(music(4.0)))
+HOLE_FRAMES = 100
+PACKETS_A_PAGE = 10
+
+
+def ogg(packets: list[bytes], hole_at: int | None = None) -> bytes:
+    """An Ogg file. Where it has a hole, the granules go on 2 s later."""
+    stream = OggOpusStream(7, 312)
+    pages = [stream.head("test")]
+    for first in range(0, len(packets), PACKETS_A_PAGE):
+        if first == hole_at:
+            stream._granule += HOLE_FRAMES * FRAME_SAMPLES
+        pages.append(stream.page(packets[first : first + PACKETS_A_PAGE]))
+    return b"".join((*pages, stream.end()))
+
+
+@pytest.mark.parametrize("length", [MOST_OPUS_PACKET_BYTES + 1, 70_000])
+def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
+    packets = list(SONG)
+    packets[60] = packets[60][:1] + bytes(length - 1)
+    outputs = frozenset({PCM, Output("opus", passes_through=True)})
+    with running_decoder() as driver:
+        driver.open_session()
+        driver.plan()
+        driver.open_bytes(ogg(packets))
+        sent = SentAudio(driver)
+        passed: list[bytes] = []
+        while not (sent.marks and sent.marks[-1].kind is MarkKind.END):
+            driver.send(Grant(1, 2, sent.frames, sent.frames + 40, outputs))
+            audio = driver.wait_for(Audio)
+            sent.take(audio)
+            for _, of_output in audio.packets:
+                passed += of_output
+        assert sent.frames >= len(packets) - 3
+        assert max(map(len, passed)) <= MOST_OPUS_PACKET_BYTES
+        assert len(set(passed) & set(SONG)) > len(SONG) // 2  # what is whole goes as it is
+
+
+@pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
+@pytest.mark.parametrize("into", [101, 150, 199, 205])
+def test_a_seek_into_a_hole_leads_behind_it(form: Output, into: int) -> None:
+    """And a start there."""
+    file = ogg(SONG, hole_at=100)
+    start = into * FRAME_SAMPLES
+    with running_decoder() as driver:
+        driver.open_session()
+        driver.plan()
+        driver.open_bytes(file, start_sample=start)
+        frames = 0
+        marks: list[MarkKind] = []
+        while MarkKind.END not in marks:
+            driver.send(Grant(1, 2, frames, frames + 40, frozenset({form})))
+            audio = driver.wait_for(Audio)
+            frames += audio.frames
+            marks += [mark.kind for mark in audio.marks]
+        left = len(SONG) - 100 - max(into - 200, 0)
+        assert abs(frames - left) <= 2
+        assert marks == [MarkKind.BEGIN, MarkKind.END]
+
+
+def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
+    """As where the end of a part is cut off by more than its last packet, and another part follows."""
+    store = PacketStore(0, PacketDecoding(channels=2))
+    heard = 12  # frames
+    for first, packets in ((0, SONG[:heard]), (heard, SONG[heard : 2 * heard])):
+        start, end = first * FRAME_SAMPLES, (first + heard) * FRAME_SAMPLES
+        store.append_packets(
+            [
+                SourcePacket(at, FRAME_SAMPLES, at, at + FRAME_SAMPLES, packet)
+                for at, packet in zip(range(start, end, FRAME_SAMPLES), packets, strict=True)
+            ]
+        )
+        store.append_packets([SourcePacket(end, FRAME_SAMPLES, end, end, packet) for packet in SONG[:40]])
+    assert len(store.read(0, store.end)) == 2 * heard * FRAME_BYTES
+    assert len(store.read(FRAME_SAMPLES, store.end - FRAME_SAMPLES)) == (2 * heard - 1) * FRAME_BYTES
+
+
+@pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
+def test_a_file_on_disk_is_played_and_sought_across_a_hole(tmp_path: Path, form: Output) -> None:
+    """Its ordinary pages are read without libav, up to the hole and again after a seek."""
+    song, hole = SONG * 3, 300
+    path = tmp_path / "holed.opus"
+    path.write_bytes(ogg(song, hole))
+    with running_decoder() as driver:
+        driver.open_session()
+        driver.open_file(path)
+        driver.plan()
+        begun = frames_to_the_end(driver, form, source=1, epoch=2)
+        assert begun == pytest.approx(len(song), abs=2)
+        for source, into in enumerate((hole + 50, 20, hole + 1, hole + 99, hole + 130), 2):
+            driver.send(SeekSource(1, source - 1, source, into * FRAME_SAMPLES))
+            driver.send(Plan(1, source + 1, source, begun, source, source, None, Filters()))
+            left = len(song) - min(into, max(hole, into - HOLE_FRAMES))
+            frames = frames_to_the_end(driver, form, source, source + 1, begun)
+            assert frames == pytest.approx(left, abs=2)
+            begun += frames
+
+
+def frames_to_the_end(driver: DecoderDriver, form: Output, source: int, epoch: int, first_frame: int = 0) -> int:
+    """How many frames a source has from this frame on, in one run."""
+    frames = 0
+    while True:
+        sent = first_frame + frames
+        driver.send(Grant(1, epoch, sent, sent + 40, frozenset({form})))
+        audio = driver.wait_for(Audio)
+        if audio.epoch != epoch:
+            continue
+        frames += audio.frames
+        assert [mark.kind for mark in audio.marks if mark.source == source] != [MarkKind.INTERRUPTED]
+        if any(mark.kind is MarkKind.END and mark.source == source for mark in audio.marks):
+            return frames

@@ -1,0 +1,158 @@
+"""Which session a decoder process renders next, and how soon a change is sent while many others are rendered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.decoder_driver import DecoderDriver, SentAudio, running_decoder
+from tests.support.session_bench import MemorySource, SessionBench
+from tests.support.worker_in_thread import WorkerInThread
+from tonearm.core.filters import Filters
+from tonearm.core.outputs import PCM, Output
+from tonearm.decoder.message_coding import pack
+from tonearm.decoder.messages import GRANT_FRAMES, SHORT_GRANT_FRAMES, Audio, Grant, OpenSession, Plan
+from tonearm.worker import worker as worker_module
+from tonearm.worker.rendering.block_packets import ENCODED_BLOCK_FRAMES, FIRST_BLOCK_FRAMES
+from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.worker import RenderOrder, Worker
+
+OPUS = Output("opus", complexity=10)
+BOTH = frozenset({PCM, OPUS})
+QUIETER = Filters(volume=0.5)
+PLAYERS = 40
+CHANGED = 30
+
+
+@pytest.fixture
+def driver() -> Iterator[DecoderDriver]:
+    with running_decoder() as driver:
+        yield driver
+
+
+def test_the_session_with_the_fewest_frames_ahead_comes_first() -> None:
+    order = RenderOrder()
+    for session, frames_ahead in ((1, 10), (2, 0), (3, 4), (4, 0)):
+        order.add(session, frames_ahead)
+    assert [order.take() for _ in range(4)] == [2, 4, 3, 1]
+    assert not order
+
+
+def test_a_session_is_rendered_once_for_several_orders_and_where_the_last_one_puts_it() -> None:
+    order = RenderOrder()
+    order.add(1, 10)
+    order.add(2, 5)
+    order.add(1, 0)  # its plan was changed
+    order.add(2, 15)
+    order.add(3, 10)
+    assert [order.take() for _ in range(3)] == [1, 3, 2]
+    assert not order
+    with pytest.raises(IndexError):
+        order.take()
+
+
+@pytest.mark.parametrize("is_heard", [True, False])
+def test_a_change_is_rendered_in_a_short_block_first(is_heard: bool) -> None:
+    bench = SessionBench({1: MemorySource(1, 200_000)})
+    bench.listen(*(BOTH if is_heard else ()))
+    bench.play(1)
+    bench.run(50)
+    before = len(bench.audios)
+    bench.plan(bench.sent, after=1, filters=QUIETER)
+    bench.render()
+    rest = SHORT_GRANT_FRAMES - FIRST_BLOCK_FRAMES - ENCODED_BLOCK_FRAMES
+    frames = [audio.frames for audio in bench.audios[before:]]
+    assert frames == ([FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest] if is_heard else [SHORT_GRANT_FRAMES])
+
+
+@pytest.fixture
+def busy(driver: DecoderDriver, tmp_path: Path) -> DecoderDriver:
+    """Forty players, of which ten frames were sent. To encode ten more of each takes longer than a frame lasts."""
+    path = tmp_path / "song.wav"
+    path.write_bytes(wav(music(3.0)))
+    for session in range(1, PLAYERS + 1):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(path, session)
+    for session in range(1, PLAYERS + 1):
+        SentAudio(driver, session).play(GRANT_FRAMES)
+    driver.received.clear()
+    return driver
+
+
+def grant(session: int) -> bytes:
+    return pack(Grant(session, 2, 10, GRANT_FRAMES + 10, BOTH))
+
+
+GRANTS = b"".join(grant(session) for session in range(1, PLAYERS + 1))
+CHANGE = pack(Plan(CHANGED, 3, 2, 10, None, 1, None, QUIETER, outputs=BOTH)) + grant(CHANGED)
+
+
+def audio_in(driver: DecoderDriver) -> list[Audio]:
+    return [message for message in driver.step() if isinstance(message, Audio)]
+
+
+def test_a_change_overtakes_the_blocks_of_other_players_that_are_granted_on_the_same_beat(busy: DecoderDriver) -> None:
+    busy.send_bytes(GRANTS + CHANGE)
+    arrived: list[Audio] = []
+    while sum(audio.frames for audio in arrived if audio.session != CHANGED) < (PLAYERS - 1) * 10:
+        arrived += audio_in(busy)
+    first = next(index for index, audio in enumerate(arrived) if audio.epoch == 3)
+    assert first <= 5, "what was rendered before the change came, and no more"
+    assert (arrived[first].first_frame, arrived[first].frames) == (10, FIRST_BLOCK_FRAMES)
+
+
+def test_a_change_is_sent_before_the_blocks_of_others_are_made(busy: DecoderDriver) -> None:
+    busy.send_bytes(CHANGE + GRANTS)
+    while not (arrived := audio_in(busy)):
+        pass
+    assert arrived[0].epoch == 3
+    assert len(arrived) < PLAYERS, "the others come later"
+
+
+def test_audio_that_is_due_does_not_wait_for_the_blocks_of_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As near saturation, where a round has no end: each block takes 0.1 s here, and all have frames for 0.4 s."""
+    path = tmp_path / "song.wav"
+    path.write_bytes(wav(music(2.0)))
+    clock, rendered, waited = [0.0], list[float](), list[float]()
+    really_render, really_flush = RenderSession.render, Worker._flush
+
+    def render(self: RenderSession, *arguments: int) -> list[Audio]:
+        audios = really_render(self, *arguments)
+        if audios and is_slow:
+            clock[0] += 0.1
+            rendered.append(clock[0])
+        return audios
+
+    def flush(self: Worker) -> bool:
+        waited.extend(clock[0] - at_s for at_s in rendered)
+        rendered.clear()
+        return really_flush(self)
+
+    is_slow = False
+    monkeypatch.setattr(RenderSession, "render", render)
+    monkeypatch.setattr(Worker, "_flush", flush)
+    monkeypatch.setattr(worker_module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
+    worker = WorkerInThread()
+    try:
+        sessions = range(1, 13)
+        for session in sessions:
+            worker.send(OpenSession(session, 1, 0, Filters()))
+            worker.open_file(path, session)
+            worker.send(Plan(session, 2, 1, 0, 1, 1, None, Filters()))
+            frames = 0
+            while frames < 20:
+                worker.send(Grant(session, 2, 0, 20))
+                frames += worker.wait_for(Audio, session).frames
+        is_slow = True
+        worker.send_bytes(b"".join(pack(Grant(session, 2, 0, 40)) for session in sessions))
+        for session in sessions:
+            worker.wait_for(Audio, session)
+    finally:
+        worker.close()
+    assert len(waited) >= len(sessions)
+    assert max(waited) < 0.4

@@ -1,0 +1,109 @@
+import mmap
+import os
+
+import pytest
+
+from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, SUSPECT_BYTES
+from tonearm.decoder.pool.suspects import suspects_of_exit
+from tonearm.worker import suspects
+from tonearm.worker.memory import private_memory_bytes
+from tonearm.worker.suspects import SuspectNotes
+
+MIB = 1024 * 1024
+GROWTH_MIB = 100
+KILLED = -11
+
+
+class Process:
+    """A process with a limit of 400 MiB, whose memory at each step the test sets; and who is suspected at its end."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.used_mib = 50
+        self._memory = mmap.mmap(-1, SUSPECT_BYTES)
+        self.notes = SuspectNotes(self._memory, 4 * GROWTH_MIB * MIB, lambda: self.used_mib * MIB)
+        monkeypatch.setattr(os, "_exit", self._exit)
+        monkeypatch.setattr(suspects, "_PREAD", self._read_statm)
+        self.status = KILLED
+
+    def suspects(self) -> set[int]:
+        return {source for _, source in suspects_of_exit(self._memory[:], self.status)}
+
+    def _exit(self, status: int) -> None:
+        self.status = status
+
+    def _read_statm(self, _descriptor: int, into: bytearray, _size: int, _offset: int) -> None:
+        pages = self.used_mib * MIB // os.sysconf("SC_PAGE_SIZE")
+        into.value = f"99 9 9 9 0 {pages} 0\n".encode()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    return Process(monkeypatch)
+
+
+def test_a_suspect_is_named_for_as_long_as_its_step_lasts(process: Process) -> None:
+    process.notes.note(0, 7)
+    process.notes.note(1, 8)
+    assert process.suspects() == {7, 8}
+    process.notes.note(0, 0)
+    assert process.suspects() == {8}
+
+
+def test_sources_that_decode_while_many_players_use_the_memory_up_are_no_suspects(process: Process) -> None:
+    process.used_mib = 350
+    process.notes.note(0, 7)
+    process.used_mib = 398
+    process.notes.note(1, 8)
+    process.notes.note_session(5, 9)
+    process.notes.end()
+    assert process.status == EXIT_MEMORY_LIMIT
+    assert process.suspects() == set()
+
+
+def test_the_source_whose_step_used_the_memory_up_is_the_suspect_where_it_was_alone(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.used_mib = 399
+    process.notes.end()
+    assert process.suspects() == {8}
+
+
+def test_where_the_memory_ends_nobody_beside_others_is_a_suspect(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.used_mib = 330
+    process.notes.note(0, 7)
+    process.used_mib = 399
+    process.notes.end()
+    assert process.suspects() == set()
+
+
+def test_of_two_that_may_have_used_it_up_none_is_a_suspect(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.notes.note(2, 9)
+    process.used_mib = 399
+    process.notes.end()
+    assert process.suspects() == set()
+
+
+def test_the_memory_of_earlier_steps_does_not_count(process: Process) -> None:
+    process.notes.note(0, 7)
+    process.used_mib = 350
+    process.notes.note(0, 0)
+    process.notes.note(0, 7)
+    process.used_mib = 399
+    process.notes.end()
+    assert process.suspects() == set()
+
+
+def test_a_session_is_the_suspect_of_an_error_and_of_no_crash_beside_a_source(process: Process) -> None:
+    process.notes.note(1, 8)
+    process.notes.note_session(5, 9)
+    assert process.suspects() == {8}
+    process.status = 1
+    assert process.suspects() == {9}
+
+
+@pytest.mark.parametrize("size_mib", [8, 64])
+def test_the_memory_of_this_process_is_what_it_took(size_mib: int) -> None:
+    before = private_memory_bytes()
+    with mmap.mmap(-1, size_mib * MIB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        assert private_memory_bytes() - before == pytest.approx(size_mib * MIB, abs=2 * MIB)

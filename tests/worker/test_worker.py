@@ -1,0 +1,565 @@
+"""The decoder process itself: started as the node starts it, fed with real files."""
+
+import contextlib
+import math
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.support.audio_files import flac, mp3, music, pcm_of, wav
+from tests.support.decoder_driver import DecoderDriver, SentAudio, feed_of, open_order, running_decoder
+from tests.support.pcm import sounds_the_same
+from tests.support.session_bench import padded, risen
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.filters import Filters
+from tonearm.core.frame import FRAME_SAMPLES, SAMPLE_BLOCK_BYTES
+from tonearm.decoder.message_coding import pack
+from tonearm.decoder.messages import (
+    EXIT_MEMORY_LIMIT,
+    EXIT_NO_SANDBOX,
+    Audio,
+    CloseSession,
+    Data,
+    DataFailed,
+    Decoded,
+    DropSource,
+    Failed,
+    Flush,
+    Grant,
+    MarkKind,
+    Opened,
+    OpenSession,
+    OpenSource,
+    Ping,
+    Plan,
+    Pong,
+    ReadRequest,
+    SeekFailed,
+)
+from tonearm.sandbox.report import SandboxMode
+
+SONG = music(3.0)
+SONG_PCM = pcm_of(SONG)
+LOST = PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The server hung up.", "Try again.")
+WHOLE = 1000  # more frames than any source here has
+LEAST_MB = 320  # the lowest limit that the configuration allows
+
+
+@pytest.fixture
+def driver() -> Iterator[DecoderDriver]:
+    with running_decoder() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def song_wav(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("songs") / "song.wav"
+    path.write_bytes(wav(SONG))
+    return path
+
+
+def never(request: ReadRequest) -> None:
+    """A server that does not answer."""
+
+
+# What is rendered
+
+
+def test_a_file_comes_bit_for_bit(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == SONG_PCM
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.END]
+    facts = driver.wait_for(Opened).facts
+    assert (facts.length_ms, facts.probe_name, facts.is_seekable) == (3000, "wav", True)
+    driver.wait_for(Decoded)
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+def test_fetched_bytes_come_bit_for_bit(driver: DecoderDriver, is_seekable: bool) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(flac(SONG), is_seekable=is_seekable)
+    assert SentAudio(driver).play(WHOLE) == SONG_PCM
+    assert driver.wait_for(Opened).facts.is_seekable is is_seekable
+
+
+def test_two_files_join_sample_for_sample(driver: DecoderDriver, song_wav: Path) -> None:
+    first = SONG[:12_345]
+    driver.open_session()
+    driver.plan(following=2)
+    driver.open_bytes(wav(first))
+    driver.open_file(song_wav, source=2)
+    driver.wait_for(Opened, source=2)
+    sent = SentAudio(driver)
+    sent.play(12)
+    while len(sent.marks) < 4:
+        driver.send(Grant(1, 2, sent.frames, sent.frames + 10))
+        sent.take(driver.wait_for(Audio))
+    assert sent.pcm == padded(pcm_of(first) + SONG_PCM)
+
+
+def test_a_flush_ends_the_wait_for_a_slow_next_source(driver: DecoderDriver) -> None:
+    short = SONG[: 2 * FRAME_SAMPLES + 100]
+    driver.open_session()
+    driver.plan(following=2)
+    driver.open_bytes(wav(short))
+    driver.open_bytes(b"", source=2, feed=never)
+    driver.wait_for(Decoded, source=1)
+    sent = SentAudio(driver)
+    sent.play(2)
+    driver.send(Flush(1))
+    assert sent.play(WHOLE) == padded(pcm_of(short))
+
+
+def test_a_new_plan_is_rendered_from_its_frame_on(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    sent = SentAudio(driver)
+    sent.play(10)
+    driver.send(Plan(1, 3, 2, 4, None, 1, None, Filters(volume=0.0)))
+    audio = driver.wait_for(Audio)
+    while audio.epoch != 3:
+        audio = driver.wait_for(Audio)
+    assert (audio.first_frame, audio.source, audio.position_samples) == (4, 1, 4 * FRAME_SAMPLES)
+    assert audio.pcm[480 * SAMPLE_BLOCK_BYTES :] == bytes(len(audio.pcm) - 480 * SAMPLE_BLOCK_BYTES)
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+@pytest.mark.parametrize("encode", [wav, flac])
+def test_a_source_can_begin_in_its_middle(driver: DecoderDriver, encode: object, is_seekable: bool) -> None:
+    """One that cannot be sought is decoded up to there when it was played that far, as after a process has died."""
+    assert callable(encode)
+    start = 54_321
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(encode(SONG), is_seekable=is_seekable, start_sample=start, resumes=not is_seekable)
+    sent = SentAudio(driver)
+    assert sounds_the_same(sent.play(WHOLE), risen(padded(SONG_PCM[start * SAMPLE_BLOCK_BYTES :])))
+    assert sent.positions[0] == start
+
+
+def test_a_source_that_cannot_be_sought_begins_at_its_start_and_says_so(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(wav(SONG), is_seekable=False, start_sample=54_321)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == padded(SONG_PCM)
+    assert any(isinstance(message, SeekFailed) for message in driver.received)
+
+
+@pytest.mark.parametrize("is_seekable", [True, False])
+def test_a_source_that_begins_behind_its_end_just_ends(driver: DecoderDriver, is_seekable: bool) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(wav(SONG), is_seekable=is_seekable, start_sample=10**7, resumes=not is_seekable)
+    driver.wait_for(Decoded)
+    sent = SentAudio(driver)
+    assert sent.play(WHOLE) == b""
+    assert [mark.kind for mark in sent.marks] == [MarkKind.END]
+
+
+# Slow and failing sources
+
+
+def test_a_slow_source_delays_only_itself(driver: DecoderDriver, song_wav: Path) -> None:
+    for session in range(1, 11):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_bytes(b"", session, feed=never)
+    driver.open_session(20)
+    driver.plan(20)
+    driver.open_file(song_wav, 20)
+    assert SentAudio(driver, 20).play(WHOLE) == SONG_PCM
+    driver.send(Ping(5))
+    assert driver.wait_for(Pong).busy_s < 1.0  # waiting for bytes does not count
+
+
+def test_a_source_that_stalls_goes_on_where_it_was(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+    held: list[ReadRequest] = []
+
+    def stalls(request: ReadRequest) -> Data | None:
+        if request.offset > 300_000 and not held:
+            held.append(request)
+            return None
+        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
+
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(data, is_seekable=False, feed=stalls)
+    sent = SentAudio(driver)
+    sent.play(50)
+    while not held:  # what is read ahead of the frames comes when it comes
+        driver.step()
+    late = held[0]
+    driver.send(Data(1, 1, late.offset, data[late.offset : late.offset + late.length]))
+    assert sent.play(WHOLE) == SONG_PCM
+
+
+def test_a_failed_read_fails_the_source(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"", feed=lambda request: DataFailed(1, 1, request.offset, LOST))
+    failed = driver.wait_for(Failed)
+    assert failed.failure == LOST
+    assert not failed.gave_audio
+
+
+def test_an_interrupted_source_is_played_to_its_last_sample(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+
+    def interrupts(request: ReadRequest) -> Data | DataFailed:
+        if request.offset >= 450_000:
+            return DataFailed(1, 1, request.offset, LOST)
+        return Data(1, 1, request.offset, data[request.offset : request.offset + request.length])
+
+    driver.open_session()
+    driver.plan()
+    driver.open_bytes(data, is_seekable=False, feed=interrupts)
+    sent = SentAudio(driver)
+    pcm = sent.play(WHOLE)
+    assert len(pcm) > 400_000
+    samples_sent = pcm.rstrip(b"\0")
+    assert SONG_PCM.startswith(samples_sent)
+    assert [mark.kind for mark in sent.marks] == [MarkKind.BEGIN, MarkKind.INTERRUPTED]
+    failed = driver.wait_for(Failed)
+    assert failed.failure == LOST
+    assert failed.gave_audio
+
+
+def test_the_reason_of_an_interruption_comes_before_its_mark(driver: DecoderDriver) -> None:
+    data = wav(SONG)
+    for session in range(1, 30):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_bytes(
+            data,
+            session,
+            is_seekable=False,
+            feed=lambda request, session=session: (  # type: ignore[misc]
+                Data(session, 1, request.offset, data[request.offset : request.offset + request.length])
+                if request.offset < 450_000
+                else DataFailed(session, 1, request.offset, LOST)
+            ),
+        )
+    interrupted = 0
+    reasons: set[int] = set()
+    sent = dict.fromkeys(range(1, 30), 0)
+    while interrupted < 29:
+        for message in driver.step():
+            if isinstance(message, Audio):
+                sent[message.session] += message.frames
+                driver.send(Grant(message.session, 2, sent[message.session], sent[message.session] + 10))
+            if isinstance(message, Failed):
+                reasons.add(message.session)
+            elif isinstance(message, Audio) and any(mark.kind is MarkKind.INTERRUPTED for mark in message.marks):
+                assert message.session in reasons
+                interrupted += 1
+
+
+def test_a_source_without_audio_fails(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"<!doctype html><title>Not found</title>" * 100)
+    assert driver.wait_for(Failed).failure.code is FailureCode.NOT_AUDIO
+    driver.open_bytes(b"", source=2)
+    assert driver.wait_for(Failed).failure.code is FailureCode.EMPTY
+    driver.open_bytes(wav(SONG[:0]), source=3)
+    assert driver.wait_for(Failed).failure.code in (FailureCode.EMPTY, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
+
+
+# What is freed
+
+
+def test_dropped_sources_free_their_threads_and_files(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    driver.open_session()
+    for source in range(1, 6):
+        driver.open_bytes(b"", source=source, feed=never)  # each waits for its first bytes
+    for source in range(6, 9):
+        driver.open_file(song_wav, source=source)
+        driver.wait_for(Opened, source=source)  # these have decoded ahead, or do
+    driver.wait_until(
+        lambda: driver.threads() == threads + 5
+    )  # only a source that waits for bytes has a thread to itself
+    for source in range(1, 9):
+        driver.send(DropSource(1, source))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_closed_session_frees_everything(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    for session in range(1, 6):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(song_wav, session)
+        driver.open_bytes(b"", session, source=2, feed=never)
+        SentAudio(driver, session).play(20)
+    for session in range(1, 6):
+        driver.send(CloseSession(session))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_source_for_a_closed_session_is_closed(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    for _ in range(5):
+        driver.open_file(song_wav, session=9)
+    driver.open_session(10)
+    driver.plan(10)
+    driver.open_file(song_wav, session=10)
+    SentAudio(driver, 10).play(5)
+    driver.send(CloseSession(10))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_a_source_that_was_decoded_to_its_end_and_dropped_frees_its_file(driver: DecoderDriver, song_wav: Path) -> None:
+    threads, descriptors = driver.threads(), driver.descriptors()
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    SentAudio(driver).play(WHOLE)
+    driver.send(DropSource(1, 1))
+    driver.wait_until(lambda: (driver.threads(), driver.descriptors()) == (threads, descriptors))
+
+
+def test_files_keep_to_their_sources_however_their_messages_are_cut(driver: DecoderDriver, tmp_path: Path) -> None:
+    pieces = [SONG[start : start + 4 * FRAME_SAMPLES] for start in range(0, 40_000, 10_000)]
+    for number, piece in enumerate(pieces, 1):
+        path = tmp_path / f"{number}.wav"
+        path.write_bytes(wav(piece))
+        driver.open_session(number)
+        driver.plan(number)
+        data = pack(open_order(number, 1, path.stat().st_size, has_descriptor=True)) + pack(Ping(number))
+        descriptor = os.open(path, os.O_RDONLY)
+        driver.send_bytes(data[:1], descriptor)
+        os.close(descriptor)
+        for index in range(1, len(data), 50):
+            driver.send_bytes(data[index : index + 50])
+    for number, piece in enumerate(pieces, 1):
+        assert SentAudio(driver, number).play(WHOLE) == pcm_of(piece)
+
+
+def test_a_file_beyond_the_limit_fails_and_the_next_one_is_not_taken_for_it(
+    driver: DecoderDriver, song_wav: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.wav"
+    other.write_bytes(wav(SONG[5000:9800]))
+    driver.open_session(1)
+    driver.open_session(2)
+    driver.plan(2)
+    _, most = resource.prlimit(driver.pid, resource.RLIMIT_NOFILE)
+    open_ones = {int(entry) for entry in os.listdir(f"/proc/{driver.pid}/fd")}
+    lowest_free = next(number for number in count() if number not in open_ones)
+    resource.prlimit(driver.pid, resource.RLIMIT_NOFILE, (lowest_free, most))
+    driver.open_file(song_wav, 1)
+    failure = driver.wait_for(Failed, 1).failure
+    assert failure.code is FailureCode.LIMIT_EXCEEDED
+    assert "files open" in failure.message
+    resource.prlimit(driver.pid, resource.RLIMIT_NOFILE, (most, most))
+    driver.open_file(other, 2)
+    assert SentAudio(driver, 2).play(WHOLE) == pcm_of(SONG[5000:9800])
+
+
+# The end of the process
+
+
+def test_it_ends_when_the_node_closes_its_socket(driver: DecoderDriver, song_wav: Path) -> None:
+    driver.open_session()
+    driver.plan()
+    driver.open_file(song_wav)
+    driver.open_bytes(b"", source=2, feed=never)
+    driver.wait_for(ReadRequest, source=2)
+    assert driver.end() == (0, "")
+
+
+def test_signals_are_left_to_the_node(driver: DecoderDriver) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(driver.pid, number)
+    driver.send(Ping(3))
+    assert driver.wait_for(Pong).number == 3
+    assert driver.end() == (0, "")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff" * 64,
+        struct.pack("<BII", pack(Ping(1))[0], 2**32 - 1, 0),
+        struct.pack("<BII", pack(Ping(1))[0], 1, 0) + b"\xc0",
+        pack(Pong(1, 0.0)),  # which only a decoder says
+        pack(OpenSession(1, 1, 0, Filters(volume=math.nan))),
+        pack(OpenSession(1, 1, 0, Filters(gains_db=(1.0,)))),
+        pack(open_order(1, 1, 100, has_descriptor=True)),  # and no descriptor with it
+    ],
+)
+def test_hostile_bytes_end_the_process(driver: DecoderDriver, data: bytes) -> None:
+    driver.send_bytes(data)
+    status, stderr = driver.wait_for_end()
+    assert status == 1
+    assert "BrokenMessage" in stderr
+
+
+def test_one_that_refuses_to_work_takes_what_it_is_sent_meanwhile(tmp_path: Path) -> None:
+    """Or its end would look like a connection that broke."""
+    (tmp_path / "sitecustomize.py").write_text("import platform; platform.machine = lambda: 'riscv64'")
+    driver = DecoderDriver(sandbox=SandboxMode.REQUIRED, variables={"PYTHONPATH": str(tmp_path)})
+    try:
+        assert not driver.ready().seccomp
+        driver.send(Ping(1))
+        with pytest.raises(EOFError):
+            driver.step()
+        assert driver.wait_for_end() == (EXIT_NO_SANDBOX, "")
+    finally:
+        driver.close()
+
+
+# Suspects
+
+
+def test_the_source_that_is_worked_on_is_noted_as_suspect_and_cleared(driver: DecoderDriver) -> None:
+    # A tag that says to be 256 MiB long: an opening that has something to do.
+    junk = b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(1_000_000)
+    seen: set[tuple[int, int]] = set()
+    driver.open_session(7)
+
+    def feeds(request: ReadRequest) -> Data:
+        seen.update(driver.suspects())
+        return Data(7, 3, request.offset, junk[request.offset : request.offset + request.length])
+
+    for source in range(3, 15):
+        driver.open_bytes(junk, 7, source, feed=feed_of(junk) if source != 3 else feeds)
+    failed = 0
+    while failed < 12:
+        seen.update(driver.suspects())
+        failed += sum(isinstance(message, Failed) for message in driver.step())
+    assert seen
+    assert {session for session, _ in seen} == {7}
+    driver.wait_until(lambda: driver.suspects() == [])
+
+
+def test_a_source_that_waits_for_bytes_is_no_suspect(driver: DecoderDriver) -> None:
+    driver.open_session()
+    driver.open_bytes(b"", feed=never)
+    driver.wait_for(ReadRequest)
+    driver.wait_until(lambda: driver.suspects() == [])
+
+
+# Memory
+
+
+def test_a_source_that_needs_too_much_memory_fails_alone(song_wav: Path) -> None:
+    with running_decoder(memory_limit_mb=400, interpreter=sys.executable) as driver:
+        driver.open_session()
+        driver.plan()
+        driver.open_file(song_wav)
+        driver.wait_for(Opened)
+        driver.open_session(2)
+        driver.open_bytes(memory_bomb(), 2)
+        failure = driver.wait_for(Failed, 2).failure
+        assert failure.code in (FailureCode.LIMIT_EXCEEDED, FailureCode.NOT_AUDIO, FailureCode.CORRUPT)
+        assert SentAudio(driver).play(WHOLE) == SONG_PCM
+
+
+def memory_bomb() -> bytes:
+    """A FLAC file whose few bytes promise a block of metadata of 16 MiB, again and again (RFC 9639, 8.1)."""
+    return b"fLaC" + b"\x00\x00\x00\x22" + bytes(34) + (b"\x06\xff\xff\xff" + struct.pack(">I", 3) + bytes(28)) * 4
+
+
+def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> None:
+    with running_decoder(memory_limit_mb=LEAST_MB, interpreter=sys.executable) as driver:
+        driver.open_session()
+        leave_memory(driver, 10_000_000)
+        with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
+            fill_memory(driver)
+        status, _ = driver.wait_for_end()
+        assert status == EXIT_MEMORY_LIMIT
+
+
+@pytest.mark.parametrize("memory_limit_mb", range(200, LEAST_MB, 15))
+def test_a_limit_that_is_hardly_enough_to_start_is_not_met_by_a_library_that_exits(memory_limit_mb: int) -> None:
+    driver = DecoderDriver(memory_limit_mb, sys.executable)
+    try:
+        with contextlib.suppress(EOFError):
+            driver.ready()
+        _, stderr = driver.end()
+        assert "OpenBLAS" not in stderr
+    finally:
+        driver.close()
+
+
+def test_a_source_is_no_suspect_when_others_use_the_memory_up(tmp_path: Path) -> None:
+    junk = tmp_path / "junk"
+    junk.write_bytes(b"ID3\x03\x00\x00\x7f\x7f\x7f\x7f" + bytes(30_000_000))
+    with running_decoder(memory_limit_mb=LEAST_MB, interpreter=sys.executable) as driver:
+        driver.open_session(7)
+        driver.open_session()
+        for source in range(1, 200):  # openings, some of which are at work when the memory ends
+            driver.open_file(junk, 7, source)
+        driver.wait_until(lambda: driver.suspects() != [])
+        leave_memory(driver, 20_000_000)
+        with pytest.raises(OSError, match=r"Broken pipe|Connection reset"):
+            fill_memory(driver)
+        status, _ = driver.wait_for_end()
+        assert status == EXIT_MEMORY_LIMIT
+        assert driver.suspects_of_exit() == ()
+
+
+def leave_memory(driver: DecoderDriver, size_bytes: int) -> None:
+    """Sets the limit of the process to so much more than it has, if it could have that."""
+    pages = int(Path(f"/proc/{driver.pid}/statm").read_text().split()[0])
+    most_bytes, _ = resource.prlimit(driver.pid, resource.RLIMIT_AS)
+    limit_bytes = min(pages * os.sysconf("SC_PAGE_SIZE") + size_bytes, most_bytes)
+    resource.prlimit(driver.pid, resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+
+
+def fill_memory(driver: DecoderDriver) -> None:
+    """More players than have room, while no memory is left for the process to tell of it in peace."""
+    for first in range(100, 1_000_000, 100):
+        orders = (OpenSession(session, 1, 0, Filters()) for session in range(first, first + 100))
+        driver.send_bytes(b"".join(map(pack, orders)))
+
+
+# Many
+
+
+def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: DecoderDriver, tmp_path: Path) -> None:
+    path = tmp_path / "song.mp3"
+    path.write_bytes(mp3(music(6.0, 44_100)))
+    players = [SentAudio(driver, session) for session in range(1, 61)]
+    for session in range(1, 61):
+        driver.open_session(session)
+        driver.plan(session)
+        driver.open_file(path, session)
+    cpu_before_s = cpu_seconds(driver)
+    for frames in range(10, 251, 10):
+        for player in players:
+            player.play(frames)
+    assert all(player.frames >= 250 for player in players)
+    # By the processor's clock, as others may use the machine as well; all of them sound for five seconds.
+    assert cpu_seconds(driver) - cpu_before_s < 5.0
+
+
+def cpu_seconds(driver: DecoderDriver) -> float:
+    fields = Path(f"/proc/{driver.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_orders_for_unknown_sessions_and_sources_do_nothing(driver: DecoderDriver) -> None:
+    driver.send(DropSource(5, 6))
+    driver.send(CloseSession(5))
+    driver.send(Grant(5, 1, 0, 10))
+    driver.send(Flush(5))
+    driver.send(Data(5, 6, 0, b"late"))
+    driver.send(DataFailed(5, 6, 0, LOST))
+    driver.send(OpenSource(5, 6, "song", None, False, False, None, 0, False))
+    driver.send(Ping(1))
+    assert driver.wait_for(Pong).number == 1
