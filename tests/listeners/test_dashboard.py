@@ -137,6 +137,11 @@ async def test_the_sound_is_changed_in_the_page(tmp_path: Path) -> None:
         await page.get_by_label("63 Hz", exact=True).fill("6")
         await page.get_by_label("63 Hz", exact=True).blur()
         await until_state(node, "lobby", lambda now: now["eq"][2]["gain_db"] == 6)
+        await page.get_by_label("63 Hz", exact=True).fill("3")
+        await patch(node, "lobby", "filters", {"eq": [{"band": 14, "gain_db": 2}]})
+        await browser.until("[...document.querySelectorAll('.bands input')].at(-1).value === '2'")
+        await page.get_by_label("63 Hz", exact=True).blur()  # what is typed outlives a change by others
+        await until_state(node, "lobby", lambda now: now["eq"][2]["gain_db"] == 3)
         curve = await page.locator(".curve").bounding_box()
         await page.mouse.move(curve["x"] + curve["width"] * 0.2, curve["y"] + curve["height"] * 0.75)
         await page.mouse.down()

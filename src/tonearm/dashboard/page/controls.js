@@ -113,6 +113,13 @@ export function Slider({ label, value, min, max, step, text, send, keyStep = 0, 
   </label>`;
 }
 
+// A number to be typed, which `send` gets when the field is left. What is being typed stays when the state changes meanwhile.
+export function NumberField({ value, send, ...more }) {
+  const [draft, setDraft] = useState(null);
+  return html`<input type="number" value=${draft ?? value} onInput=${(event) => setDraft(event.target.value)}
+    onChange=${(event) => send(event.target.valueAsNumber)} onBlur=${() => setTimeout(() => setDraft(null), DRAFT_KEPT_MS)} ...${more} />`;
+}
+
 const PATHS = {
   play: "M8 5v14l11-7z",
   pause: "M7 5h4v14H7zM13 5h4v14h-4z",

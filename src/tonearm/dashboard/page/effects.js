@@ -1,6 +1,6 @@
 // Every effect with its fields, made from the node's own description: names, ranges, defaults.
 
-import { Panel, Slider } from "./controls.js";
+import { NumberField, Panel, Slider } from "./controls.js";
 import { EFFECTS } from "./player_state.js";
 import { rounded } from "./text.js";
 import { html, useState } from "./vendor/htm-preact-standalone.js";
@@ -63,8 +63,7 @@ function Amount({ field, about, value, send }) {
   const label = words(field);
   return html`<div class="amount" title=${about.description ?? ""}>
     <${Slider} label=${label} value=${shown} min=${minimum} max=${maximum} step=${step} text=${(one) => rounded(one)} send=${send} />
-    <input type="number" aria-label=${`${label}, as a number`} min=${minimum} max=${maximum} step=${step} value=${rounded(shown)}
-      onChange=${(event) => send(event.target.valueAsNumber)} />
+    <${NumberField} aria-label=${`${label}, as a number`} min=${minimum} max=${maximum} step=${step} value=${rounded(shown)} send=${send} />
   </div>`;
 }
 

@@ -1,6 +1,6 @@
 // The 15 bands as a curve: drawn with the pointer, or typed.
 
-import { Panel, useNewest } from "./controls.js";
+import { NumberField, Panel, useNewest } from "./controls.js";
 import { PRESETS } from "./presets.js";
 import { rounded } from "./text.js";
 import { html, useRef, useState } from "./vendor/htm-preact-standalone.js";
@@ -93,8 +93,8 @@ export function Equalizer({ state, act }) {
     </svg>
     <div class="bands" role="group" aria-label="Bands, in dB">
       ${bands.map(({ band, frequency_hz, gain_db }) => html`<label><span>${hertzText(frequency_hz)}</span>
-        <input type="number" min=${-GAIN_MAX_DB} max=${GAIN_MAX_DB} step="0.5" value=${rounded(gain_db, 1)}
-          onChange=${(event) => act("PATCH", "/filters", { eq: [{ band, gain_db: event.target.valueAsNumber || 0 }] })} /></label>`)}
+        <${NumberField} min=${-GAIN_MAX_DB} max=${GAIN_MAX_DB} step="0.5" value=${rounded(gain_db, 1)}
+          send=${(typed_db) => act("PATCH", "/filters", { eq: [{ band, gain_db: typed_db || 0 }] })} /></label>`)}
     </div>
   <//>`;
 }
