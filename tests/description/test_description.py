@@ -96,6 +96,25 @@ def test_everything_is_said_in_words(openapi: Any) -> None:
                 assert content["examples"], path
 
 
+def test_every_field_is_said_in_words(openapi: Any, asyncapi: Any) -> None:
+    schemas = {**asyncapi["components"]["schemas"], **openapi["components"]["schemas"]}
+
+    def is_said(field: Any) -> bool:
+        if "$ref" in field:
+            return "description" in schemas[field["$ref"].rpartition("/")[2]]
+        ways = [way for way in field.get("anyOf", []) if way != {"type": "null"}] or [field.get("items")]
+        return bool({"description", "const"} & field.keys()) or (ways != [None] and all(map(is_said, ways)))
+
+    unsaid = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, described in schema.get("properties", {}).items()
+        if not is_said(described)
+    ]
+    assert not unsaid, "give each of them a `description` in src/tonearm/protocol/: what it is, and in which unit"
+    assert [name for name, schema in schemas.items() if "description" not in schema] == []
+
+
 def test_examples_are_what_the_schemas_ask_for(openapi: Any) -> None:
     for path, methods in openapi["paths"].items():
         for operation in methods.values():

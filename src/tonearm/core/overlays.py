@@ -27,6 +27,8 @@ FADE_MAX_MS: Final = 2_000
 
 
 class OverlayState(StrEnum):
+    """Whether a frame of it was sent yet."""
+
     LOADING = "loading"
     PLAYING = "playing"
 

@@ -11,7 +11,9 @@ from tonearm.protocol.replies import Crossfade, Filters, Life, PartFields, Playe
 from tonearm.protocol.wire_model import (
     AnyJson,
     Count,
+    Listeners,
     Milliseconds,
+    Paused,
     PlayerId,
     PositionRate,
     TimeOfDay,
@@ -71,7 +73,7 @@ class StreamTitle(_Numbered):
     """A stream sends something else from now on."""
 
     op: Literal["StreamTitle"]
-    title: str
+    title: str = Field(description="What the stream says of itself.")
     track_id: TrackId
 
 
@@ -80,7 +82,7 @@ class PlayerUpdate(_Numbered):
 
     op: Literal["PlayerUpdate"]
     state: State
-    paused: bool
+    paused: Paused
     position: Milliseconds
     position_rate: PositionRate
 
@@ -121,7 +123,7 @@ class QueueUpdate(_Numbered):
     """The queue has changed."""
 
     op: Literal["QueueUpdate"]
-    length: Count
+    length: Count = Field(description="How many tracks wait.")
     version: int = Field(ge=1, description="Counts the changes of the queue's order; part of the ETag of GET queue.")
 
 
@@ -187,7 +189,7 @@ class ListenersChange(_Numbered):
     """Listeners came or went; sent at most once a second."""
 
     op: Literal["ListenersChange"]
-    listeners: Count
+    listeners: Listeners
 
 
 class PlayerCreate(WireModel):

@@ -25,8 +25,8 @@ def _number(effect: type[Effect], name: str, description: str | None = None) -> 
 class Karaoke(ExactModel):
     """Removes what is the same in both channels; a band of it is given back in mono."""
 
-    level: float = _number(effects.Karaoke, "level")
-    mono_level: float = _number(effects.Karaoke, "mono_level")
+    level: float = _number(effects.Karaoke, "level", "How much of it is removed: 0 is nothing, 1 all.")
+    mono_level: float = _number(effects.Karaoke, "mono_level", "How much of the band is given back: 1 is all.")
     filter_band: float = _number(effects.Karaoke, "filter_band", "In Hz.")
     filter_width: float = _number(effects.Karaoke, "filter_width", "In Hz.")
 
@@ -43,14 +43,14 @@ class Tremolo(ExactModel):
     """The loudness goes up and down."""
 
     frequency: float = _number(effects.Tremolo, "frequency", "In Hz.")
-    depth: float = _number(effects.Tremolo, "depth")
+    depth: float = _number(effects.Tremolo, "depth", "How far: 0 is not at all; with 1 it goes down to silence.")
 
 
 class Vibrato(ExactModel):
     """The pitch goes up and down."""
 
     frequency: float = _number(effects.Vibrato, "frequency", "In Hz.")
-    depth: float = _number(effects.Vibrato, "depth")
+    depth: float = _number(effects.Vibrato, "depth", "How far: 0 is not at all.")
 
 
 class Rotation(ExactModel):
@@ -62,23 +62,31 @@ class Rotation(ExactModel):
 class Distortion(ExactModel):
     """offset + scale · (sinOffset + sin(sinScale · x)) · (cosOffset + cos(…)) · (tanOffset + tan(…)), within ±1."""
 
-    sin_offset: float = _number(effects.Distortion, "sin_offset")
-    sin_scale: float = _number(effects.Distortion, "sin_scale")
-    cos_offset: float = _number(effects.Distortion, "cos_offset")
-    cos_scale: float = _number(effects.Distortion, "cos_scale")
-    tan_offset: float = _number(effects.Distortion, "tan_offset")
-    tan_scale: float = _number(effects.Distortion, "tan_scale")
-    offset: float = _number(effects.Distortion, "offset")
-    scale: float = _number(effects.Distortion, "scale")
+    sin_offset: float = _number(effects.Distortion, "sin_offset", "Added to the sine.")
+    sin_scale: float = _number(
+        effects.Distortion, "sin_scale", "By what a sample is multiplied before its sine is taken."
+    )
+    cos_offset: float = _number(effects.Distortion, "cos_offset", "Added to the cosine.")
+    cos_scale: float = _number(
+        effects.Distortion, "cos_scale", "By what a sample is multiplied before its cosine is taken."
+    )
+    tan_offset: float = _number(effects.Distortion, "tan_offset", "Added to the tangent.")
+    tan_scale: float = _number(
+        effects.Distortion, "tan_scale", "By what a sample is multiplied before its tangent is taken."
+    )
+    offset: float = _number(effects.Distortion, "offset", "Added to the product.")
+    scale: float = _number(effects.Distortion, "scale", "By what the product is multiplied.")
 
 
 class ChannelMix(ExactModel):
     """How much of each channel goes to each channel."""
 
-    left_to_left: float = _number(effects.ChannelMix, "left_to_left")
-    left_to_right: float = _number(effects.ChannelMix, "left_to_right")
-    right_to_left: float = _number(effects.ChannelMix, "right_to_left")
-    right_to_right: float = _number(effects.ChannelMix, "right_to_right")
+    left_to_left: float = _number(effects.ChannelMix, "left_to_left", "Of the left channel to the left one, linear.")
+    left_to_right: float = _number(effects.ChannelMix, "left_to_right", "Of the left channel to the right one, linear.")
+    right_to_left: float = _number(effects.ChannelMix, "right_to_left", "Of the right channel to the left one, linear.")
+    right_to_right: float = _number(
+        effects.ChannelMix, "right_to_right", "Of the right channel to the right one, linear."
+    )
 
 
 class LowPass(ExactModel):
@@ -98,26 +106,26 @@ class HighPass(ExactModel):
 class Echo(ExactModel):
     """y = x + mix · e, where e[n] = x[n - d] + decay · e[n - d]."""
 
-    delay_ms: float = _number(effects.Echo, "delay_ms")
-    decay: float = _number(effects.Echo, "decay")
-    mix: float = _number(effects.Echo, "mix")
+    delay_ms: float = _number(effects.Echo, "delay_ms", "d: how much later the echo comes, in ms.")
+    decay: float = _number(effects.Echo, "decay", "How loud each echo is beside the one before it, linear.")
+    mix: float = _number(effects.Echo, "mix", "How loud the echoes are beside the sound, linear.")
 
 
 class Compressor(ExactModel):
     """Lowers what is louder than a threshold: peak, hard knee, both channels together."""
 
-    threshold_db: float = _number(effects.Compressor, "threshold_db")
+    threshold_db: float = _number(effects.Compressor, "threshold_db", "In dB below full scale.")
     ratio: float = _number(effects.Compressor, "ratio", "So many dB above the threshold become one.")
-    attack_ms: float = _number(effects.Compressor, "attack_ms")
-    release_ms: float = _number(effects.Compressor, "release_ms")
-    makeup_db: float = _number(effects.Compressor, "makeup_db")
+    attack_ms: float = _number(effects.Compressor, "attack_ms", "In which time it lowers what is too loud, in ms.")
+    release_ms: float = _number(effects.Compressor, "release_ms", "In which time it lets go again, in ms.")
+    makeup_db: float = _number(effects.Compressor, "makeup_db", "By how much all is raised afterwards, in dB.")
 
 
 class Normalization(ExactModel):
     """Brings each track to the same loudness: by ReplayGain or R128 tags, else as it is measured while it plays."""
 
-    target_lufs: float = _number(effects.Normalization, "target_lufs")
-    mode: Literal["track", "off"] = "track"
+    target_lufs: float = _number(effects.Normalization, "target_lufs", "The loudness, in LUFS.")
+    mode: Literal["track", "off"] = Field("track", description="`off` is as if the effect were null.")
 
 
 class Limiter(ExactModel):

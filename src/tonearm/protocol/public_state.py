@@ -6,7 +6,7 @@ from tonearm.core.events import PlayerState
 from tonearm.core.json_value import JsonObject
 from tonearm.core.player_status import PlayerStatus
 from tonearm.protocol.json_text import json_text
-from tonearm.protocol.wire_model import Milliseconds, PlayerId, PositionRate, WireModel
+from tonearm.protocol.wire_model import Author, Milliseconds, Paused, PlayerId, PositionRate, Title, WireModel
 
 
 class PublicState(WireModel):
@@ -14,9 +14,9 @@ class PublicState(WireModel):
 
     id: PlayerId
     state: PlayerState
-    paused: bool
-    title: str
-    author: str
+    paused: Paused
+    title: Title
+    author: Author
     position: Milliseconds
     position_rate: PositionRate
     length: int = Field(ge=0, description="In ms; 0 when it is not known, or when there is no end.")

@@ -14,11 +14,19 @@ from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
     AnyJson,
+    ArtworkUrl,
+    Author,
+    BandNumber,
     Count,
+    Isrc,
+    Listeners,
     Milliseconds,
+    NodeRelease,
+    Paused,
     PlayerId,
     PositionRate,
     TimeOfDay,
+    Title,
     TrackId,
     WireModel,
 )
@@ -30,15 +38,15 @@ class TrackInfo(WireModel):
     """The facts about a track's source; before it was opened `length` is 0 and both booleans are false."""
 
     identifier: str = Field(description="The URI as given.")
-    is_seekable: bool
+    is_seekable: bool = Field(description="Whether it can be played from any place.")
     author: str = Field(description="Empty when it is not known.")
     length: Milliseconds = Field(description="In ms; 0 when unknown or endless.")
-    is_stream: bool
+    is_stream: bool = Field(description="Whether it is live, without an end.")
     position: Milliseconds
-    title: str
+    title: Title
     uri: str = Field(description="What is really opened.")
-    artwork_url: str | None
-    isrc: str | None
+    artwork_url: ArtworkUrl | None
+    isrc: Isrc | None
     source_name: str = Field(description="`http`, `file` or `direct`; another node's own name in a decoded track.")
 
 
@@ -77,12 +85,12 @@ class QueuedTrack(WireModel):
 class QueuedTrackDetails(QueuedTrack):
     """An entry of GET /v0/players/{id}/queue?details=true. What is not known is left out."""
 
-    title: str
-    author: str = Field("", min_length=1)
+    title: Title
+    author: Author = Field("", min_length=1)
     length: int = Field(
         0, gt=0, description="Of the whole file, in ms; before that is known, what a playlist says of the track."
     )
-    artwork_url: str = ""
+    artwork_url: ArtworkUrl = ""
     start_ms: Milliseconds
     end_ms: int = Field(0, gt=0, description="Where the track ends in its file, in ms; else with it.")
 
@@ -97,7 +105,7 @@ class PlayedTrack(QueuedTrack, PartFields):
 class LeftOut(WireModel):
     """Entries of a playlist that are not among the tracks."""
 
-    count: int = Field(ge=1)
+    count: int = Field(ge=1, description="How many.")
     reasons: list[str] = Field(min_length=1, description="Each once, as sentences for people.")
 
 
@@ -133,7 +141,7 @@ class FoundTracks(WireModel):
 class LoadedPlaylist(FoundTracks):
     """GET /v0/loadplaylist."""
 
-    name: str
+    name: str = Field(description="The playlist's own name; empty when it has none.")
     selected: int = Field(ge=-1, description="The index of the track that the identifier itself names; -1: of none.")
 
 
@@ -171,9 +179,9 @@ class PlayerCreated(WireModel):
 class Band(WireModel):
     """One band of the equalizer."""
 
-    band: int = Field(ge=0, lt=BAND_COUNT)
+    band: BandNumber = Field(ge=0, lt=BAND_COUNT)
     frequency_hz: int = Field(alias="frequency_hz", gt=0, description="The band's centre.")
-    gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB)
+    gain_db: float = Field(alias="gain_db", ge=GAIN_MIN_DB, le=GAIN_MAX_DB, description="In dB.")
 
 
 class Filters(EffectFields):
@@ -229,7 +237,9 @@ class PlayerQuality(WireModel):
     """How well a player has been doing since it was created."""
 
     frames_sent: Count = Field(description="Frames of 20 ms, whether anybody listened or not.")
-    frames_lost_by_listeners: Count
+    frames_lost_by_listeners: Count = Field(
+        description="Frames for which listeners were too slow, of all of them together."
+    )
     times_run_dry: Count = Field(description="How often there was nothing to send in mid-track.")
     late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
     late_frames: Count = Field(description="Frames that were left out because the node was over 200 ms late.")
@@ -249,9 +259,9 @@ Life: TypeAlias = Annotated[
 class ListenersByFormat(WireModel):
     """How many listeners get the audio in which form: a WAV stream is PCM, an Ogg stream is Opus."""
 
-    pcm: Count
-    opus: Count
-    mp3: Count
+    pcm: Count = Field(description="Listeners of `/ws` and of WAV streams.")
+    opus: Count = Field(description="Listeners of `/ws?format=opus` and of Ogg streams.")
+    mp3: Count = Field(description="Listeners of MP3 streams.")
 
 
 class SourceForm(WireModel):
@@ -260,7 +270,7 @@ class SourceForm(WireModel):
     container: str = Field(description="As `ogg`, `mp4`, `wav`.")
     codec: str = Field(min_length=1, description="As `opus`, `aac`, `flac`.")
     sample_rate: Count = Field(description="In Hz.")
-    channels: Count
+    channels: Count = Field(description="How many the source has.")
     bitrate: Count = Field(description="In bit/s; 0 when the source does not say it.")
 
 
@@ -274,17 +284,17 @@ class PlayerStateFields(EffectFields, PartFields):
     source: SourceForm | None = Field(description="Of the selected track; null before it was opened.")
     state: PlayerState
     error: PlayFailure | None = Field(description="The last failure, until something plays.")
-    paused: bool
+    paused: Paused
     position: Milliseconds
     position_rate: PositionRate
-    volume: float = Field(ge=0, le=VOLUME_MAX)
+    volume: float = Field(ge=0, le=VOLUME_MAX, description="Linear, after the equalizer: 1 changes nothing.")
     eq: list[Band] = Field(min_length=BAND_COUNT, max_length=BAND_COUNT)
     loop: LoopMode
     crossfade: Crossfade
     overlays: list[Overlay]
-    queue_length: Count
+    queue_length: Count = Field(description="How many tracks wait.")
     metadata: AnyJson
-    listeners: Count
+    listeners: Listeners
     listeners_by_format: ListenersByFormat
     seq: Count = Field(description="The number of the player's last event.")
     life: Life
@@ -303,58 +313,60 @@ class Player(PlayerStateFields):
 class UnderrunsByCause(WireModel):
     """`clock`: frames were left out because the node was late, counted for each player."""
 
-    source: Count
-    decoder: Count
-    clock: Count
+    source: Count = Field(description="The source was: too little of it came in time.")
+    decoder: Count = Field(description="Decoding was too slow.")
+    clock: Count = Field(description="Frames were left out because the node was late.")
 
 
 class FramesMade(WireModel):
     """Frames by how decoder processes made them; passed ones are the packets of the source itself."""
 
-    pcm: Count
-    opus: Count
-    opus_passed: Count = Field(alias="opus_passed")
+    pcm: Count = Field(description="As PCM.")
+    opus: Count = Field(description="Encoded as Opus.")
+    opus_passed: Count = Field(alias="opus_passed", description="Opus packets of the source itself.")
     mp3: Count = Field(description="In frames of MP3, of 24 ms.")
 
 
 class DecoderWork(WireModel):
     """What all decoder processes did."""
 
-    worked_seconds: float = Field(ge=0)
+    worked_seconds: float = Field(ge=0, description="For how long, of all processes together.")
     made_seconds: float = Field(ge=0, description="Of sound, of all players together.")
-    sessions_failed: Count
+    sessions_failed: Count = Field(description="How often decoding failed for a player.")
     frames: FramesMade
 
 
 class SandboxLevels(WireModel):
     """How processes are confined, as `seccomp + landlock 7`."""
 
-    decoders: str = Field("", min_length=1)
+    decoders: str = Field("", min_length=1, description="Of the processes that decode.")
     resolvers: str = Field("", min_length=1, description="Only with a resolver.")
 
 
 class ResolverWork(WireModel):
     """Pages that are resolved now, and that wait for a place."""
 
-    working: Count
-    waiting: Count
+    working: Count = Field(description="That are resolved now.")
+    waiting: Count = Field(description="That wait for a place.")
 
 
 class StateWork(WireModel):
     """The file of the state. `unsavedAnswers`: changes that were answered before they were in it."""
 
-    degraded: bool
-    writes: Count
-    write_seconds: float = Field(ge=0)
-    unsaved_answers: Count
+    degraded: bool = Field(description="Whether it cannot be written: its disk is full, or the file was damaged.")
+    writes: Count = Field(description="How often it was written.")
+    write_seconds: float = Field(ge=0, description="How long that took, of all together.")
+    unsaved_answers: Count = Field(description="Changes that were answered before they were in it.")
 
 
 class Process(WireModel):
     """One process of the node."""
 
-    kind: Literal["node", "decoder", "other"]
-    pid: int = Field(gt=0)
-    cpu_seconds: float = Field(ge=0)
+    kind: Literal["node", "decoder", "other"] = Field(
+        description="`other`: a template, a resolver, or one that reads tags."
+    )
+    pid: int = Field(gt=0, description="Its number.")
+    cpu_seconds: float = Field(ge=0, description="How much processor time it has used.")
     memory_bytes: Count = Field(description="Resident; what several processes share counts in each of them.")
     sessions: Count = Field(description="Players that it decodes for.")
 
@@ -362,22 +374,22 @@ class Process(WireModel):
 class Stats(WireModel):
     """GET /v0/stats. Counts are since the node was started."""
 
-    version: str
+    version: NodeRelease
     uptime: Milliseconds
     players: dict[str, Count] = Field(description="By state.")
     players_asleep: Count = Field(description="Those that go on by the clock, without a decoder.")
-    players_created: Count
+    players_created: Count = Field(description="All that there ever were.")
     listeners: ListenersByFormat
-    frames_sent: Count
-    frames_lost_by_listeners: Count
+    frames_sent: Count = Field(description="Frames of 20 ms, of all players, whether anybody listened or not.")
+    frames_lost_by_listeners: Count = Field(description="Frames for which listeners were too slow.")
     frames_left_out: Count = Field(description="Frames that the node was over 200 ms late for.")
     frames_late: dict[str, Count] = Field(description="By how late they were at least: over5ms, over20ms, over100ms.")
-    late_plans: Count
+    late_plans: Count = Field(description="Changes that took effect later than they were meant to.")
     listeners_closed: ListenersClosed
     times_run_dry: UnderrunsByCause
     track_failures: dict[str, Count] = Field(description="By the code of the failure.")
     fetches: dict[str, Count] = Field(description="Sources for players: `opened`, or the code of the failure.")
-    decoder_exits: Count
+    decoder_exits: Count = Field(description="Processes that ended by themselves or were killed.")
     decoder_work: DecoderWork
     sandbox: SandboxLevels
     resolver: ResolverWork = Field(default=None, validate_default=False)  # type: ignore[assignment]  # absent, never null
@@ -388,21 +400,23 @@ class Stats(WireModel):
 class NodeStatus(WireModel):
     """GET /healthz and /readyz."""
 
-    status: Literal["ok", "ready", "degraded"]
+    status: Literal["ok", "ready", "degraded"] = Field(
+        description="`ok`: the process answers; `ready`: it plays; `degraded`: it plays without something."
+    )
     reason: str = Field("", min_length=1, description="What a degraded node does without; absent otherwise.")
 
 
 class NodeInfo(WireModel):
     """GET /info."""
 
-    version: str
+    version: NodeRelease
     build_time: TimeOfDay
 
 
 class NodeIndex(WireModel):
     """GET /, for a program."""
 
-    version: str
+    version: NodeRelease
     documents: list[str] = Field(min_length=1, description="Files that came with the node.")
     paths: list[str] = Field(min_length=1, description="Each with its method, such as `GET /info`.")
 
@@ -410,13 +424,13 @@ class NodeIndex(WireModel):
 class NodeVersion(WireModel):
     """GET /version, for a client that prefers JSON to plain text."""
 
-    version: str
+    version: NodeRelease
 
 
 class Resolved(WireModel):
     """GET /v0/resolve, for a client that prefers JSON to plain text."""
 
-    url: str
+    url: str = Field(description="The link behind the page.")
 
 
 ErrorCode: TypeAlias = Literal[
@@ -450,9 +464,9 @@ class Error(WireModel):
     """The body of every 4xx and 5xx."""
 
     timestamp: TimeOfDay
-    status: int = Field(ge=400, le=599)
+    status: int = Field(ge=400, le=599, description="The status of the answer.")
     error: str = Field(description="The status in words.")
-    code: ErrorCode
+    code: ErrorCode = Field(description="What programs decide by; it is never renamed.")
     message: str = Field(min_length=1, description="What was wrong and what to do, for people.")
     path: str = Field(description="As it was sent, without the query.")
     request_id: str = Field(min_length=1, description="By which the request is found in the node's log.")

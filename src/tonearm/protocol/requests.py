@@ -29,7 +29,11 @@ from tonearm.core.track_info import TrackInfo
 from tonearm.protocol.filters import EffectFields
 from tonearm.protocol.wire_model import (
     AnyJson,
+    ArtworkUrl,
+    BandNumber,
     ExactModel,
+    Isrc,
+    Paused,
     PlayerId,
     RequestModel,
     SourceText,
@@ -111,7 +115,7 @@ class PositionPatch(RequestModel):
 class IndexPatch(RequestModel):
     """PATCH /v0/players/{id}/queue/{trackId}: the track's new place, 0 is next; behind the end is the end."""
 
-    index: int = Field(json_schema_extra=_INDEX)
+    index: int = Field(json_schema_extra=_INDEX, description="The place in the queue, 0 is next.")
 
 
 class SkipTarget(RequestModel):
@@ -173,7 +177,7 @@ class MetadataPatch(RequestModel):
     """PATCH /v0/players/{id}/metadata: `merge` makes `value` a JSON Merge Patch (RFC 7396), else it replaces."""
 
     value: AnyJson
-    merge: bool = True
+    merge: bool = Field(True, description="False: replaces what there is.")
 
 
 class BandGain(RequestModel):
@@ -181,7 +185,7 @@ class BandGain(RequestModel):
 
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
-    band: int = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
+    band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
     frequency_hz: AnyJson = Field(
         default=None, alias="frequency_hz", description="Not looked at: GET filters shows it, and may be sent back."
@@ -191,8 +195,11 @@ class BandGain(RequestModel):
 class LavalinkBandGain(RequestModel):
     """One band of the equalizer, as Lavalink has it: the band becomes 1 + 4 · gain times as loud."""
 
-    band: int = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
-    gain: float = Field(json_schema_extra=_range(LAVALINK_GAIN_MIN, LAVALINK_GAIN_MAX))
+    band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
+    gain: float = Field(
+        json_schema_extra=_range(LAVALINK_GAIN_MIN, LAVALINK_GAIN_MAX),
+        description="The band becomes 1 + 4 · gain times as loud.",
+    )
 
 
 class FiltersPatch(EffectFields, ExactModel):
@@ -252,7 +259,7 @@ class NewPlayer(RequestModel):
     track: NewTrack = Field(_NEVER_READ, description="The first track, as in PUT track.")
     idle: bool = Field(default=False, description="True: begins without a track.")
     metadata: AnyJson = Field(default_factory=dict)
-    paused: bool = False
+    paused: Paused = False
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
@@ -288,12 +295,12 @@ class TrackInfoToEncode(RequestModel):
 
     identifier: str = Field(description="The URI as given; another source's own name for the track.")
     title: str = Field(default="", description="Absent or empty: from the URI.")
-    author: str = ""
+    author: str = Field("", description="Empty when it is not known.")
     length: int = Field(default=0, description="In ms; not looked at for a stream.", json_schema_extra={"minimum": 0})
-    is_stream: bool = False
+    is_stream: bool = Field(False, description="Whether it is live, without an end.")
     uri: str | None = Field(default=None, description="What is really opened; absent: the identifier.")
-    artwork_url: str | None = None
-    isrc: str | None = None
+    artwork_url: ArtworkUrl | None = None
+    isrc: Isrc | None = None
     source_name: str = Field(default="http", description="`http`, `file`, or another node's own name.")
 
 

@@ -25,7 +25,7 @@ from tonearm.core.track_info import MAX_TITLE_CHARACTERS, TrackInfo
 from tonearm.protocol.json_text import json_bytes
 from tonearm.protocol.rendering import crossfade_out, failure_out, filters_out
 from tonearm.protocol.requests import CrossfadePatch, FiltersPatch
-from tonearm.protocol.wire_model import AnyJson, PlayerId, RequestModel, TimeOfDay, TrackId
+from tonearm.protocol.wire_model import AnyJson, Paused, PlayerId, RequestModel, TimeOfDay, TrackId
 
 _Position = Annotated[int, Field(ge=0, le=MAX_POSITION_MS)]
 _Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -39,29 +39,37 @@ class SavedTrack(RequestModel):
     id: Annotated[TrackId, Field(min_length=1, max_length=128)]
     uri: str = Field(description="As it was given.")
     address: str | None = Field(None, description="What it stands for, where that is not in `uri` itself: a file's.")
-    came_through_proxy: bool = False
+    came_through_proxy: bool = Field(False, description="Whether a request that came through a proxy named it.")
     metadata: AnyJson = Field(default_factory=dict)
-    start_ms: _Position = 0
-    end_ms: _Position | None = None
-    title: _Text = ""
-    author: _Text = ""
-    length: _Position = 0
+    start_ms: _Position = Field(0, description="Where it starts in its file, in ms.")
+    end_ms: _Position | None = Field(None, description="Where it ends in its file, in ms; null: with it.")
+    title: _Text = Field("", description="Empty: made of the URI.")
+    author: _Text = Field("", description="Empty when it is not known.")
+    length: _Position = Field(0, description="Of the whole file, in ms; 0 when unknown or endless.")
     opened_uri: _Link | None = Field(None, description="What a page led to when it was played last.")
-    artwork_url: _Link | None = None
-    isrc: _Text | None = None
-    source_name: _Text = "http"
+    artwork_url: _Link | None = Field(None, description="A link to a picture, from tags or a page.")
+    isrc: _Text | None = Field(None, description="The recording's number (ISRC), from tags.")
+    source_name: _Text = Field("http", description="As in the track's `info`.")
     format: _Text = Field("", description="The container's name.")
     is_known: bool = Field(False, description="Whether it was opened before, and the facts here are what was found.")
-    is_seekable: bool = False
-    is_stream: bool = False
-    is_length_exact: bool = False
-    has_picture: bool = False
-    keeps_names: bool = False
-    is_playlist_entry: bool = False
-    has_own_tags: bool = False
-    is_read: bool = False
-    gave_audio: bool = False
-    failures: _Count = 0
+    is_seekable: bool = Field(False, description="Whether it can be played from any place.")
+    is_stream: bool = Field(False, description="Whether it is live, without an end.")
+    is_length_exact: bool = Field(
+        False, description="False for a length that was guessed, from a bit rate for example."
+    )
+    has_picture: bool = Field(False, description="Whether there is one in the file.")
+    keeps_names: bool = Field(
+        False, description="Whether title and author were given with the track, so that tags do not replace them."
+    )
+    is_playlist_entry: bool = Field(
+        False, description="Whether it came from a playlist; then it must not be one itself."
+    )
+    has_own_tags: bool = Field(
+        False, description="False: what is known of it is a playlist's word, and its tags may say more."
+    )
+    is_read: bool = Field(False, description="Whether its tags were read ahead, or could not be.")
+    gave_audio: bool = Field(False, description="Whether the player has sent a frame of it.")
+    failures: _Count = Field(0, description="How often it failed since then, one after the other.")
 
     def as_queued(self, came_through_proxy: bool) -> QueuedTrack:
         """The track, which no policy has judged: that is done when it is opened. Raises BadRequest."""
@@ -117,7 +125,7 @@ class SavedPlayed(RequestModel):
     track_id: TrackId
     ended_at: TimeOfDay
     reason: Annotated[EndReason, Field(strict=False)]
-    sounded: bool
+    sounded: bool = Field(description="Whether a frame of it was sent.")
 
 
 class SavedFailure(RequestModel):
@@ -125,9 +133,9 @@ class SavedFailure(RequestModel):
 
     code: Annotated[FailureCode, Field(strict=False)]
     stage: Annotated[Stage, Field(strict=False)]
-    message: _Link
-    hint: _Link
-    http_status: int | None = None
+    message: _Link = Field(description="What happened, for people.")
+    hint: _Link = Field(description="What to do about it, for people.")
+    http_status: int | None = Field(None, description="Only when a server's answer was the reason.")
 
 
 class SavedPlayer(RequestModel):
@@ -137,11 +145,11 @@ class SavedPlayer(RequestModel):
     id: PlayerId
     saved_at: TimeOfDay
     state: Annotated[PlayerState, Field(strict=False)]
-    paused: bool
+    paused: Paused
     clock_started: bool = Field(description="Whether it waits for its first listener no more.")
     position: _Position = Field(description="In the current track's file, in ms.")
-    played_ms: _Position = 0
-    has_sounded: bool = False
+    played_ms: _Position = Field(0, description="How much of the current track's file was sent, in ms.")
+    has_sounded: bool = Field(False, description="Whether a frame of the current track was sent.")
     current: TrackId | None = Field(description="null: it never had a track.")
     queue: list[TrackId]
     history: list[SavedPlayed] = Field(max_length=MAX_PLAYED, description="Newest first.")
@@ -149,7 +157,7 @@ class SavedPlayer(RequestModel):
     filters: FiltersPatch
     crossfade: CrossfadePatch
     metadata: AnyJson
-    failures_in_a_row: _Count = 0
+    failures_in_a_row: _Count = Field(0, description="How many tracks failed one after the other without a sound.")
     error: SavedFailure | None = None
     tracks: list[SavedTrack] = Field(description="All that are named above, each once.")
 
@@ -196,7 +204,7 @@ class SavedPlayer(RequestModel):
 class SavedNode(RequestModel):
     """GET /v0/state: all players of a node."""
 
-    version: int
+    version: int = Field(description=f"Of this form: {STATE_VERSION}.")
     players: list[SavedPlayer]
 
 

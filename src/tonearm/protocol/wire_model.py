@@ -56,6 +56,19 @@ PositionRate: TypeAlias = Annotated[
     float, Field(gt=0, description="How much of the file passes in a second heard: 1 without a timescale.")
 ]
 TimeOfDay: TypeAlias = Annotated[int, Field(ge=0, description="Milliseconds since 1970, UTC.")]
+Paused: TypeAlias = Annotated[
+    bool, Field(description="A pause stands beside the state, and survives changes of track.")
+]
+Title: TypeAlias = Annotated[str, Field(description="From tags, a playlist or a page; else made of the URI.")]
+Author: TypeAlias = Annotated[str, Field(description="From tags, a playlist or a page; empty when it is not known.")]
+ArtworkUrl: TypeAlias = Annotated[str, Field(description="A link to a picture, from tags or a page.")]
+Isrc: TypeAlias = Annotated[str, Field(description="The recording's number (ISRC), from tags.")]
+BandNumber: TypeAlias = Annotated[
+    int,
+    Field(description="0 to 14: 25, 40, 63, 100, 160, 250, 400, 630, 1000, 1600, 2500, 4000, 6300, 10000, 16000 Hz."),
+]
+Listeners: TypeAlias = Annotated[int, Field(ge=0, description="How many listen to the player's audio now.")]
+NodeRelease: TypeAlias = Annotated[str, Field(description="The node's, as `1.2.3`.")]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 # Ranges and patterns of what clients send are for readers and descriptions: `core` checks them, with its own sentences.
 PlayerId: TypeAlias = Annotated[
