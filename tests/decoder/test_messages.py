@@ -189,7 +189,7 @@ def test_messages_may_be_cut_anywhere(messages: list[Message], lengths: list[int
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=50))
 def test_texts_may_hold_anything(text: str) -> None:
-    failure = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, text, text)
+    failure = PlayFailure(FailureCode.CORRUPT, Stage.DECODE, f"message {text}", f"hint {text}")
     messages: list[Message] = [
         Failed(1, 2, failure, gave_audio=False),
         OpenSource(1, 2, text, None, False, False, text, 0, False),
@@ -269,6 +269,8 @@ BROKEN = {
     "title too long": with_field(OPENED, 2, body_of(OPENED)[2] | {"title": TEXT}),
     "live title too long": with_field(TITLE, 3, TEXT),
     "text of a failure too long": with_field(FAILED, 2, body_of(FAILED)[2] | {"hint": TEXT}),
+    "failure without a message": with_field(FAILED, 2, body_of(FAILED)[2] | {"message": ""}),
+    "failure with no status": with_field(FAILED, 2, body_of(FAILED)[2] | {"http_status": 1000}),
     "unknown code": with_field(FAILED, 2, body_of(FAILED)[2] | {"code": "no_such_code"}),
     "truth as number": with_field(FAILED, 3, 1),
     "read of nothing": with_field(READ, 3, 0),

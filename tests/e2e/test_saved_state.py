@@ -167,6 +167,7 @@ async def test_records_that_no_player_can_be_are_refused(node: RunningNode) -> N
     (node.folder / "song.wav").write_bytes(wav(music(1.0)))
     await create(node, "p", "song.wav")
     good = await record(node, "p")
+    failure = {"code": "http_status", "stage": "connect", "message": "It answers 404.", "hint": "Check it."}
 
     async def put(**changes: object) -> Answer:
         return await node.request("PUT", "/v0/players/q/state", {**good, **changes})
@@ -180,6 +181,9 @@ async def test_records_that_no_player_can_be_are_refused(node: RunningNode) -> N
         ({"tracks": good["tracks"] * 2}, "twice"),
         ({"tracks": [{**good["tracks"][0], "uri": "ftp://radio.example/"}]}, "scheme"),
         ({"metadata": "x" * 70_000}, "metadata"),
+        ({"error": {**failure, "message": ""}}, "error.message"),
+        ({"error": {**failure, "hint": ""}}, "error.hint"),
+        ({"error": {**failure, "httpStatus": 1000}}, "error.httpStatus"),
     ):
         answer = await put(**changes)
         assert refusal(answer) == (400, "bad_request")

@@ -41,11 +41,15 @@ class FailureCode(StrEnum):
     INTERNAL = "internal"
 
 
+HTTP_STATUS_MAX: Final = 999
+
+
 @dataclass(frozen=True, slots=True)
 class PlayFailure:
     """What went wrong with a track, in words for the user.
 
-    `message` says what happened, `hint` what to do about it.
+    `message` says what happened, `hint` what to do about it; neither is empty. Decoder processes send failures, and
+    are not trusted: what a client would refuse, or a record could not hold, is no failure. Raises `ValueError`.
     """
 
     code: FailureCode
@@ -53,6 +57,10 @@ class PlayFailure:
     message: str
     hint: str
     http_status: int | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.message and self.hint and 0 <= (self.http_status or 0) <= HTTP_STATUS_MAX):
+            raise ValueError("a failure has a message and a hint, and a status of HTTP if any")
 
 
 class PlayError(Exception):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from tonearm.core.crossfade import DURATION_MAX_MS, CrossfadeCurve
 from tonearm.core.events import PlayerState
-from tonearm.core.failure import FailureCode, Stage
+from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, Stage
 from tonearm.core.filters import BAND_COUNT, GAIN_MAX_DB, GAIN_MIN_DB, VOLUME_MAX
 from tonearm.core.overlays import DUCK_MIN_DB, FADE_MAX_MS, OverlayState
 from tonearm.core.overlays import VOLUME_MAX as OVERLAY_VOLUME_MAX
@@ -152,7 +152,7 @@ class PlayFailure(WireModel):
     stage: Stage
     message: str = Field(min_length=1, description="What happened, for people.")
     hint: str = Field(min_length=1, description="What to do about it, for people.")
-    http_status: int = Field(0, ge=100, le=999, description="Only when a server's answer was the reason.")
+    http_status: int = Field(0, ge=0, le=HTTP_STATUS_MAX, description="Only when a server's answer was the reason.")
 
 
 class NothingLoaded(WireModel):

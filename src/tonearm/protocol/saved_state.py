@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from tonearm.core.crossfade import CrossfadeSettings
 from tonearm.core.errors import BadRequest
 from tonearm.core.events import PlayerState
-from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.failure import HTTP_STATUS_MAX, FailureCode, PlayFailure, Stage
 from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack
@@ -133,9 +133,11 @@ class SavedFailure(RequestModel):
 
     code: Annotated[FailureCode, Field(strict=False)]
     stage: Annotated[Stage, Field(strict=False)]
-    message: _Link = Field(description="What happened, for people.")
-    hint: _Link = Field(description="What to do about it, for people.")
-    http_status: int | None = Field(None, description="Only when a server's answer was the reason.")
+    message: _Link = Field(min_length=1, description="What happened, for people.")
+    hint: _Link = Field(min_length=1, description="What to do about it, for people.")
+    http_status: int | None = Field(
+        None, ge=0, le=HTTP_STATUS_MAX, description="Only when a server's answer was the reason."
+    )
 
 
 class SavedPlayer(RequestModel):
