@@ -3,7 +3,11 @@
 import asyncio
 import contextlib
 import importlib.util
+import json
+import shutil
+import subprocess
 from asyncio.subprocess import PIPE
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from sys import executable
 from types import ModuleType, SimpleNamespace
@@ -16,6 +20,7 @@ from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.eventually import eventually
 from tests.support.fake_voice import fake_voice
+from tests.support.missing_programs import skip_for_want_of
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import Node
@@ -75,10 +80,41 @@ class Told:
         self.said.append(text)
 
 
-async def test_the_music_bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+Say = Callable[..., Awaitable[str]]
+
+
+async def conversation(say: Say, heard: Callable[[int], Awaitable[object]]) -> None:
+    """What is said to a music bot, and what it answers, up to its farewell. `heard` waits for so many packets."""
+
+    async def shown(start: str) -> bool:
+        return (await say("now")).startswith(start)
+
+    assert await say("play", what="one.wav") == "Queued: one (0:20)"
+    async with asyncio.timeout(60):
+        await heard(50)
+    assert await say("play", what="two.wav") == "Queued: two (0:20)"
+    assert await say("play", what="three.wav") == "Queued: three (0:20)"
+    assert await say("queue") == "1. two (0:20)\n2. three (0:20)"
+    assert "file" in await say("play", what="nothing.wav")
+    assert await shown("one: 0:0")
+    assert await say("seek", second=10) == "At 0:10."
+    assert await say("volume", percent=50) == "Volume 50 %."
+    assert await say("preset", name="nightcore") == "Sound: nightcore."
+    await eventually(lambda: shown("one: 0:1"), "it has sought")
+    assert await say("skip") == "Skipped."
+    await eventually(lambda: shown("two: "), "the next one plays")
+    assert await say("leave") == "Bye."
+
+
+@pytest.fixture
+def songs(tmp_path: Path) -> Path:
     for name in ("one", "two", "three"):
         (tmp_path / f"{name}.wav").write_bytes(wav(music(20.0)))
-    async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
+    return tmp_path
+
+
+async def test_the_music_bot(songs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_node(songs, IMPATIENT) as process, fake_voice() as voice:
         monkeypatch.setenv("TONEARM_URL", process.url)
         bot = module("music_bot").bot
         await bot.node.__aenter__()
@@ -88,24 +124,68 @@ async def test_the_music_bot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             await bot.tree.get_command(command).callback(user, **arguments)
             return user.said[-1]
 
-        assert await say("play", what="one.wav") == "Queued: one (0:20)"
-        async with asyncio.timeout(60):
-            await voice.heard(50)
-        assert await say("play", what="two.wav") == "Queued: two (0:20)"
-        assert await say("play", what="three.wav") == "Queued: three (0:20)"
-        assert await say("queue") == "1. two (0:20)\n2. three (0:20)"
-        assert "file" in await say("play", what="nothing.wav")
-        assert (await say("now")).startswith("one: 0:0")
-        assert await say("seek", second=10) == "At 0:10."
-        assert await say("volume", percent=50) == "Volume 50 %."
-        assert await say("preset", name="nightcore") == "Sound: nightcore."
-        player = bot.players[1]
-        await eventually(lambda: player.position >= 10_000, "it has sought")
-        assert await say("skip") == "Skipped."
-        await eventually(lambda: player.current.info.title == "two", "the next one plays")
-        assert await say("leave") == "Bye."
+        await conversation(say, voice.heard)
         assert voice.channel.voice_client is None
         await bot.node.close()
+
+
+def node_js(folder: Path) -> list[str]:
+    """The command for a program in `folder`, which finds stand-ins for Discord's libraries there."""
+    found = shutil.which("node")
+    if found is None:
+        skip_for_want_of("node")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    major, minor = map(int, version.lstrip("v").split(".")[:2])
+    if (major, minor) < (20, 10):
+        skip_for_want_of("node 20.10 or newer")
+    for name, file in (("discord.js", "discord.js"), ("@discordjs/voice", "voice.js")):
+        place = folder / "node_modules" / name
+        place.mkdir(parents=True)
+        (place / "package.json").write_text(json.dumps({"type": "module", "exports": "./index.js"}))
+        shutil.copy(Path(__file__).parent / "stand_ins" / file, place / "index.js")
+    return [found] if major >= 22 else [found, "--experimental-websocket"]
+
+
+async def test_the_music_bot_in_javascript(songs: Path) -> None:
+    program = [*node_js(songs), shutil.copy(EXAMPLES / "music_bot.mjs", songs)]
+    config = f'[server]\npassword = "sesame"\n{IMPATIENT}'
+    async with running_node(songs, config) as process:
+        variables = environment({"TONEARM_URL": process.url, "TONEARM_PASSWORD": "sesame"})
+        bot = await asyncio.create_subprocess_exec(*program, cwd=songs, env=variables, stdin=PIPE, stdout=PIPE)
+        assert bot.stdin is not None
+        assert bot.stdout is not None
+        told: dict[str, asyncio.Queue[Any]] = {kind: asyncio.Queue() for kind in ("commands", "said", "opus")}
+
+        async def read(lines: asyncio.StreamReader) -> None:
+            async for line in lines:
+                ((kind, value),) = json.loads(line).items()
+                told[kind].put_nowait(value)
+
+        async def say(command: str, **options: object) -> str:
+            assert bot.stdin is not None
+            bot.stdin.write(json.dumps({"command": command, "options": options}).encode() + b"\n")
+            return str(await asyncio.wait_for(told["said"].get(), 60))
+
+        async def heard(count: int) -> None:
+            while count:
+                count -= await told["opus"].get() != "+P/+"  # silence
+
+        reading = asyncio.create_task(read(bot.stdout))
+        try:
+            assert len(await told["commands"].get()) == 8
+            await conversation(say, heard)
+
+            async def is_gone() -> bool:
+                answer = await process.request("GET", "/v0/players", headers=(("Authorization", "sesame"),))
+                return bool(answer.json() == [])
+
+            await eventually(is_gone, "its player is deleted")
+            bot.stdin.close()
+            assert await asyncio.wait_for(bot.wait(), 60) == 0
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                bot.kill()
+            await reading
 
 
 async def test_something_is_said_over_the_music(tmp_path: Path) -> None:
