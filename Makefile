@@ -82,7 +82,7 @@ pictures: $(VENV)/.dev
 
 # The documents as a site in build/docs, without network.
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build --quiet --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

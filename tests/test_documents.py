@@ -7,24 +7,42 @@ from pathlib import Path
 
 import yaml
 
+import tonearm.client
 from tests.support.readme import REPOSITORY
+from tonearm.description.openapi import OPERATIONS
 
+# Pages that are not in docs/: files elsewhere in the repository, and what the site's hook makes.
+ELSEWHERE = ["ARCHITECTURE.md", "bench/README.md", "examples/README.md", "reference/interface.md"]
+NOT_LED_TO = {"index.md", "design/processes.md", "reference/client.md"}
 PAGES = sorted(str(path.relative_to(REPOSITORY / "docs")) for path in (REPOSITORY / "docs").rglob("*.md"))
 
 
 def test_every_document_has_its_place() -> None:
     text = (REPOSITORY / "mkdocs.yml").read_text(encoding="utf-8")
     placed = re.findall(r": (\S+\.md)$", text, re.MULTILINE)
-    assert sorted(placed) == PAGES, "put it into `nav` of mkdocs.yml, and a line into README.md and docs/index.md"
+    assert sorted(placed) == sorted([*PAGES, *ELSEWHERE]), (
+        "put it into `nav` of mkdocs.yml, and a line into README.md and docs/index.md"
+    )
     assert yaml.safe_load(text)["site_dir"] == "build/docs"
     for start in (REPOSITORY / "README.md", REPOSITORY / "docs" / "index.md"):
         linked = start.read_text(encoding="utf-8")
-        missing = [page for page in PAGES if page not in linked and page not in ("index.md", "design/processes.md")]
+        missing = [page for page in PAGES if page not in linked and page not in NOT_LED_TO]
         assert not missing, f"{start.name} does not lead to them"
 
 
 def test_the_site_is_made_without_network(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "mkdocs",
+        "build",
+        "--quiet",
+        "--strict",
+        "--site-dir",
+        str(tmp_path),
+    ]
     made = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     assert "ERROR" not in made.stderr
@@ -33,3 +51,9 @@ def test_the_site_is_made_without_network(tmp_path: Path) -> None:
             r'<(?:script|img|link)[^>]+(?:src|href)="((?:https?:)?//[^"]+)', page.read_text(encoding="utf-8")
         )
         assert [url for url in loaded if "example" not in url] == [], page.name
+    reference = (tmp_path / "reference" / "interface.html").read_text(encoding="utf-8")
+    assert all(f"<code>{operation.path}</code>" in reference for operation in OPERATIONS)
+    reference = (tmp_path / "reference" / "client.html").read_text(encoding="utf-8")
+    assert all(f'id="tonearm.client.{name}"' in reference for name in tonearm.client.__all__)
+    for example in (REPOSITORY / "examples").iterdir():
+        assert example.suffix == ".md" or (tmp_path / "examples" / example.name).read_bytes() == example.read_bytes()

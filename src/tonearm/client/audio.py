@@ -100,6 +100,7 @@ class AudioStream:
         await self.close()
 
     async def close(self) -> None:
+        """Ends the stream; the player plays on."""
         if self._socket is not None:
             await self._socket.close()
 

@@ -94,10 +94,12 @@ class EventStream:
         self._socket = await self._connection.socket(f"{self._path}?snapshot=true{since}")
 
     async def close(self) -> None:
+        """Ends the stream; the player plays on."""
         if self._socket is not None:
             await self._socket.close()
 
     async def received(self) -> AsyncGenerator[Event, None]:
+        """The events, one after the other, until the player is gone."""
         try:
             async for event in self._events():
                 yield event

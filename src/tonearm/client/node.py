@@ -137,7 +137,9 @@ class Node:
         return str((await self._connection.request("GET", f"/v0/resolve?url={quote(url, safe='')}"))["url"])
 
     async def info(self) -> NodeInfo:
+        """The node's version, and when it was built."""
         return NodeInfo.model_validate(await self._connection.check())
 
     async def stats(self) -> Stats:
+        """How well the node does, in numbers since its start."""
         return read(STATS, await self._connection.request("GET", "/v0/stats"))

@@ -60,10 +60,12 @@ class Player:
 
     @property
     def state(self) -> State:
+        """`playing`, `loading`, `idle` or `failed`; a pause stands beside it."""
         return self._mirror.state
 
     @property
     def paused(self) -> bool:
+        """Whether it is paused, whatever its state."""
         return self._mirror.paused
 
     @property
@@ -73,18 +75,22 @@ class Player:
 
     @property
     def volume(self) -> float:
+        """Linear: 1 changes nothing."""
         return self._mirror.volume
 
     @property
     def loop(self) -> LoopMode:
+        """What comes again at its end."""
         return self._mirror.loop
 
     @property
     def metadata(self) -> Any:
+        """What was noted with it, any JSON."""
         return self._mirror.metadata
 
     @property
     def listeners(self) -> int:
+        """How many listen to its audio."""
         return self._mirror.listeners
 
     async def refresh(self) -> Self:
@@ -114,9 +120,11 @@ class Player:
         return str(answer["trackId"])
 
     async def pause(self) -> None:
+        """Stands still until `resume`; nothing is lost."""
         await self._send("POST", "pause")
 
     async def resume(self) -> None:
+        """Goes on after a pause, or plays the last track again."""
         await self._send("POST", "play")
 
     async def stop(self) -> None:
@@ -144,6 +152,7 @@ class Player:
         await self._send("PATCH", "filters", {"volume": volume})
 
     async def set_loop(self, mode: LoopMode | Literal["none", "track", "queue"]) -> None:
+        """What comes again at its end: nothing, the track, or the whole queue."""
         await self._send("PATCH", "loop", {"mode": LoopMode(mode).value})
 
     async def set_filters(self, preset: str | None = None, /, **changes: Any) -> None:
@@ -161,6 +170,7 @@ class Player:
         await self._send("PATCH", "crossfade", {"durationMs": duration_ms, "curve": curve, "onSkip": on_skip})
 
     async def set_metadata(self, value: Json, *, merge: bool = True) -> None:
+        """Notes any JSON with the player: merged into what there is (RFC 7396), or in its place."""
         await self._send("PATCH", "metadata", {"value": value, "merge": merge})
 
     async def overlay(self, track: Playable, **settings: float) -> str:
@@ -169,6 +179,7 @@ class Player:
         return str(answer["overlayId"])
 
     async def stop_overlay(self, overlay_id: str) -> None:
+        """Ends a sound over the music, by the id that `overlay` gave."""
         await self._send("DELETE", f"overlays/{overlay_id}")
 
     async def history(self) -> list[PlayedTrack]:
@@ -176,6 +187,7 @@ class Player:
         return read(HISTORY, await self._send("GET", "history"))
 
     async def delete(self) -> None:
+        """Ends the player, its streams and its sockets."""
         await self._connection.request("DELETE", self._path)
         await self.unfollow()
 

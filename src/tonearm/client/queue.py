@@ -46,9 +46,11 @@ class Queue:
         await self._connection.request("PATCH", f"{self._path}/{track_id_of(track)}", {"index": index})
 
     async def shuffle(self) -> None:
+        """Puts what waits into another order."""
         await self._connection.request("POST", f"{self._path}/shuffle")
 
     async def clear(self) -> None:
+        """Takes out all that waits; what plays goes on."""
         await self._connection.request("DELETE", self._path)
 
 

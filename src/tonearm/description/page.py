@@ -48,6 +48,25 @@ CONTENT_SECURITY_POLICY: Final = (
 
 def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
     """HTML of the two documents."""
+    info: Any = openapi["info"]
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>tonearm {_text(info["version"])}: the interface</title>
+<style>{_STYLE}</style>
+<h1>tonearm {_text(info["version"])}: the interface</h1>
+<p>For programs: <a href="/openapi.json">/openapi.json</a> (OpenAPI 3.1) and
+<a href="/asyncapi.json">/asyncapi.json</a> (AsyncAPI 3.0, the sockets).
+<p id="find" hidden><label>Find <input type="search"></label>
+{docs_sections(openapi, asyncapi)}
+<script>{_SCRIPT}</script>
+</html>
+"""
+
+
+def docs_sections(openapi: JsonObject, asyncapi: JsonObject) -> str:
+    """What such a page says: all paths by their subjects, the sockets' messages, and the models."""
     paths: Any = openapi["paths"]
     sockets: Any = asyncapi
     components: Any = openapi["components"]
@@ -66,26 +85,14 @@ def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
         for name, schema in sorted(schemas.items())
     )
     links = " ".join(f'<a href="#{name}">{name}</a>' for name in (*tags, "Messages", "Models"))
-    return f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>tonearm {_text(info["version"])}: the interface</title>
-<style>{_STYLE}</style>
-<h1>tonearm {_text(info["version"])}: the interface</h1>
-<p>{_prose(info["description"])}
-<p>For programs: <a href="/openapi.json">/openapi.json</a> (OpenAPI 3.1) and
-<a href="/asyncapi.json">/asyncapi.json</a> (AsyncAPI 3.0, the sockets).
+    return f"""<p>{_prose(info["description"])}
 <nav aria-label="Sections">{links}</nav>
-<p id="find" hidden><label>Find <input type="search"></label>
 {sections}
 <h2 id="Messages">Messages</h2>
 <p>{_prose(sockets["info"]["description"])}
 {messages}
 <h2 id="Models">Models</h2>
 {models}
-<script>{_SCRIPT}</script>
-</html>
 """
 
 

@@ -71,10 +71,12 @@ class VoicePlayer(Player):
         self.voice.pause()
 
     async def resume(self) -> None:
+        """Goes on, on both sides."""
         await super().resume()
         self.voice.resume()
 
     async def move_to(self, channel: Any) -> None:
+        """Goes to another channel of the guild, without a break for the node."""
         await self.voice.move_to(channel)
 
     async def leave(self, *, delete: bool = True) -> None:
