@@ -42,6 +42,7 @@ from tonearm.decoder.messages import (
     Pong,
     ReadRequest,
     SeekFailed,
+    TitleAt,
 )
 from tonearm.sandbox.report import SandboxMode
 
@@ -522,10 +523,11 @@ def leave_memory(driver: DecoderDriver, size_bytes: int) -> None:
 
 
 def fill_memory(driver: DecoderDriver) -> None:
-    """More players than have room, while no memory is left for the process to tell of it in peace."""
-    for first in range(100, 1_000_000, 100):
-        orders = (OpenSession(session, 1, 0, Filters()) for session in range(first, first + 100))
-        driver.send_bytes(b"".join(map(pack, orders)))
+    """Titles of a station, kept until their bytes come. Players are refused while there is some memory left."""
+    driver.send(open_order(1, 1000, None, is_seekable=False, is_live=True))
+    title = "\N{HEADPHONE}" * 1000
+    for first in range(0, 1_000_000, 100):
+        driver.send_bytes(b"".join(pack(TitleAt(1, 1000, offset, title)) for offset in range(first, first + 100)))
 
 
 # Many
