@@ -67,12 +67,11 @@ def test_the_first_tick_comes_within_a_frame(clock: Clock, time: HandTime) -> No
         time.forward(0.0007)
 
 
-def test_late_wakes_do_not_add_up_over_hours(clock: Clock, time: HandTime) -> None:
+def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
     member = Member(time)
     clock.join(member)
-    hours = 1
-    time.forward(hours * 3600, late_s=0.004)
-    assert len(member.ticks_s) in range(hours * 3600 * 50 - 1, hours * 3600 * 50 + 1)
+    time.forward(600, late_s=0.004)
+    assert len(member.ticks_s) in range(600 * 50 - 1, 600 * 50 + 1)
     first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
     assert last_s - first_s == pytest.approx((len(member.ticks_s) - 1) * FRAME_S, abs=0.001)
     assert clock.late_frames == 0

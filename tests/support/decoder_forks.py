@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -48,9 +49,11 @@ class _Template:
     def pid(self) -> int:
         return self._process.pid
 
-    def start(self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ForkedProcess | None:
+    def start(
+        self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int, *, is_held: bool
+    ) -> ForkedProcess | None:
         """None where there are no such forks."""
-        words = [f"2 {' '.join(map(str, descriptors))}", *map(str, arguments)]
+        words = [f"2 {' '.join(map(str, descriptors))}", "held" if is_held else "", *map(str, arguments)]
         socket.send_fds(self._socket, ["\0".join(words).encode()], [stderr, *descriptors])
         answer = self._socket.recv(_ANSWER_BYTES)
         assert answer, "the process that decoders are forked from has ended"
@@ -76,10 +79,14 @@ def decoder_template_process_id() -> int | None:
     return _template().pid if _template.cache_info().currsize else None
 
 
-def start_decoder(arguments: Sequence[object], descriptors: Sequence[int], stderr: int) -> ChildProcess:
+def start_decoder(
+    arguments: Sequence[object], descriptors: Sequence[int], stderr: int, *, is_held: bool = False
+) -> ChildProcess:
     """As `python -m tonearm.worker` with these arguments and descriptors, in a session of its own. Where a
-    system does not let a process fork children for another one, it is an interpreter indeed."""
-    return _template().start(arguments, descriptors, stderr) or start_alone(arguments, descriptors, stderr)
+    system does not let a process fork children for another one, it is an interpreter indeed. `is_held`: it does nothing
+    before it gets SIGCONT."""
+    fork = _template().start(arguments, descriptors, stderr, is_held=is_held)
+    return fork or start_alone(arguments, descriptors, stderr)
 
 
 def start_alone(
@@ -102,17 +109,19 @@ def start_alone(
 
 
 @contextmanager
-def quick_starts() -> Iterator[None]:
-    """Whatever starts an interpreter for a decoder process, or for a template, gets a fork meanwhile."""
+def quick_starts(held: int = 0) -> Iterator[None]:
+    """Whatever starts an interpreter for a decoder process, or for a template, gets a fork meanwhile. The one with the
+    number `held`, counted from 1, does nothing before it gets SIGCONT."""
     load()
+    numbers = count(1)
+
+    def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+        """An interpreter after all when the test has another one, or another environment for it."""
+        if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _template().environment):
+            return start_interpreter(arguments, descriptors)
+        return start_decoder(arguments, descriptors, _STDERR, is_held=next(numbers) == held)
+
     with pytest.MonkeyPatch.context() as patch:
         for module in (starting, template):
-            patch.setattr(module, "start_interpreter", _start)
+            patch.setattr(module, "start_interpreter", start)
         yield
-
-
-def _start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
-    """An interpreter after all when the test has another one, or another environment for it."""
-    if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _template().environment):
-        return start_interpreter(arguments, descriptors)
-    return start_decoder(arguments, descriptors, _STDERR)

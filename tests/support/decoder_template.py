@@ -4,14 +4,16 @@ fork.
 To load the modules and to try them is nearly all that the start of a decoder process costs. It loads nothing else, so
 that what comes of it has at hand what one that was started alone has, and no more: the sandbox shuts later imports out.
 
-It is asked on the socket whose descriptor it is given: a packet of words, the numbers that the descriptors which come
-with it are to have, in the first one, and the arguments of `tonearm.worker` in the others. It answers with the
-number of the process, which is a child of the one that asks, and with 0 where a system does not allow that.
+It is asked on the socket whose descriptor it is given: a packet of words. The first one has the numbers that the
+descriptors which come with it are to have. The second one is "held" for a process that stops itself before it does
+anything, until it gets SIGCONT. The others are the arguments of `tonearm.worker`. It answers with the number of the
+process, which is a child of the one that asks, and with 0 where a system does not allow that.
 """
 
 import gc
 import os
 import runpy
+import signal
 import socket
 import sys
 import time
@@ -38,7 +40,7 @@ def serve(requests: socket.socket) -> bool:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, _MOST_DESCRIPTORS)
         if not request:
             return False
-        numbers, *arguments = request.decode().split("\0")
+        numbers, is_held, *arguments = request.decode().split("\0")
         try:
             process_id = SiblingFork()()
         except SandboxUnavailable:
@@ -47,6 +49,8 @@ def serve(requests: socket.socket) -> bool:
             requests.close()
             _place(descriptors, [int(number) for number in numbers.split()])
             os.setsid()
+            if is_held == "held":
+                os.kill(os.getpid(), signal.SIGSTOP)
             sys.argv = [_MODULE, *arguments]
             return True
         requests.send(str(max(0, process_id)).encode())

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tests.support.hand_time import HandTime
+from tests.support.settling import Settling
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tests.support.tracks import FILE_MISSING, make_track
 from tonearm.core.failure import PlayError, PlayFailure, own_error
@@ -144,6 +145,7 @@ class PlayerBench:
     """A player `p` with one listener, one event client, and the tracks named, a word each."""
 
     def __init__(self, first: str | Track, *names: str, wait_ms: int = 1000) -> None:
+        self._settling = Settling()
         self.time = HandTime()
         self.pool = HandPool()
         self.suspects = HandSuspects()
@@ -176,10 +178,9 @@ class PlayerBench:
     def tick(self, frames: int = 1) -> None:
         self.time.forward(frames * 0.02)
 
-    async def settle(self) -> None:
-        """Lets openings come to their end."""
-        for _ in range(10):
-            await asyncio.sleep(0)
+    async def settle(self) -> bool:
+        """Lets openings come to their end. True when there was something to do."""
+        return await self._settling.settle()
 
     # What the node said
 

@@ -52,6 +52,11 @@ def is_alive(process_id: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
+def is_stopped(process_id: int) -> bool:
+    """Whether a signal has stopped it."""
+    return "\nState:\tT" in Path(f"/proc/{process_id}/status").read_text()
+
+
 def exists(process_id: int) -> bool:
     """Whether it is there, be it as a zombie."""
     return Path(f"/proc/{process_id}").exists()

@@ -68,10 +68,12 @@ class RenderingBench(PlayerBench):
     async def pump(self) -> None:
         """Lets the decoder do what the node has told it, and the node take in what comes of it."""
         for _ in range(4):
-            await self.settle()
+            goes_on = await self.settle()
             for session in tuple(self.pool.sessions):
-                if session.id in self.pool.owners:
-                    self._serve(session)
+                if session.id in self.pool.owners and self._serve(session):
+                    goes_on = True
+            if not goes_on:
+                return
 
     async def ticks(self, frames: int) -> None:
         """So many ticks, with a decoder that is quick."""
@@ -89,14 +91,14 @@ class RenderingBench(PlayerBench):
                         self._tell(session, Decoded(session.id, number))
                 self._render(session, running)
 
-    def _serve(self, session: HandSession) -> None:
+    def _serve(self, session: HandSession) -> bool:
+        """True when there was something to do."""
         running = self._running.get(session.id)
         start = 0 if running is None else running.done
         for order in session.orders[start:]:
             running = self._take(session, running, order)
             running.done += 1
-        if running is not None:
-            self._render(session, running)
+        return running is not None and (self._render(session, running) or running.done > start)
 
     def _take(self, session: HandSession, running: _Running | None, order: FromNode) -> _Running:
         if isinstance(order, OpenSession):
@@ -129,9 +131,12 @@ class RenderingBench(PlayerBench):
             self._tell(session, FirstAudio(session.id, number))
             self._tell(session, Decoded(session.id, number))
 
-    def _render(self, session: HandSession, running: _Running) -> None:
-        for audio in running.session.render():
+    def _render(self, session: HandSession, running: _Running) -> bool:
+        """True when there was something to render."""
+        rendered = list(running.session.render())
+        for audio in rendered:
             self._tell(session, audio)
+        return bool(rendered)
 
     def _tell(self, session: HandSession, message: Audio | Decoded | FirstAudio | Opened) -> None:
         owner = self.pool.owners.get(session.id)

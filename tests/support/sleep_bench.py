@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from tests.support.hand_time import HandTime, Timer
+from tests.support.settling import Settling
 from tests.support.simulated_decoder import Content, SimulatedDecoder
 from tests.support.simulated_decoder import Track as TrueTrack
 from tests.support.sinks import MemoryEventClient, MemoryListener
@@ -199,6 +200,7 @@ class SleepBench:
         self, tracks: Mapping[str, TrueTrack], *names: str, sleeps: bool = True, has_files: bool = False
     ) -> None:
         self.has_files = has_files
+        self._settling = Settling()
         self.time = HandTime()
         self.shelf = Shelf(tracks, has_exact_lengths=sleeps)
         self.pool = SimulatedPool(self.time, self.shelf)
@@ -252,8 +254,7 @@ class SleepBench:
             await self.work()
 
     async def work(self) -> None:
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await self._settling.settle()
         for session in tuple(self.pool.sessions):
             session.work()
 

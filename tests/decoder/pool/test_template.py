@@ -31,7 +31,7 @@ from tonearm.decoder.pool import pool as pools
 from tonearm.decoder.pool import template as pool_template
 from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
 from tonearm.decoder.pool.process import Timeouts
-from tonearm.decoder.pool.starting import ForkedProcess
+from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
 from tonearm.decoder.pool.template import DecoderTemplate
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import decoder_supervision
@@ -95,16 +95,19 @@ async def another_template(template: DecoderTemplate, than: int) -> int:
     return pid_of(template)
 
 
-async def test_processes_are_children_of_the_node_in_sessions_of_their_own(song: Path) -> None:
+async def test_the_processes_of_a_template_are_those_that_are_started_alone(song: Path) -> None:
+    """Children of the node in sessions of their own, with their own descriptors and no others, confined and limited."""
+
+    def system_state(process_id: int) -> list[str]:
+        kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
+        status = Path(f"/proc/{process_id}/status").read_text().splitlines()
+        limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
+        return [line for line in status if line.split(":")[0] in kept] + limits
+
     async with templated_pool(is_an_interpreter=True) as (pool, template):
         assert children() >= {pid_of(template), *pool.process_ids}
         assert [kind_of(pid) for pid in (pid_of(template), *pool.process_ids)] == ["template", "decoder", "decoder"]
         assert all(own_session(process_id) for process_id in (pid_of(template), *pool.process_ids))
-        await plays(Owner(pool), song)
-
-
-async def test_a_process_has_its_own_descriptors_and_no_others() -> None:
-    async with templated_pool(is_an_interpreter=True) as (pool, template):
         for process_id in pool.process_ids:
             null, also_null, _, *others = descriptors_of(process_id).values()
             assert (null, also_null) == ("/dev/null", "/dev/null")
@@ -114,16 +117,6 @@ async def test_a_process_has_its_own_descriptors_and_no_others() -> None:
                 "socket",
             ]
         assert len(descriptors_of(pid_of(template))) == 5  # of these it keeps its own socket and its own statm
-
-
-async def test_a_process_is_confined_and_limited_as_one_that_was_started_alone(song: Path) -> None:
-    def system_state(process_id: int) -> list[str]:
-        kept = ("NoNewPrivs", "Seccomp", "Seccomp_filters", "SigIgn", "SigCgt", "SigBlk", "Threads")
-        status = Path(f"/proc/{process_id}/status").read_text().splitlines()
-        limits = Path(f"/proc/{process_id}/limits").read_text().splitlines()
-        return [line for line in status if line.split(":")[0] in kept] + limits
-
-    async with templated_pool(is_an_interpreter=True) as (pool, _):
         alone = DecoderPool(1, MEMORY_MB, SOON, keeps_spare=False, sandbox=decoder_supervision(SANDBOX))
         await alone.start()
         try:
@@ -138,6 +131,7 @@ async def test_a_process_is_confined_and_limited_as_one_that_was_started_alone(s
                 assert resource.prlimit(process_id, resource.RLIMIT_AS) == (limit, limit)
         finally:
             await alone.stop()
+        await plays(Owner(pool), song)
 
 
 async def test_a_crash_is_told_with_its_signal_and_its_suspects(
@@ -204,7 +198,7 @@ async def test_a_spare_that_is_forked_is_not_put_off(song: Path) -> None:
 async def test_the_death_of_the_template_is_not_noticed_and_it_is_replaced(
     song: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with templated_pool(is_an_interpreter=True) as (pool, template):
+    async with templated_pool() as (pool, template):
         owner = Owner(pool)
         before, killed = pool.process_ids, pid_of(template)
         os.kill(killed, signal.SIGKILL)
@@ -248,14 +242,30 @@ async def test_a_template_that_does_not_answer_is_killed_and_not_waited_for(
         assert owner.losses == []
 
 
+@asynccontextmanager
+async def pool_with_a_template_by(
+    script: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[DecoderPool, DecoderTemplate]]:
+    """Where a shell is the template's interpreter."""
+    shell = folder / "python"
+    shell.write_text(f"#!/bin/sh\n{script}\n")
+    shell.chmod(0o755)
+
+    def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(shell))
+            return start_interpreter(arguments, descriptors)
+
+    with quick_starts():
+        monkeypatch.setattr(pool_template, "start_interpreter", start)
+        async with _templated_pool(1, SOON, SANDBOX) as both:
+            yield both
+
+
 async def test_where_no_template_starts_there_are_interpreters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, song: Path
 ) -> None:
-    shell = tmp_path / "python"
-    shell.write_text(f'#!/bin/sh\ncase "$*" in *template) exit 3;; esac\nexec "{sys.executable}" "$@"\n')
-    shell.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(shell))
-    async with templated_pool() as (pool, template):
+    async with pool_with_a_template_by("exit 3", tmp_path, monkeypatch) as (pool, template):
         assert template.pid is None
         assert caplog.text.count(AS_INTERPRETERS) == 1
         owner = Owner(pool)
@@ -271,11 +281,7 @@ async def test_where_the_node_would_not_be_the_parent_there_are_interpreters(
 ) -> None:
     """An interpreter that is started by a script."""
     caplog.set_level("INFO")
-    shell = tmp_path / "python"
-    shell.write_text(f'#!/bin/sh\n"{sys.executable}" "$@"\n')
-    shell.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(shell))
-    async with templated_pool() as (pool, template):
+    async with pool_with_a_template_by(f'"{sys.executable}" "$@"', tmp_path, monkeypatch) as (pool, template):
         assert template.pid is None
         assert caplog.text.count(AS_INTERPRETERS) == 1
         await plays(Owner(pool), song)
@@ -283,7 +289,8 @@ async def test_where_the_node_would_not_be_the_parent_there_are_interpreters(
 
 async def test_a_template_can_be_loaded_before_it_is_needed() -> None:
     template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    template.load()
+    with quick_starts():
+        template.load()
     loading = pid_of(template)
     with ends_of_a_start() as (connection, memory):
         await ended_start(template, connection, memory)
@@ -338,11 +345,11 @@ async def test_a_template_that_is_killed_while_it_forks_leaves_no_process_unknow
         await eventually(lambda: children() - before == {template.pid}, "there is nothing but the template")
 
 
-@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("after_s", [0.0, 0.005, 0.05])
 async def test_a_stop_while_starts_are_under_way_leaves_no_process(after_s: float) -> None:
     before = children()
     template = DecoderTemplate(MEMORY_MB, SANDBOX)
-    with ends_of_a_start() as (connection, memory):
+    with quick_starts(), ends_of_a_start() as (connection, memory):
         starting = [asyncio.create_task(ended_start(template, connection, memory)) for _ in range(3)]
         await asyncio.sleep(after_s)
         for task in starting:
@@ -415,6 +422,6 @@ async def test_each_process_has_a_chance_of_its_own(tmp_path: Path, monkeypatch:
 
 
 async def test_without_a_sandbox_too(song: Path) -> None:
-    async with templated_pool(is_an_interpreter=True, mode=SandboxMode.OFF) as (pool, _):
+    async with templated_pool(mode=SandboxMode.OFF) as (pool, _):
         assert pool.sandboxes == [SandboxReport(), SandboxReport()]
         await plays(Owner(pool), song)

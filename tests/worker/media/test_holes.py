@@ -13,15 +13,15 @@ from tests.support.holes import with_later_pages, with_later_timestamps, without
 from tests.support.media_files import Samples, decode_bytes, decode_rest, open_bytes
 
 SECOND: Final = 48_000
-SECONDS: Final = 8.0
-FROM_S, LATER_S = 3.0, 40.0  # longer than any way back that a seek takes
+SECONDS: Final = 4.0
+FROM_S, LATER_S = 1.5, 40.0  # longer than any way back that a seek takes
 LENGTH_OF_PAGES: Final = {"page_duration": "200000"}
 
 FILES: dict[str, Callable[[], bytes]] = {
     "opus": lambda: later_pages(opus(music(SECONDS), options=LENGTH_OF_PAGES)),
     "vorbis": lambda: later_pages(vorbis(music(SECONDS), 48_000, options=LENGTH_OF_PAGES)),
     "flac in ogg": lambda: later_pages(encoded("ogg", "flac", music(SECONDS), options=LENGTH_OF_PAGES)),
-    "flac": lambda: without_frames(flac(music(SECONDS + LATER_S)), 31, 448),
+    "flac": lambda: flac_without_frames(),
     "opus in webm": lambda: later(opus(music(SECONDS), container="webm"), "webm"),
     "vorbis in webm": lambda: later(vorbis(music(SECONDS), 48_000), "webm"),
     "mp3 in matroska": lambda: later(mp3(music(SECONDS), 48_000), "matroska"),
@@ -35,6 +35,14 @@ FILES: dict[str, Callable[[], bytes]] = {
     "flac in mp4": lambda: later(flac(music(SECONDS)), "mp4"),
     "aac in mpegts": lambda: later(m4a(music(SECONDS), 48_000, codec_options={"aac_pns": "0"}), "mpegts"),
 }
+
+
+def flac_without_frames() -> bytes:
+    """Frames 16 to 432, which are 40 s long, are lost."""
+    frame_samples, sound = 4608, music(SECONDS)
+    lost = np.zeros((417 * frame_samples, 2))
+    whole = np.concatenate((sound[: 16 * frame_samples], lost, sound[16 * frame_samples :]))
+    return without_frames(flac(whole), 16, 433)
 
 
 def later_pages(ogg: bytes) -> bytes:
@@ -58,19 +66,19 @@ def test_played_in_order_nothing_is_heard_of_a_hole(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", FILES)
-@pytest.mark.parametrize("into_s", [2.0, 23.0, 43.6, 46.0])
-def test_a_seek_into_a_hole_leads_behind_it(kind: str, into_s: float) -> None:
+def test_a_seek_into_a_hole_leads_behind_it(kind: str) -> None:
     """And one to before it or behind it leads where the timestamps say."""
     file, whole = file_and_sound(kind)
-    media = open_bytes(file)
-    media.seek(round(into_s * SECOND))
-    rest = decode_rest(media)
-    media.close()
-    expected = into_s if into_s < FROM_S else max(FROM_S, into_s - LATER_S)
-    # Where a codec's packets lie, and what each has lost with the one before it.
-    found = place_of(rest, whole, round(expected * SECOND))
-    assert found == pytest.approx(expected * SECOND, abs=0.35 * SECOND)
-    assert len(rest) == pytest.approx(len(whole) - found, abs=2048)
+    for into_s in (1.0, 23.0, 42.1, 43.0):
+        media = open_bytes(file)
+        media.seek(round(into_s * SECOND))
+        rest = decode_rest(media)
+        media.close()
+        expected = into_s if into_s < FROM_S else max(FROM_S, into_s - LATER_S)
+        # Where a codec's packets lie, and what each has lost with the one before it.
+        found = place_of(rest, whole, round(expected * SECOND))
+        assert found == pytest.approx(expected * SECOND, abs=0.35 * SECOND)
+        assert len(rest) == pytest.approx(len(whole) - found, abs=2048)
 
 
 def place_of(part: Samples, whole: Samples, around: int) -> int:
@@ -79,9 +87,11 @@ def place_of(part: Samples, whole: Samples, around: int) -> int:
     sound = part[first : first + length, 0].astype(float)
     start = max(around - SECOND // 3, 0) + first
     searched = whole[start : around + SECOND // 3 + first + length, 0].astype(float)
-    windows = np.lib.stride_tricks.sliding_window_view(searched, length)
-    # The sum of the squares of all differences, without a copy of the windows.
-    differences = np.sum(sound**2) - 2 * windows @ sound + np.convolve(searched**2, np.ones(length), "valid")
+    places = len(searched) - length + 1
+    alike = np.fft.irfft(np.fft.rfft(searched) * np.fft.rfft(sound, len(searched)).conj(), len(searched))[:places]
+    powers = np.cumsum(np.append(0.0, searched**2))
+    # The sum of the squares of all differences.
+    differences = np.sum(sound**2) - 2 * alike + powers[length:] - powers[:-length]
     place = int(np.argmin(differences))
     assert differences[place] < 0.01 * np.sum(sound**2), "nothing in the file sounds so"
     return start + place - first

@@ -11,10 +11,11 @@ from tests.support.media_files import Samples, UnseekableReader, decode_bytes, d
 from tests.support.vorbis_blocks import in_webm, vorbis_with_short_blocks
 from tonearm.core.failure import FailureCode, PlayError
 
-SECONDS = 8.0
+SECOND = 48_000
+SECONDS = 5.0
 
 # Sought one after the other, in samples at 48 kHz: back, forth, near both ends.
-SEEKS = (200_001, 1, 341_111, 383_900, 999)
+SEEKS = (120_001, 1, 200_111, 239_900, 999)
 
 FILES: dict[str, Callable[[], bytes]] = {
     "wav": lambda: wav(music(SECONDS)),
@@ -68,14 +69,16 @@ def test_a_seek_gives_the_audio_of_a_continuous_decode(kind: str) -> None:
     assert media.facts.is_seekable
     for sample in SEEKS:
         media.seek(sample)
-        assert_same(decode_rest(media), whole[sample:], steps=40 if kind in FIRST_PACKET_DIFFERS else 1)
+        got = decode_rest(media) if sample > SECOND else samples_of(media.decode(SECOND))
+        assert_same(got, whole[sample:][: len(got)], steps=40 if kind in FIRST_PACKET_DIFFERS else 1)
+        assert len(got) >= SECOND or sample + len(got) == len(whole)
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_a_source_opened_anywhere_begins_exactly_there(kind: str) -> None:
     """As after a decoder process died, or to join a live position: each in a source of its own, at any position."""
     file, whole = file_and_sound(kind)
-    for sample in np.random.default_rng(3).integers(4800, len(whole) - 9600, 12).tolist():
+    for sample in np.random.default_rng(3).integers(4800, len(whole) - 9600, 6).tolist():
         media = open_bytes(file)
         media.seek(sample)
         got = samples_of(media.decode(4800))
@@ -100,7 +103,7 @@ def test_a_seek_in_the_middle_of_decoding_leaves_nothing_of_the_old_position() -
 def test_a_seek_behind_the_end_gives_the_end_and_one_can_seek_back() -> None:
     file = mp3(music(SECONDS, 44_100))
     media = open_bytes(file)
-    media.seek(int(SECONDS * 48_000) + 48_000)
+    media.seek(int(SECONDS * SECOND) + SECOND)
     assert media.decode(4800) == b""
     media.seek(5000)
     assert_same(decode_rest(media), decode_bytes(file)[5000:])
