@@ -19,7 +19,7 @@ from tests.support.http_client import Answer
 from tests.support.running_node import RunningNode, running_node, start_node
 
 CONFIG = '[state]\npath = "state.sqlite"\n[player]\nfirst_listener_wait_ms = 0\n'
-KILLS = int(os.environ.get("STATE_KILLS", "3"))
+KILLS = int(os.environ.get("FUZZ_KILLS") or 3)
 
 
 @asynccontextmanager

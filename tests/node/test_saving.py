@@ -2,19 +2,20 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.playback_log import PlaybackLog, playing_player
 from tests.support.tracks import make_track
 from tonearm.core.events import Event, ListenersChange
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume
-from tonearm.node.saving import LONGEST_ABSENCE_S, Saving
-from tonearm.node.state_file import StateFile
+from tonearm.node.saving import LONGEST_ABSENCE_S, PLAYERS_A_BATCH, Saving
+from tonearm.node.state_file import Change, StateFile
 
 
 class Kept:
@@ -62,7 +63,7 @@ class Bench:
         """Whether `do` leads to a write."""
         before = self.saving.figures.writes
         do()
-        await self.saving.saved()
+        await eventually(lambda: self.saving.saved("p"), "the player is written")
         return self.saving.figures.writes > before
 
 
@@ -72,7 +73,7 @@ async def playing(folder: Path) -> Bench:
     await bench.start()
     bench.players["p"] = Kept(playing_player("ab"))
     bench.saving.changed("p")
-    await eventually(bench.saving.saved, "the player is written")
+    await eventually(lambda: bench.saving.saved("p"), "the player is written")
     return bench
 
 
@@ -131,17 +132,67 @@ async def test_a_disk_that_fails_costs_only_what_is_kept_and_is_tried_again(
     with monkeypatch.context() as patched:
         patched.setattr(StateFile, "write", full)
         bench.tell(*playback.enqueue(make_track("c")).events)
-        assert not await bench.saving.saved()
+        assert not await bench.saving.saved("p")
         await eventually(lambda: bench.saving.trouble, "the failure is told")
         assert "disk is full" in bench.saving.degraded
-        assert not await bench.saving.saved()
+        assert not await bench.saving.saved("p")
     assert StateFile.write is write
-    await eventually(bench.saving.saved, "it is written again")
+    await eventually(lambda: bench.saving.saved("p"), "it is written again")
     assert bench.saving.degraded == ""
     assert [record.levelname for record in caplog.records if "state" in record.message].count("ERROR") == 1
     (found,) = await bench.restart()
     assert [queued.track.id for queued in found.queue] == ["b", "c"]
     await bench.saving.stop()
+
+
+class HeldWrites:
+    """Notes what is written, and holds each write until it is released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.batches: list[list[str]] = []
+        self._release = threading.Semaphore(0)
+        write = StateFile.write
+
+        def held(file: StateFile, changes: Sequence[Change], now_ms: int) -> None:
+            self.batches.append([change.player_id for change in changes])
+            assert self._release.acquire(timeout=PATIENCE_S)
+            write(file, changes, now_ms)
+
+        monkeypatch.setattr(StateFile, "write", held)
+
+    async def begun(self, count: int) -> None:
+        await eventually(lambda: len(self.batches) >= count, "a write has begun")
+
+    def release(self, count: int = 1) -> None:
+        self._release.release(count)
+
+
+async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = await playing(tmp_path)
+    saving, writes = bench.saving, HeldWrites(monkeypatch)
+    others = [f"p{number}" for number in range(3 * PLAYERS_A_BATCH)]
+    bench.players |= {player_id: Kept(playing_player("ab")) for player_id in others}
+    saving.changed("p0")
+    await writes.begun(1)
+    for player_id in others:
+        saving.changed(player_id)
+    assert await saving.saved("p")
+    assert not await saving.saved("p0")  # it has changed again since it was taken
+    saving.changed("p")
+    assert not await saving.saved("p")
+    writes.release()
+    await writes.begun(2)
+    assert writes.batches[0] == ["p0"]
+    assert {"p", "p0"} < set(writes.batches[1])
+    writes.release()
+    await writes.begun(3)
+    assert await saving.saved("p")
+    assert not await saving.saved(others[-1])
+    writes.release(10)
+    await eventually(lambda: saving.saved(others[-1]), "all are written")
+    await saving.stop()
 
 
 async def test_many_players_that_change_at_once_are_written_in_few_batches(tmp_path: Path) -> None:
@@ -150,7 +201,7 @@ async def test_many_players_that_change_at_once_are_written_in_few_batches(tmp_p
     for number in range(300):
         bench.players[f"p{number}"] = Kept(playing_player("abc"))
         bench.saving.changed(f"p{number}")
-    await eventually(bench.saving.saved, "all are written")
+    await eventually(lambda: bench.saving.saved("p299"), "the last of them is written")
     assert bench.saving.figures.writes <= 10
     del bench.players["p7"]
     bench.saving.changed("p7")

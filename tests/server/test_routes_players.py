@@ -8,6 +8,7 @@ from tests.support.http_client import connected, request, send_json
 from tonearm.core.crossfade import CrossfadeCurve, CrossfadeEdit
 from tonearm.core.errors import NoPrevious, NotSeekable, RequestError, TrackNotFound
 from tonearm.core.filters import FilterChange
+from tonearm.core.json_value import Json
 from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.node.node import WantedSettings
 from tonearm.node.wanted_tracks import WantedTrack
@@ -52,6 +53,19 @@ async def test_a_player_is_made_listed_and_deleted(node: FakeNode, port: int) ->
     deleted = await request(port, "DELETE", "/v0/players/new")
     assert (deleted.status, deleted.body, deleted.header("Content-Type")) == (204, b"", None)
     assert [player["id"] for player in (await request(port, "GET", "/v0/players")).json()] == ["p"]
+
+
+async def test_an_answer_tells_that_its_own_player_is_not_saved_yet(node: FakeNode, port: int) -> None:
+    async def is_unsaved(method: str, path: str, body: Json = None) -> bool:
+        return (await send_json(port, method, path, body)).header("Tonearm-Unsaved") == "true"
+
+    node.unsaved = "new"
+    assert not await is_unsaved("POST", "/v0/players/p/play")
+    assert not await is_unsaved("POST", "/v0/players", {"id": "other", "uri": "clip.mp3"})
+    assert await is_unsaved("POST", "/v0/players", {"id": "new", "uri": "clip.mp3"})
+    assert await is_unsaved("POST", "/v0/players/new/play")
+    assert not await is_unsaved("GET", "/v0/players/new")
+    assert await is_unsaved("DELETE", "/v0/players/new")
 
 
 async def test_a_long_list_is_whole(node: FakeNode, port: int) -> None:

@@ -89,10 +89,11 @@ class FakeNode:
         self.loads_running = 0
         self.first_message: bytes | None = None  # written to each new listener at once
         self.backlog: list[str] = []  # sent to each new follower at once
+        self.unsaved = ""  # the player that the disk does not take in time
         self._refusal: Exception | None = None
 
-    async def saved(self) -> bool:
-        return True
+    async def saved(self, player_id: str) -> bool:
+        return player_id != self.unsaved
 
     def as_node(self) -> Node:
         """For the edge, which asks a node for no more than what stands here."""

@@ -314,10 +314,10 @@ class Node:
         """What the node does without, although it plays; empty when it lacks nothing."""
         return "" if self._saving is None else self._saving.degraded
 
-    async def saved(self) -> bool:
-        """Waits a little until all that has happened to players so far would survive a restart. Returns whether it
+    async def saved(self, player_id: str) -> bool:
+        """Waits a little until all that has happened to a player so far would survive a restart. Returns whether it
         would, as far as the node is to keep it at all."""
-        return self._saving is None or await self._saving.saved()
+        return self._saving is None or await self._saving.saved(player_id)
 
     @property
     def has_spare_decoder(self) -> bool:

@@ -1,8 +1,8 @@
 """Keeps the players of a node in its state file: what is written when, and who waits for it.
 
 The event loop takes a snapshot of each player that has changed, which costs some µs, and a thread writes them, all that
-have gathered while it wrote the last ones. A position is written with every change; while a player plays evenly, it
-follows from that.
+have gathered while it wrote the last ones; those that an answer waits for come first. A position is written with every
+change; while a player plays evenly, it follows from that.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -61,9 +62,10 @@ class Saving:
         self._wall_ms = wall_ms
         self._threads = DetachedThreads(1)
         self._taken: dict[str, Change] = {}  # what is in the file, or on the way to it
-        self._dirty: dict[str, None] = {}
-        self._changes = self._written = 0
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        # Players that have changed since they were last taken, and those that are being written; set when that is done.
+        self._dirty: dict[str, asyncio.Event] = {}
+        self._writing: dict[str, asyncio.Event] = {}
+        self._awaited: dict[str, None] = {}  # the dirty ones that an answer waits for
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._writing_since_s: float | None = None
@@ -89,7 +91,8 @@ class Saving:
         for player_id in self._players:
             self.changed(player_id)
         try:
-            await self._write_changes()
+            while self._dirty:
+                await self._write_some()
         except (sqlite3.Error, OSError) as error:
             self._report(error)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -110,9 +113,9 @@ class Saving:
 
     def changed(self, player_id: str) -> None:
         """The player was created, deleted or changed."""
-        self._dirty[player_id] = None
-        self._changes += 1
-        self._wake.set()
+        if player_id not in self._dirty:
+            self._dirty[player_id] = asyncio.Event()
+            self._wake.set()
 
     def told(self, player_id: str, events: Sequence[Event]) -> None:
         """What has happened to a player, as its clients are told."""
@@ -123,16 +126,17 @@ class Saving:
             elif not isinstance(event, _MOMENTS):
                 self.changed(player_id)
 
-    async def saved(self) -> bool:
-        """Waits until all that has happened so far is in the file, but not for long. Returns whether it is."""
-        if self._written >= self._changes:
+    async def saved(self, player_id: str) -> bool:
+        """Waits until all that has happened to the player is in the file, but not for long. Returns whether it is."""
+        written = self._dirty.get(player_id) or self._writing.get(player_id)
+        if written is None:
             return True
         if not self.trouble:
-            done = asyncio.get_running_loop().create_future()
-            self._waiting.append((self._changes, done))
+            if player_id in self._dirty:
+                self._awaited[player_id] = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_PATIENCE_S):
-                    await done
+                    await written.wait()
                     return True
         self._unsaved_answers += 1
         return False
@@ -173,9 +177,8 @@ class Saving:
                 async with asyncio.timeout(SIGN_OF_LIFE_S):
                     await self._wake.wait()
             is_quiet = not self._wake.is_set()
-            self._wake.clear()
             try:
-                await self._write_changes()
+                await self._write_some()
                 if is_quiet or self._file.is_long:
                     await self._in_thread(partial(self._file.shorten, self._wall_ms()))
             except Exception as error:  # noqa: BLE001  # the disk's, or one of ours: players play on all the same
@@ -183,28 +186,30 @@ class Saving:
                 await asyncio.sleep(_RETRY_S)
                 self._wake.set()
 
-    async def _write_changes(self) -> None:
-        """Writes all that has changed so far."""
-        target, changed = self._changes, list(self._dirty)
-        for first in range(0, max(1, len(changed)), PLAYERS_A_BATCH):
-            some = changed[first : first + PLAYERS_A_BATCH]
-            for player_id in some:
-                del self._dirty[player_id]
-            now_ms = self._wall_ms()
-            try:
-                batch = [self._taken_now(player_id, now_ms) for player_id in some]
-                await self._in_thread(partial(self._file.write, batch, now_ms))
-            except BaseException:
-                self._dirty |= dict.fromkeys(some)
-                raise
+    async def _write_some(self) -> None:
+        """Writes as many players that have changed as one batch takes, at least the sign of life."""
+        some = dict.fromkeys(islice(chain(self._awaited, self._dirty), PLAYERS_A_BATCH))
+        self._writing = {player_id: self._dirty.pop(player_id) for player_id in some}
+        for player_id in some:
+            self._awaited.pop(player_id, None)
+        if not self._dirty:
+            self._wake.clear()
+        now_ms = self._wall_ms()
+        try:
+            batch = [self._taken_now(player_id, now_ms) for player_id in some]
+            await self._in_thread(partial(self._file.write, batch, now_ms))
+        except BaseException:
+            self._dirty = self._writing | self._dirty
+            self._wake.set()
+            raise
+        else:
+            for written in self._writing.values():
+                written.set()
+        finally:
+            self._writing = {}
         if self._failure:
             log.info("the state is written again")
             self._failure = ""
-        self._written = target
-        for awaited, done in self._waiting:
-            if awaited <= target and not done.done():
-                done.set_result(None)
-        self._waiting = [(awaited, done) for awaited, done in self._waiting if not done.done()]
 
     def _taken_now(self, player_id: str, now_ms: int) -> Change:
         before, player = self._taken.get(player_id), self._players.get(player_id)

@@ -96,6 +96,7 @@ class PlayerRoutes:
             came_through_proxy=call.came_through_proxy,
             client=call.client,
         )
+        call.new_players.append(body.id)
         return json_reply(player_created_out(body.id, left_out), HTTPStatus.CREATED)
 
     async def _list(self, call: Call) -> web.StreamResponse:

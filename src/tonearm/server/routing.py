@@ -10,7 +10,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final, TypeAlias
@@ -89,11 +89,13 @@ OVERLAY_ARGUMENT: Final = "{overlay_id}"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that passed the checks and found its route."""
+    """One request that passed the checks and found its route. The answer waits until `new_players` are saved, as it
+    does for the player that the path names."""
 
     request: web.BaseRequest
     target: Target
     arguments: Mapping[str, str]
+    new_players: list[str] = field(default_factory=list)
 
     @property
     def player_id(self) -> str:
@@ -175,7 +177,6 @@ def _match(template: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, st
 _LOG: Final = logging.getLogger(__name__)
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_PLAYERS: Final = ("v0", "players")
 _LOGGED_STATUSES: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 _LOGGED_CHARACTERS: Final = 300
 
@@ -283,7 +284,10 @@ class NodeEdge(Edge):
         player_id = arguments.get(PLAYER_ARGUMENT)
         if player_id is not None and not route.makes_player and not self._node.has_player(player_id):
             raise PlayerNotFound("There is no player with this id. Create it with POST /v0/players.")
-        reply = await route.handler(Call(request, target, arguments))
-        if request.method not in _READING and target.segments[:2] == _PLAYERS and not await self._node.saved():
-            add_reply_header(request, "Tonearm-Unsaved", "true")
+        call = Call(request, target, arguments)
+        reply = await route.handler(call)
+        if request.method not in _READING:
+            changed = call.new_players if player_id is None else [player_id]
+            if not all([await self._node.saved(one) for one in changed]):
+                add_reply_header(request, "Tonearm-Unsaved", "true")
         return reply
