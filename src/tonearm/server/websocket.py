@@ -4,6 +4,7 @@ What the client sends is read and ignored, except for pings, pongs and the close
 """
 
 import asyncio
+import itertools
 from typing import Final
 
 from aiohttp import WSMsgType, web
@@ -16,6 +17,11 @@ _MAX_MESSAGE_BYTES: Final = 64 * 1024
 
 # A client that sends pings and reads nothing gets no pongs beyond this, so that it cannot fill the memory.
 _MAX_PENDING_FOR_PONG_BYTES: Final = 256 * 1024
+
+# Of a client that floods, so much is read before everybody else has a turn, and then nothing for so long: a megabyte
+# that has come may be a hundred thousand messages, and each costs some µs.
+_MESSAGES_AT_ONCE: Final = 50
+_FLOOD_PAUSE_S: Final = 0.01
 
 _LOWEST_CLOSE_CODE: Final = 1000
 
@@ -65,7 +71,9 @@ class WebSocketConnection:
         self._cancel_ping()
 
     async def _receive_until_closed(self) -> None:
-        while True:
+        for count in itertools.count(1):
+            if count % _MESSAGES_AT_ONCE == 0:
+                await asyncio.sleep(_FLOOD_PAUSE_S)  # `receive` waits for nothing when there is a message
             message = await self._response.receive()
             self._received_since_ping = True
             if message.type is WSMsgType.PING:
