@@ -2,6 +2,7 @@
 ## make test   all tests          make check   format, lint, types, layers
 ## make bench  measurements       make fuzz    strange requests, damaged and strange media files, as many as one likes
 ## make soak   everything at once for ten minutes (MINUTES=), with faults and restarts, and a report with plots
+## make faults each fault beside 50 listeners who must not lose a frame: stopped processes, floods, half-speed readers
 ## make docs   the documents as a site in build/docs
 ## make soundcheck CLIPS="a.flac b.mp3 bell.wav"   plays them in every way, and examines what listeners heard
 ## make test-listeners   mpv and Chromium listen to a node, Chromium uses the dashboard; installs them where it can
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
 
-.PHONY: help run install dev test test-listeners check fuzz soak bench soundcheck pictures docs format clip clean
+.PHONY: help run install dev test test-listeners check fuzz soak faults bench soundcheck pictures docs format clip clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -73,6 +74,10 @@ fuzz: $(VENV)/.dev
 MINUTES ?= 10
 soak: $(VENV)/.dev
 	$(BIN)/python -m tools.soak --minutes $(MINUTES) $(ARGS)
+
+# Fifty listeners beside one fault after the other, for about five minutes; prints a table.  ARGS="--only flood"
+faults: $(VENV)/.dev
+	$(BIN)/python -m tools.faults $(ARGS)
 
 # Needs the ffmpeg program, for what it is compared with. About an hour; ARGS=--quick takes ten minutes.
 bench: $(VENV)/.dev

@@ -17,10 +17,17 @@ from tests.support.tonearm_forks import ForkedTonearm
 class NodeProcess:
     """A process that began with `tonearm` and `arguments`. What it logs is to be read from `log`, to its end.
 
-    `variables`: more of its environment; Python reads some of them at its very start, so it is no fork then.
+    `variables`: more of its environment; Python reads some of them at its very start, so it is no fork then, but the
+    module `program`.
     """
 
-    def __init__(self, folder: Path, arguments: tuple[str, ...], variables: Mapping[str, str] | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        arguments: tuple[str, ...],
+        variables: Mapping[str, str] | None,
+        program: str = "tonearm",
+    ) -> None:
         reading, writing = os.pipe()
         self.log: BinaryIO = os.fdopen(reading, "rb")
         self._reaping = threading.Lock()
@@ -30,7 +37,7 @@ class NodeProcess:
                 self._process = ForkedTonearm(arguments, folder, writing)
             else:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tonearm", *arguments],
+                    [sys.executable, "-m", program, *arguments],
                     cwd=folder,
                     env=environment(variables),
                     stdin=subprocess.DEVNULL,

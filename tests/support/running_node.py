@@ -118,14 +118,18 @@ class RunningNode:
 
 
 def start_node(
-    folder: Path, config: str, arguments: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
+    folder: Path,
+    config: str,
+    arguments: tuple[str, ...] = (),
+    variables: Mapping[str, str] | None = None,
+    program: str = "tonearm",
 ) -> RunningNode:
     """A node on a free port of 127.0.0.1, to be ended by whoever asks for it. It has `folder` as its
-    working folder and `config` as its file."""
+    working folder and `config` as its file. `program`: see `NodeProcess`."""
     file = folder / _CONFIG
     file.write_text(config, encoding="utf-8")
     serve = ("serve", "--config", str(file), "--port", "0", *arguments)
-    return RunningNode(folder, NodeProcess(folder, serve, variables))
+    return RunningNode(folder, NodeProcess(folder, serve, variables, program))
 
 
 @asynccontextmanager

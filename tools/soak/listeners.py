@@ -17,7 +17,7 @@ from tonearm.protocol.framing import HEADER, FrameFlag
 from tools.soak.sources import STEADY_HZ, STEADY_LEVEL
 
 # Between two samples of the steady tone, and half as much again.
-_CLICK: Final = 1.5 * float(np.abs(np.diff(s16(tone(STEADY_HZ, 0.1, level=STEADY_LEVEL))[:, 0].astype(np.int32))).max())
+CLICK: Final = 1.5 * float(np.abs(np.diff(s16(tone(STEADY_HZ, 0.1, level=STEADY_LEVEL))[:, 0].astype(np.int32))).max())
 _GONE: Final = (aiohttp.ClientError, OSError, TimeoutError)
 _PAUSE_S: Final = 0.2
 
@@ -58,7 +58,7 @@ async def _listen_to_socket(http: aiohttp.ClientSession, url: str, heard: Heard)
             if heard.form == "pcm":
                 left = np.frombuffer(payload, np.int16)[::2].astype(np.int32)
                 joined = left if last is None or flags & FrameFlag.DISCONTINUITY else np.concatenate(((last,), left))
-                heard.clicks += bool(np.abs(np.diff(joined)).max() > _CLICK)
+                heard.clicks += bool(np.abs(np.diff(joined)).max() > CLICK)
                 last = left[-1]
 
 

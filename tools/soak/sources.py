@@ -11,14 +11,14 @@ from tests.support.strange.files import ending_of, strange_file
 
 STEADY_HZ = 440
 STEADY_LEVEL = 0.25
-_STEADY_S = 20.0  # a whole number of periods: its loop has no joint
+STEADY_S = 20.0  # a whole number of periods: its loop has no joint
 _STRANGE = 200
 
 
 def steady_file(folder: Path) -> str:
     """A tone whose loop joins without a step."""
     path = folder / "steady.wav"
-    path.write_bytes(wav(tone(STEADY_HZ, _STEADY_S, level=STEADY_LEVEL)))
+    path.write_bytes(wav(tone(STEADY_HZ, STEADY_S, level=STEADY_LEVEL)))
     return str(path)
 
 

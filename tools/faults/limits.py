@@ -1,0 +1,9 @@
+"""What a process may have open."""
+
+import resource
+
+
+def raise_file_limit() -> None:
+    """For a thousand sockets; what is started inherits it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
