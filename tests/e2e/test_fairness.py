@@ -13,6 +13,7 @@ from tests.support.e2e_players import PATIENT, create, refusal, state
 from tests.support.e2e_sockets import listening
 from tests.support.http_client import Connection, connected, websocket
 from tests.support.running_node import running_node
+from tonearm.core.frame import FRAME_BYTES, FRAME_S
 
 PING = 0x9
 TEXT = 0x1
@@ -45,6 +46,14 @@ async def listen_and_reset(port: int) -> None:
             reset(connection)
 
 
+async def listen_at_half_speed(port: int) -> None:
+    """A listener that takes half of what it is sent, and loses the rest."""
+    async with websocket(port, "/v0/players/p/ws", receive_buffer_bytes=4096) as connection:
+        while True:
+            await connection.reader.read(FRAME_BYTES // 2)
+            await asyncio.sleep(FRAME_S)
+
+
 def reset(connection: Connection) -> None:
     """Ends the connection with RST (SO_LINGER with no time)."""
     raw = connection.writer.get_extra_info("socket")
@@ -52,7 +61,7 @@ def reset(connection: Connection) -> None:
     connection.writer.transport.abort()
 
 
-async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_nothing(tmp_path: Path) -> None:
+async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_too_slowly(tmp_path: Path) -> None:
     sound = music(4.0)
     (tmp_path / "song.wav").write_bytes(wav(sound))
     async with running_node(tmp_path, PATIENT) as node, AsyncExitStack() as stack:
@@ -66,11 +75,16 @@ async def test_who_listens_loses_nothing_to_floods_and_to_those_who_read_nothing
         for number in range(2 * FLOODERS):
             connection = await stack.enter_async_context(websocket(node.port, "/v0/players/p/ws"))
             flooding.append(flood(connection, PING if number % 2 else TEXT))
+        half_as_fast = [asyncio.create_task(listen_at_half_speed(node.port)) for _ in range(FLOODERS)]
         asking = [ask_without_end(node.port) for _ in range(FLOODERS)]
         resetting = [listen_and_reset(node.port) for _ in range(FLOODERS)]
         await asyncio.gather(*flooding, *asking, *resetting, ear.frames_heard(200))
         assert ear.pcm[: len(pcm_of(sound))] == pcm_of(sound)
-        assert (await state(node, "p"))["quality"]["timesRunDry"] == 0
+        quality = (await state(node, "p"))["quality"]
+        assert quality["timesRunDry"] == 0
+        assert quality["framesLostByListeners"] > 0
+        for listener in half_as_fast:
+            listener.cancel()
     assert not [line for line in node.log if "ERROR" in line]
 
 

@@ -114,20 +114,26 @@ def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: Han
     assert 0 < clock.quiet_s < 0.2
 
 
-def test_much_too_late_sends_ten_frames_and_counts_the_others(clock: Clock, time: HandTime) -> None:
+@pytest.mark.parametrize("standstill_s", [0.5, 1.0, 10.0, 8 * 3600.0])
+def test_much_too_late_sends_ten_frames_and_counts_the_others(
+    clock: Clock, time: HandTime, standstill_s: float
+) -> None:
     members = [Member(time) for _ in range(2 * PHASES)]
     for member in members:
         clock.join(member)
     time.forward(1.0)
     before = [len(member.ticks_s) for member in members]
-    time.stand_still(1.0)
+    time.stand_still(standstill_s)
     time.forward(0)
+    left_out = round(standstill_s / FRAME_S) - CATCH_UP_FRAMES
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES for ticks in before]
-    assert clock.late_frames == len(members) * (50 - CATCH_UP_FRAMES)
+    assert [member.skipped for member in members] == [left_out] * len(members)
+    assert clock.late_frames == len(members) * left_out
+    assert clock.frames_late[100] > 0
     # No burst afterwards: deadlines were set anew, in the member's own phase.
     time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES + 50 for ticks in before]
-    assert clock.late_frames == len(members) * (50 - CATCH_UP_FRAMES)
+    assert clock.late_frames == len(members) * left_out
 
 
 def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None:
