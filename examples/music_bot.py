@@ -20,19 +20,20 @@ class Bot(discord.Client):
         self.players: dict[int, VoicePlayer] = {}
 
     async def setup_hook(self) -> None:
-        await self.node.__aenter__()
+        await self.node.__aenter__()  # fails here, and says why, when there is no node
         await self.tree.sync()
+        for player in await self.node.players():
+            if player.id.startswith("guild-"):  # what this bot played when it was stopped
+                await player.delete()
 
     async def player_for(self, interaction: Interaction) -> VoicePlayer:
         """The guild's player; joined where the user is, if there is none yet."""
-        voice = getattr(interaction.user, "voice", None)
-        guild_id = interaction.guild_id or 0
+        voice, guild_id = getattr(interaction.user, "voice", None), interaction.guild_id or 0
         player = self.players.get(guild_id)
         if player is None or not player.voice.is_connected():
             if voice is None or voice.channel is None:
                 raise app_commands.AppCommandError("Join a voice channel first.")
-            player = await join(voice.channel, self.node, player_id=f"guild-{guild_id}")
-            self.players[guild_id] = player
+            self.players[guild_id] = player = await join(voice.channel, self.node, player_id=f"guild-{guild_id}")
         return player
 
 
@@ -81,8 +82,8 @@ async def now(interaction: Interaction) -> None:
     await interaction.response.defer()
     player = await bot.player_for(interaction)
     info = player.current and player.current.info
-    at = f"{info.title}: {length(player.position)} of {length(info.length)}" if info else "Nothing plays."
-    await interaction.followup.send(at)
+    told = f"{info.title}: {length(player.position)} of {length(info.length)}" if info else "Nothing plays."
+    await interaction.followup.send(told)
 
 
 @bot.tree.command(description="Jump to a second of the track")

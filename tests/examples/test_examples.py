@@ -10,8 +10,9 @@ from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from sys import executable
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.eventually import eventually
-from tests.support.fake_voice import fake_voice
+from tests.support.fake_voice import FakeInteraction, fake_voice
 from tests.support.missing_programs import skip_for_want_of
 from tests.support.readme import REPOSITORY
 from tests.support.running_node import RunningNode, running_node
@@ -63,23 +64,6 @@ def test_examples_are_short_and_named(path: Path) -> None:
     assert f"`{path.name}`" in (EXAMPLES / "README.md").read_text(encoding="utf-8") or path.name == "README.md"
 
 
-class Told:
-    """An interaction as discord.py gives it to a command; `said` is what the user reads."""
-
-    def __init__(self, channel: Any) -> None:
-        self.said: list[str] = []
-        self.guild_id = 1
-        self.user = SimpleNamespace(id=5, voice=SimpleNamespace(channel=channel))
-        self.response = SimpleNamespace(defer=self._defer)
-        self.followup = SimpleNamespace(send=self._send)
-
-    async def _defer(self) -> None:
-        pass
-
-    async def _send(self, text: str) -> None:
-        self.said.append(text)
-
-
 Say = Callable[..., Awaitable[str]]
 
 
@@ -117,8 +101,10 @@ async def test_the_music_bot(songs: Path, monkeypatch: pytest.MonkeyPatch) -> No
     async with running_node(songs, IMPATIENT) as process, fake_voice() as voice:
         monkeypatch.setenv("TONEARM_URL", process.url)
         bot = module("music_bot").bot
-        await bot.node.__aenter__()
-        user = Told(voice.channel)
+        monkeypatch.setattr(bot.tree, "sync", AsyncMock())
+        await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "two.wav"})  # before it was stopped
+        await bot.setup_hook()
+        user = FakeInteraction(voice.channel)
 
         async def say(command: str, **arguments: object) -> str:
             await bot.tree.get_command(command).callback(user, **arguments)

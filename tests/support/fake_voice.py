@@ -133,6 +133,23 @@ class FakeChannel(discord.abc.Connectable):
         return self.guild.id, self.id
 
 
+class FakeInteraction:
+    """An interaction as discord.py gives it to a command; `said` is what the user reads."""
+
+    def __init__(self, channel: Any) -> None:
+        self.said: list[str] = []
+        self.guild_id = 1
+        self.user = SimpleNamespace(id=5, voice=SimpleNamespace(channel=channel))
+        self.response = SimpleNamespace(defer=self._defer, send_message=self._send)
+        self.followup = SimpleNamespace(send=self._send)
+
+    async def _defer(self) -> None:
+        pass
+
+    async def _send(self, text: str) -> None:
+        self.said.append(text)
+
+
 @asynccontextmanager
 async def fake_voice() -> AsyncIterator[FakeVoice]:
     voice = FakeVoice()

@@ -417,7 +417,7 @@ class NodeIndex(WireModel):
     """GET /, for a program."""
 
     version: NodeRelease
-    documents: list[str] = Field(min_length=1, description="Files that came with the node.")
+    documents: list[str] = Field(min_length=1, description="Files of the node's repository.")
     paths: list[str] = Field(min_length=1, description="Each with its method, such as `GET /info`.")
 
 

@@ -1,0 +1,53 @@
+"""The bot in docs/discord.md, pasted, and used in a voice channel."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
+
+import discord
+import pytest
+
+from tests.support.audio_files import music, wav
+from tests.support.e2e_players import IMPATIENT
+from tests.support.eventually import PATIENCE_S, eventually
+from tests.support.fake_voice import FakeInteraction, fake_voice
+from tests.support.readme import REPOSITORY, blocks
+from tests.support.running_node import running_node
+
+(BOT,) = blocks("python", (REPOSITORY / "docs" / "discord.md").read_text(encoding="utf-8"))
+
+
+async def test_the_bot_plays_in_a_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("song", "next"):
+        (tmp_path / f"{name}.flac").write_bytes(wav(music(20.0)))  # what a file is decides what is in it
+    ran: list[str] = []
+    monkeypatch.setattr(discord.Client, "run", lambda _, token: ran.append(token))
+    monkeypatch.setenv("DISCORD_TOKEN", "token")
+    async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
+        monkeypatch.setenv("TONEARM_URL", process.url)
+        program: dict[str, Any] = {}
+        exec(BOT, program)  # noqa: S102 - what a reader pastes
+        assert ran == ["token"]
+        user = FakeInteraction(voice.channel)
+
+        async def say(command: str, **arguments: object) -> str:
+            await program["tree"].get_command(command).callback(user, **arguments)
+            return user.said[-1]
+
+        monkeypatch.setattr(program["tree"], "sync", AsyncMock())
+        await process.request("POST", "/v0/players", {"id": "guild-1", "uri": "song.flac"})  # before it was stopped
+        async with program["node"], asyncio.timeout(PATIENCE_S):
+            await program["setup_hook"]()
+            voiceless = FakeInteraction(None)
+            voiceless.user.voice = None
+            await program["play"].callback(voiceless, "song.flac")
+            assert voiceless.said == ["Join a voice channel first."]
+            assert "scheme" in await say("play", what="ftp://radio.example/")
+            assert await say("play", what="song.flac") == "Queued: song.flac"
+            assert any(await voice.heard(20))
+            assert await say("play", what="next.flac") == "Queued: next.flac"
+            assert await say("skip") == "Skipped."
+            (player,) = program["players"].values()
+            await eventually(lambda: player.current.info.title == "next", "the next one plays")
+            await player.leave()
