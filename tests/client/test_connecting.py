@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audio_files import music, wav
 from tests.support.certificate import unsigned_certificate
 from tests.support.running_node import running_node
-from tonearm.client import ConnectError, Node, Unauthorized
+from tonearm.client import ConnectError, LimitReached, Node, PlayerNotFound, Unauthorized
 
 Reply = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -72,3 +73,34 @@ async def test_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         async with Node.from_env() as node:
             assert (await node.info()).version
             await node.create_player("a")
+
+
+async def begun(node: Node, what: str) -> None:
+    """A loop over the events or the sound of `a`, up to the first one."""
+    player = node.player("a")
+    async for _ in player.events() if what == "events" else player.audio():
+        return
+
+
+@pytest.mark.parametrize("what", ["events", "audio"])
+async def test_a_loop_raises_where_it_begins(tmp_path: Path, what: str) -> None:
+    config = '[server]\npassword = "sesame"\n[player]\nmax_listeners = 1\n'
+    (tmp_path / "song.wav").write_bytes(wav(music(3.0)))
+    async with running_node(tmp_path, config) as process, Node(process.url, password="sesame") as node:
+        with pytest.raises(PlayerNotFound, match="There is no player"):
+            await begun(node, what)
+        stranger = Node(process.url, password="wrong")
+        with pytest.raises(Unauthorized, match="refused the password"):
+            await begun(stranger, what)
+        await stranger.close()
+        await node.create_player("a", "song.wav")
+        await begun(node, what)
+        full = await node.create_player("b", "song.wav")
+        async with full.audio():
+            with pytest.raises(LimitReached, match="listeners"):  # in the node's own words
+                await full.audio().__aenter__()
+        nowhere = Node(process.url)
+    with pytest.raises(ConnectError, match="Nothing listens"):
+        await begun(nowhere, what)
+    await nowhere.close()
+    await nowhere.close()  # what cleans up raises nothing, however often

@@ -9,8 +9,8 @@ from tests.support.readme import REPOSITORY
 from tonearm.protocol import events
 
 NAMES = """
-    ApiError AudioStream BadRequest Conflict ConnectError CrossfadeChange EndReason Event EventStream
-    FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange MetadataChange Node
+    ApiError AudioStream BadRequest Conflict ConnectError CrossfadeChange Disconnected EndReason Event EventStream
+    FiltersChange Forbidden Frame LimitReached ListenersChange LoopMode LoopModeChange Metadata MetadataChange Node
     NodeFailed NodeInfo NotFound OverlayEnd OverlayException OverlayStart PRESETS Place Playable PlayedTrack
     Player PlayerDelete PlayerExists PlayerGone PlayerNotFound PlayerPause PlayerResume PlayerState
     PlayerUpdate Queue QueueDetails QueueEnd QueueUpdate QueuedTrackDetails Reconnected Seek SeekFailed State

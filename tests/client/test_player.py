@@ -88,7 +88,7 @@ async def test_every_preset_is_taken(node: Node) -> None:
         await player.set_filters(name)
     await player.set_filters("bassboost")
     await player.set_filters(eq={0: -3.0}, low_pass={"frequency_hz": 800})
-    state = await node._connection.request("GET", "/v0/players/a")
+    state = await node.request("GET", "/v0/players/a")
     assert state["eq"][0]["gain_db"] == -3.0
     assert state["lowPass"]["frequencyHz"] == 800
     assert state["eq"][1]["gain_db"] > 3
@@ -147,7 +147,7 @@ async def test_a_queue_is_refilled_when_it_runs_low(node: Node) -> None:
         calls += 1
         return ["clip.wav", "song.wav"]
 
-    off = player.refill(more, below=1)  # type: ignore[arg-type]  # a list of texts is one of what can be played
+    off = player.refill(more, below=1)
     ended = 0
     async with player.audio(), asyncio.timeout(60):
         async for _ in player.events(TrackEnd):

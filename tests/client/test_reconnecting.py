@@ -1,20 +1,29 @@
 """Restarts, cut connections and slow programs: nothing is raised, and nothing lost that the node still has."""
 
 import asyncio
+import struct
 from pathlib import Path
+
+import pytest
+from aiohttp import web
 
 from tests.support.audio_files import music, wav
 from tests.support.cuttable import cuttable
 from tests.support.e2e_players import PATIENT
 from tests.support.eventually import eventually
+from tests.support.listened_node import ListenedNode, event
 from tests.support.running_node import RunningNode, running_node
 from tonearm.client import (
+    Disconnected,
     MetadataChange,
     Node,
     PlayerGone,
+    PlayerNotFound,
     PlayerState,
+    QueueEnd,
     Reconnected,
     TrackStart,
+    UnknownEvent,
 )
 
 
@@ -24,7 +33,7 @@ async def test_what_happened_while_the_connection_was_cut_comes_afterwards(proce
         player = await far.player("a").refresh()
         seen: list[object] = []
         async with asyncio.timeout(60):
-            async for event in player.events(PlayerState, Reconnected, MetadataChange):
+            async for event in player.events(PlayerState, Disconnected, Reconnected, MetadataChange):
                 seen.append(event)
                 if isinstance(event, PlayerState):
                     relay.cut()
@@ -32,7 +41,7 @@ async def test_what_happened_while_the_connection_was_cut_comes_afterwards(proce
                         await node.player("a").set_metadata({"n": number})
                 elif isinstance(event, MetadataChange) and event.metadata == {"n": 19}:
                     break
-        assert [type(event) for event in seen] == [PlayerState, Reconnected, *[MetadataChange] * 20]
+        assert [type(event) for event in seen] == [PlayerState, Disconnected, Reconnected, *[MetadataChange] * 20]
         assert [event.metadata["n"] for event in seen if isinstance(event, MetadataChange)] == list(range(20))
         assert player.metadata in ({}, {"n": 19})  # the mirror has a connection of its own
 
@@ -112,3 +121,33 @@ async def test_sound_goes_on_after_a_cut(process: RunningNode, node: Node) -> No
                     break
         assert numbers == sorted(set(numbers))
         assert (audio.reconnects, audio.received) == (1, len(numbers))
+
+
+async def test_who_waits_for_what_cannot_come_any_more_is_told(node: Node) -> None:
+    player = await node.create_player("a", "song.wav")
+    waiting = asyncio.ensure_future(player.wait_for(QueueEnd))
+    await asyncio.sleep(0)
+    await node.request("DELETE", "/v0/players/a")
+    with pytest.raises(PlayerNotFound, match="is gone"):
+        await asyncio.wait_for(waiting, 60)
+
+
+async def test_what_no_node_sends_is_passed_over() -> None:
+    async def audio(socket: web.WebSocketResponse) -> None:
+        await socket.send_str("text")
+        for message in (b"", b"short", bytes(100), struct.pack(">BBHIQ", 1, 0, 3, 7, 0) + b"abc"):
+            await socket.send_bytes(message)
+        await socket.close()
+
+    async def events(socket: web.WebSocketResponse) -> None:
+        for text in ("", "[1]", "7", "{", '{"op": 7}', event("Later", new=True), event("TrackStart", track=None)):
+            await socket.send_str(text)
+        await socket.close()
+
+    async with ListenedNode(audio=audio, events=events).running() as strange, Node(strange.url) as node:
+        player = node.player("a")
+        async with player.audio() as sound:
+            assert [frame.payload async for frame in sound] == [b"abc"]
+        seen = [event async for event in player.events()]
+        assert [event.op for event in seen if isinstance(event, UnknownEvent)] == ["7", "Later", "TrackStart"]
+        assert isinstance(seen[-1], PlayerGone)

@@ -29,7 +29,9 @@ class ListenedNode:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request.raw_path)
         if request.headers.get("Authorization", "") != self.password:
-            raise web.HTTPUnauthorized
+            return web.json_response({"code": "unauthorized", "message": "No."}, status=401)
+        if request.path == "/info":
+            return web.json_response({"version": "0.0.1", "buildTime": 1})
         if request.match_info["player"] == "missing":
             body = {"code": "player_not_found", "message": "There is no player with this id."}
             return web.json_response(body, status=404)
@@ -43,6 +45,7 @@ class ListenedNode:
         app = web.Application()
         app.router.add_get("/v0/players/{player}/{socket:ws|events}", self._answer)
         app.router.add_get("/v0/players/{player}", self._answer)
+        app.router.add_get("/info", self._answer)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         try:

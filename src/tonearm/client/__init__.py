@@ -23,12 +23,21 @@ from tonearm.client.errors import (
     TonearmError,
     Unauthorized,
 )
-from tonearm.client.events import Event, EventStream, Place, PlayerGone, QueueEnd, Reconnected, UnknownEvent
+from tonearm.client.events import (
+    Disconnected,
+    Event,
+    EventStream,
+    Place,
+    PlayerGone,
+    QueueEnd,
+    Reconnected,
+    UnknownEvent,
+)
 from tonearm.client.filters import PRESETS
 from tonearm.client.node import Node
 from tonearm.client.player import Player
 from tonearm.client.queue import Queue
-from tonearm.client.tracks import Playable, Track
+from tonearm.client.tracks import Metadata, Playable, Track
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason, LoopMode
 from tonearm.protocol.events import (
@@ -65,6 +74,7 @@ __all__ = [
     "Conflict",
     "ConnectError",
     "CrossfadeChange",
+    "Disconnected",
     "EndReason",
     "Event",
     "EventStream",
@@ -75,6 +85,7 @@ __all__ = [
     "ListenersChange",
     "LoopMode",
     "LoopModeChange",
+    "Metadata",
     "MetadataChange",
     "Node",
     "NodeFailed",

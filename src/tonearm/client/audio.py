@@ -10,7 +10,7 @@ from urllib.parse import quote
 import aiohttp
 
 from tonearm.client.connection import Connection
-from tonearm.client.errors import ConnectError, LimitReached, NodeFailed, PlayerNotFound
+from tonearm.client.errors import PlayerNotFound, TonearmError, Unauthorized
 from tonearm.client.events import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from tonearm.protocol import close_codes
 from tonearm.protocol.framing import HEADER, FrameFlag
@@ -104,7 +104,16 @@ class AudioStream:
         if self._socket is not None:
             await self._socket.close()
 
-    async def __aiter__(self) -> AsyncIterator[Frame]:
+    def __aiter__(self) -> AsyncIterator[Frame]:
+        return self._unopened() if self._socket is None else self._frames()
+
+    async def _unopened(self) -> AsyncIterator[Frame]:
+        """Without `async with`."""
+        async with self:
+            async for frame in self._frames():
+                yield frame
+
+    async def _frames(self) -> AsyncIterator[Frame]:
         pause_s = FIRST_PAUSE_S
         gone_at_s: float | None = None
         while True:
@@ -131,7 +140,9 @@ class AudioStream:
                 gone_at_s = gone_at_s or now_s
                 if now_s - gone_at_s >= self._waits_s:
                     return
-            except (ConnectError, NodeFailed, LimitReached):
+            except Unauthorized:
+                raise
+            except TonearmError:
                 pass  # it is tried again for as long as it takes
             self._socket = None
             self._number = None  # a node that came back counts from 1
@@ -142,6 +153,8 @@ class AudioStream:
         self._socket = await self._connection.socket(self._path)
 
     def _frame(self, message: bytes, freshness: Freshness, waited_s: float, now_s: float) -> Frame | None:
+        if len(message) < HEADER.size:
+            return None
         version, flags, size, number, position_us = HEADER.unpack_from(message)
         payload = message[HEADER.size :]
         if version != 1 or len(payload) != size:

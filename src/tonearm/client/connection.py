@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import json
 import ssl
+from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
 from yarl import URL
 
 from tonearm.client.errors import Cause, ConnectError, TonearmError, Unauthorized, api_error
-from tonearm.core.json_value import Json
 
 _HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
 _TLS_ALERT_PATIENCE_S: Final = 2.0
@@ -29,8 +29,8 @@ class Connection:
         if self._session is not None:
             await self._session.close()
 
-    async def request(self, method: str, path: str, body: Json = None) -> Any:
-        """The JSON that is answered, or None. Raises `ApiError` and `ConnectError`."""
+    async def request(self, method: str, path: str, body: object = None) -> Any:
+        """The JSON that is answered, or None; `body` is sent as JSON. Raises `ApiError` and `ConnectError`."""
         headers = {"Accept": "application/json"}
         data = None if body is None else json.dumps(body)
         try:
@@ -38,8 +38,6 @@ class Connection:
                 text = await answer.text(errors="replace")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise await self._diagnosed(error) from error
-        if answer.status >= 400:
-            raise await self._refusal(answer.status, text)
         if not text:
             return None
         try:
@@ -52,10 +50,6 @@ class Connection:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._opened().ws_connect(self._address(path), heartbeat=_HEARTBEAT_S, max_msg_size=0)
-        except aiohttp.WSServerHandshakeError as error:
-            # aiohttp has thrown the answer's body away; an ordinary request to the player has the node's own words.
-            await self.request("GET", path.partition("?")[0].rpartition("/")[0])
-            raise await self._refusal(error.status, "") from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise await self._diagnosed(error) from error
 
@@ -72,8 +66,19 @@ class Connection:
             timeout = aiohttp.ClientTimeout(total=self._timeout_s)
             # Sockets stay open for hours, and a bot has one or two of them for each player.
             connector = aiohttp.TCPConnector(limit=0)
-            self._session = aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector)
+            self._session = aiohttp.ClientSession(
+                headers=headers, timeout=timeout, connector=connector, middlewares=[self._raise_refusal]
+            )
         return self._session
+
+    async def _raise_refusal(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Here, for of a refused socket aiohttp keeps the status only, and throws the node's words away."""
+        answer = await handler(request)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise await self._refusal(answer.status, await answer.text(errors="replace"))
+        return answer
 
     def _address(self, path: str) -> URL:
         url = URL(f"{self.url}{path}", encoded=True)

@@ -1,6 +1,7 @@
 """A player's events, without an end of their own: a lost connection is taken up again where it broke."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from tonearm.client.connection import Connection
-from tonearm.client.errors import ConnectError, NodeFailed, PlayerNotFound
+from tonearm.client.errors import PlayerNotFound, TonearmError, Unauthorized
 from tonearm.core.events import PlayerState as State
 from tonearm.core.play_queue import EndReason
 from tonearm.protocol import close_codes
@@ -20,6 +21,19 @@ from tonearm.protocol.replies import TrackOut
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
+
+_CLOSE_REASONS: Final = {
+    close_codes.GOING_AWAY: "The node is shutting down.",
+    close_codes.TOO_SLOW: "The node closed the connection, because the program was too slow for it.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The connection is lost, for the `reason`, a sentence, and the client tries to have it back from now on."""
+
+    id: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +70,7 @@ class UnknownEvent:
     fields: dict[str, Any]
 
 
-ClientEvent: TypeAlias = Reconnected | QueueEnd | PlayerGone | UnknownEvent
+ClientEvent: TypeAlias = Disconnected | Reconnected | QueueEnd | PlayerGone | UnknownEvent
 Event: TypeAlias = AnyEvent | ClientEvent
 
 
@@ -75,8 +89,8 @@ class EventStream:
     """What happens to a player until it is deleted. `since`: begins with what came after that; else with
     the whole state, as a `PlayerState`.
 
-    Raises nothing but `Unauthorized`. Who takes events slowly holds nobody up: the node waits for a while, then closes,
-    and the stream begins again where it was.
+    `connect` raises what fails at the first try; after it nothing is raised but `Unauthorized`. Who takes events slowly
+    holds nobody up: the node waits for a while, then closes, and the stream begins again where it was.
     """
 
     def __init__(self, connection: Connection, player_id: str, since: Place | None = None) -> None:
@@ -110,6 +124,7 @@ class EventStream:
         away_since: float | None = None
         pause_s = FIRST_PAUSE_S
         while True:
+            reason = "The connection to the node was lost."
             try:
                 if self._socket is None or self._socket.closed:
                     await self.connect()
@@ -119,16 +134,21 @@ class EventStream:
                 async for event in self._messages():
                     for one in self._with_own(event):
                         yield one
-                if self._socket is not None and self._socket.close_code == close_codes.DELETED:
+                close_code = None if self._socket is None else self._socket.close_code
+                if close_code == close_codes.DELETED:
                     yield PlayerGone(self._id)
                     return
+                reason = _CLOSE_REASONS.get(close_code or 0, reason)
             except PlayerNotFound:
                 yield PlayerGone(self._id)
                 return
-            except (ConnectError, NodeFailed):
-                pass  # it is tried again for as long as it takes
+            except Unauthorized:
+                raise
+            except TonearmError as error:  # it is tried again for as long as it takes
+                reason = error.message
             if away_since is None:
                 away_since = time.monotonic()
+                yield Disconnected(self._id, reason)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -141,8 +161,9 @@ class EventStream:
             try:
                 event: AnyEvent = EVENT.validate_json(message.data)
             except ValidationError:
-                fields: dict[str, Any] = message.json()
-                yield UnknownEvent(self._id, str(fields.get("op")), fields)
+                fields = _fields(message.data)
+                if "op" in fields:
+                    yield UnknownEvent(self._id, str(fields["op"]), fields)
                 continue
             life, seq = getattr(event, "life", None), getattr(event, "seq", None)
             if life is not None and seq is not None:
@@ -164,3 +185,12 @@ class EventStream:
         if ended is None:  # it came among what was lost
             return [event, QueueEnd(self._id, None)]
         return [event] if ended.reason is EndReason.STOPPED else [event, QueueEnd(self._id, ended.track)]
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Of a JSON object; none of what is no such."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
-from tonearm.core.json_value import JsonObject
-
 
 def _bands(*gains: float) -> list[dict[str, float]]:
     """Lavalink's gains of the bands 0, 1, 2 …"""
@@ -48,7 +46,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 )
 
 
-def preset_body(name: str) -> JsonObject:
+def preset_body(name: str) -> dict[str, Any]:
     """What `name` stands for, in place of all that was set before. Raises `ValueError` for a name that is none."""
     preset = PRESETS.get(name)
     if preset is None:
@@ -56,9 +54,9 @@ def preset_body(name: str) -> JsonObject:
     return {"reset": True, **preset}
 
 
-def filter_changes(changes: Mapping[str, Any]) -> JsonObject:
+def filter_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     """A body of PATCH filters: `low_pass={"frequency_hz": 800}`, `eq={0: 6.0}` in dB by band, `volume=0.5`."""
-    body: JsonObject = {}
+    body: dict[str, Any] = {}
     for name, value in changes.items():
         if name == "eq" and isinstance(value, Mapping):
             body["eq"] = [{"band": band, "gain_db": gain_db} for band, gain_db in value.items()]

@@ -1,16 +1,29 @@
 """A node: what a program connects to, and where its players come from."""
 
 import os
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote
 
 from tonearm.client.connection import Connection
 from tonearm.client.errors import PlayerExists
 from tonearm.client.filters import preset_body
 from tonearm.client.player import Player
-from tonearm.client.tracks import FOUND, PLAYERS, PLAYLIST, STATS, TRACK, TRACKS, Playable, Track, playable_body, read
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.client.tracks import (
+    FOUND,
+    PLAYERS,
+    PLAYLIST,
+    STATS,
+    TRACK,
+    TRACKS,
+    Metadata,
+    Playable,
+    Track,
+    playable_body,
+    read,
+)
+from tonearm.core.play_queue import LoopMode
 from tonearm.protocol.replies import LoadedPlaylist, NodeInfo, Stats
 
 PlayerT = TypeVar("PlayerT", bound=Player)
@@ -62,17 +75,17 @@ class Node:
         player_id: str | int,
         track: Playable | None = None,
         *,
-        metadata: Json = None,
+        metadata: Metadata = None,
         exist_ok: bool = False,
         paused: bool = False,
         volume: float | None = None,
-        loop: str | None = None,
+        loop: LoopMode | Literal["none", "track", "queue"] | None = None,
         preset: str | None = None,
     ) -> Player:
         """A new player that plays `track`, or waits for one. Raises `PlayerExists`; with `exist_ok` the one that there
         is comes instead, as it is."""
         given: dict[str, Any] = {"metadata": metadata, "volume": volume, "loop": loop, "paused": paused or None}
-        settings: JsonObject = {name: value for name, value in given.items() if value is not None}
+        settings = {name: value for name, value in given.items() if value is not None}
         if preset is not None:
             settings["filters"] = preset_body(preset)
         try:
@@ -83,10 +96,10 @@ class Node:
         return await self.player(player_id).refresh()
 
     async def create_player_of(
-        self, kind: type[PlayerT], player_id: str, track: Playable | None, settings: JsonObject
+        self, kind: type[PlayerT], player_id: str, track: Playable | None, settings: Mapping[str, Any]
     ) -> PlayerT:
         """As `create_player`, of a class of your own, with the `settings` that POST /v0/players takes."""
-        what: JsonObject = {"idle": True} if track is None else playable_body(track)
+        what = {"idle": True} if track is None else playable_body(track)
         await self._connection.request("POST", "/v0/players", {"id": player_id, **what, **settings})
         if player_id in self._players:  # an earlier player of this name
             await self._players[player_id].unfollow()
@@ -135,6 +148,11 @@ class Node:
     async def resolve(self, url: str) -> str:
         """The direct link behind a page. Raises `BadRequest` when there is none."""
         return str((await self._connection.request("GET", f"/v0/resolve?url={quote(url, safe='')}"))["url"])
+
+    async def request(self, method: str, path: str, body: object = None) -> Any:
+        """What has no method here, as docs/interface.md describes it: the JSON that the node answers, or None. Raises
+        `ApiError` and `ConnectError`."""
+        return await self._connection.request(method, path, body)
 
     async def info(self) -> NodeInfo:
         """The node's version, and when it was built."""

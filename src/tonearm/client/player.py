@@ -3,21 +3,20 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal, Self, TypeVar, overload
 from urllib.parse import quote
 
 from tonearm.client.audio import AudioFormat, AudioStream
 from tonearm.client.connection import Connection
-from tonearm.client.errors import TonearmError
-from tonearm.client.events import Event, EventStream, Place, QueueEnd
+from tonearm.client.errors import PlayerNotFound, TonearmError
+from tonearm.client.events import Event, EventStream, Place, PlayerGone, QueueEnd
 from tonearm.client.filters import filter_changes, preset_body
 from tonearm.client.mirror import Mirror
 from tonearm.client.queue import Queue, track_id_of
-from tonearm.client.tracks import HISTORY, PLAYER, Playable, Track, playable_body, read
+from tonearm.client.tracks import HISTORY, PLAYER, Metadata, Playable, Track, playable_body, read
 from tonearm.core.events import PlayerState as State
-from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.play_queue import LoopMode
 from tonearm.protocol import events
 from tonearm.protocol import replies as protocol
@@ -26,6 +25,7 @@ from tonearm.protocol.replies import PlayedTrack, QueuedTrackDetails
 _LOG: Final = logging.getLogger("tonearm.client")
 
 E = TypeVar("E")
+F = TypeVar("F")
 Callback = Callable[[E], Awaitable[None] | None]
 
 
@@ -111,7 +111,7 @@ class Player:
         """Fills the mirror, once, with a state that was asked for."""
         self._mirror.take_state(state)
 
-    async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Json = None) -> str | None:
+    async def play(self, track: Playable | None = None, *, start_ms: int = 0, metadata: Metadata = None) -> str | None:
         """Plays `track` now, in place of the current one, and returns its id. Without one: goes on."""
         if track is None:
             await self._send("POST", "play")
@@ -162,14 +162,14 @@ class Player:
         Raises `ValueError` for a name that is no preset, and `BadRequest`, which names the field, for what
         is no filter.
         """
-        body: JsonObject = {} if preset is None else preset_body(preset)
+        body = {} if preset is None else preset_body(preset)
         await self._send("PATCH", "filters", {**body, **filter_changes(changes)})
 
     async def set_crossfade(self, duration_ms: int, *, curve: str = "equalPower", on_skip: bool = False) -> None:
         """0 joins tracks sample for sample."""
         await self._send("PATCH", "crossfade", {"durationMs": duration_ms, "curve": curve, "onSkip": on_skip})
 
-    async def set_metadata(self, value: Json, *, merge: bool = True) -> None:
+    async def set_metadata(self, value: Metadata, *, merge: bool = True) -> None:
         """Notes any JSON with the player: merged into what there is (RFC 7396), or in its place."""
         await self._send("PATCH", "metadata", {"value": value, "merge": merge})
 
@@ -209,14 +209,23 @@ class Player:
         return f"{self._connection.url}{self._path}/stream.{kind}"
 
     @overload
-    def events(self, *, since: Place | None = None) -> AsyncIterator[Event]: ...
+    def events(self, kind: type[E], /, *, since: Place | None = None) -> AsyncGenerator[E, None]: ...
 
     @overload
-    def events(self, *kinds: type[E], since: Place | None = None) -> AsyncIterator[E]: ...
+    def events(
+        self, kind: type[E], other: type[F], /, *, since: Place | None = None
+    ) -> AsyncGenerator[E | F, None]: ...
 
-    async def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncIterator[Any]:
+    @overload
+    def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncGenerator[Event, None]: ...
+
+    async def events(self, *kinds: type[Any], since: Place | None = None) -> AsyncGenerator[Any, None]:
         """What happens, of these kinds (all without any), until the player is deleted; through restarts of the node:
-        see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody."""
+        see `EventStream`. Each loop has a socket of its own, so a slow one delays nobody.
+
+        Where the loop begins, what is wrong is raised: `PlayerNotFound` and other `ApiError`s, and `ConnectError`.
+        Later nothing is, except `Unauthorized` when the node came back with another password.
+        """
         stream = EventStream(self._connection, self.id, since)
         await stream.connect()
         async with aclosing(stream.received()) as found:
@@ -240,21 +249,26 @@ class Player:
     async def wait_for(
         self, kind: type[E], *, check: Callable[[E], bool] | None = None, timeout_s: float | None = None
     ) -> E:
-        """The next event of this kind that `check` agrees to. Raises `TimeoutError`."""
+        """The next event of this kind that `check` agrees to. Raises `TimeoutError`, and `PlayerNotFound` when the
+        player is gone before."""
         found: asyncio.Future[E] = asyncio.get_running_loop().create_future()
 
-        def look(event: E) -> None:
-            if not found.done() and (check is None or check(event)):
+        def look(event: object) -> None:
+            if found.done():
+                return
+            if isinstance(event, kind) and (check is None or check(event)):
                 found.set_result(event)
+            elif isinstance(event, PlayerGone):
+                found.set_exception(PlayerNotFound(404, "player_not_found", f"The player {self.id} is gone."))
 
-        off = self.on(kind, look)
+        off = self.on(object, look)
         try:
             async with asyncio.timeout(timeout_s):
                 return await found
         finally:
             off()
 
-    def refill(self, more: Callable[[Self], Awaitable[list[Playable]]], *, below: int = 2) -> Callable[[], None]:
+    def refill(self, more: Callable[[Self], Awaitable[Sequence[Playable]]], *, below: int = 2) -> Callable[[], None]:
         """Whenever fewer than `below` tracks wait, asks `more` for some and puts them into the queue, one call at a
         time. What is returned ends that."""
         asking = asyncio.Lock()
@@ -345,8 +359,7 @@ class Player:
             _LOG.exception("A callback of player %s failed.", self.id)
 
     async def _send(self, method: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
-        sent: JsonObject | None = None if body is None else dict(body)
-        return await self._connection.request(method, f"{self._path}/{what}", sent)
+        return await self._connection.request(method, f"{self._path}/{what}", body)
 
 
 def _call_all(offs: Iterable[Callable[[], None]]) -> None:

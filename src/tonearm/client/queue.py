@@ -1,10 +1,10 @@
 """A player's queue. It is the node's: each method is a request, and nothing is kept here twice."""
 
 from collections.abc import Callable
+from typing import Any
 
 from tonearm.client.connection import Connection
-from tonearm.client.tracks import QUEUE, Playable, playable_body, read
-from tonearm.core.json_value import Json, JsonObject
+from tonearm.client.tracks import QUEUE, Metadata, Playable, playable_body, read
 from tonearm.protocol.replies import QueuedTrackDetails
 
 
@@ -20,9 +20,9 @@ class Queue:
         """How many tracks wait, as the last event said."""
         return self._length()
 
-    async def put(self, *tracks: Playable, index: int | None = None, metadata: Json = None) -> list[str]:
+    async def put(self, *tracks: Playable, index: int | None = None, metadata: Metadata = None) -> list[str]:
         """Adds all or none, at the end or where `index` says (0 is next); `metadata` is that of each. The ids."""
-        body: JsonObject = {"tracks": [playable_body(track, metadata) for track in tracks]}
+        body: dict[str, Any] = {"tracks": [playable_body(track, metadata) for track in tracks]}
         if index is not None:
             body["index"] = index
         answer = await self._connection.request("POST", self._path, body)

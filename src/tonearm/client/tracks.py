@@ -1,12 +1,12 @@
 """What a program gives the node to play, and the answers about tracks as typed values."""
 
 import os
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, Union
 
 from pydantic import TypeAdapter, ValidationError
 
 from tonearm.client.errors import TonearmError
-from tonearm.core.json_value import Json, JsonObject
 from tonearm.protocol.replies import (
     FoundTracks,
     LoadedPlaylist,
@@ -20,6 +20,8 @@ from tonearm.protocol.replies import (
 
 Track: TypeAlias = TrackOut
 Playable: TypeAlias = str | os.PathLike[str] | Track
+# What can be sent as JSON: read-only, so that a program's dict[str, int] is one, too. Union, not |: it names itself.
+Metadata: TypeAlias = Union[bool, int, float, str, "Sequence[Metadata]", "Mapping[str, Metadata]", None]
 
 TRACK: Final = TypeAdapter(Track)
 TRACKS: Final = TypeAdapter(list[Track])
@@ -35,9 +37,9 @@ STATS: Final = TypeAdapter(Stats)
 _T = TypeVar("_T")
 
 
-def playable_body(track: Playable, metadata: Json = None, start_ms: int | None = None) -> JsonObject:
+def playable_body(track: Playable, metadata: Metadata = None, start_ms: int | None = None) -> dict[str, Any]:
     """The fields that name a track in a request."""
-    body: JsonObject = {"encoded": track.encoded} if isinstance(track, TrackOut) else {"uri": os.fspath(track)}
+    body: dict[str, Any] = {"encoded": track.encoded} if isinstance(track, TrackOut) else {"uri": os.fspath(track)}
     if metadata is not None:
         body["metadata"] = metadata
     if start_ms:

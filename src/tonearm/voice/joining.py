@@ -8,9 +8,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, Self
 
-from tonearm.client import Node, Playable, Player
+from tonearm.client import Metadata, Node, Playable, Player
 from tonearm.client.connection import Connection
-from tonearm.core.json_value import Json, JsonObject
 from tonearm.voice.source import FrameSource
 
 _LOOK_S = 5.0
@@ -115,7 +114,7 @@ class JoiningSource(FrameSource):
         *,
         player_id: str | None = None,
         leave_after_s: float | None = 300.0,
-        metadata: Json = None,
+        metadata: Metadata = None,
     ) -> VoicePlayer:
         """Connects to `channel` and plays `track` there, or waits for one. The player is named for the channel, unless
         `player_id` names it; it leaves a channel that has had no people in it for so long.
@@ -125,7 +124,7 @@ class JoiningSource(FrameSource):
         name = player_id or str(getattr(channel, "id", "voice"))
         voice = await channel.connect()
         try:
-            settings: JsonObject = {} if metadata is None else {"metadata": metadata}
+            settings = {} if metadata is None else {"metadata": metadata}
             player = await node.create_player_of(VoicePlayer, name, track, settings)
             source = cls(player)
             if track is not None:
