@@ -17,7 +17,6 @@ from tonearm.protocol.framing import HEADER, FrameFlag
 
 AudioFormat: TypeAlias = Literal["pcm", "opus"]
 
-_PRIMES: Final = 4
 _NUMBERS: Final = 1 << 32
 _FRAME_S: Final = 0.02
 _WAITED_S: Final = 0.001  # what is there already is read within less
@@ -159,7 +158,7 @@ class AudioStream:
         payload = message[HEADER.size :]
         if version != 1 or len(payload) != size:
             return None
-        if flags & _PRIMES:
+        if flags & FrameFlag.SILENCE:
             return None  # for a decoder that begins here; one that hears silence meanwhile needs it not
         if freshness.is_stale(number, waited_s, now_s):
             return None
