@@ -95,7 +95,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *("protocol", "description", "interop", "core", "version"),
     ),
     "client": ("client", "protocol", "core"),
-    "voice": ("voice", "client", "core"),
+    "voice": ("voice", "client"),
     "discord": ("voice",),
     "disnake": ("voice",),
     "nextcord": ("voice",),
