@@ -99,7 +99,6 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "discord": ("voice",),
     "disnake": ("voice",),
     "nextcord": ("voice",),
-    "listen": ("listen", *METERS, "protocol.close_codes", "core", "exit_codes"),
     "config": ("config", "core.source_uri", "core.errors", "core.printable", "version"),
     "version": (),
     "exit_codes": (),
@@ -118,16 +117,18 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "log_lines": ("core.printable",),
-    "transfer": ("core.printable", "exit_codes"),
-    "commands": ("commands", "client", "config", "exit_codes"),
-    "cli": ("config", "serve", "commands", "listen", "dashboard.command", "transfer", "version", "exit_codes"),
+    "commands": ("commands", "client", "config", "core", "exit_codes"),
+    "commands.listen": (
+        *("commands.listen", "commands.running", *METERS, "client", "protocol.filters", "core", "exit_codes"),
+    ),
+    "cli": ("config", "serve", "commands", "dashboard.command", "version", "exit_codes"),
     "__main__": ("cli",),
 }
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
-    "aiohttp": ("sources", "server", "client", "listen", "dashboard"),
+    "aiohttp": ("sources", "server", "client", "dashboard"),
     "click": ("cli", "commands"),
     "discord": ("discord",),
     "disnake": ("disnake",),
@@ -135,7 +136,7 @@ ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "m3u8": ("sources.hls",),
     "msgspec": MESSAGES,
     "multidict": ("server",),
-    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "listen"),
+    "numpy": (*_worker("media", "sources", "filters", "mixing", "packets", "rendering"), "commands.listen"),
     "prometheus_client": ("protocol.metrics",),
     "pydantic": ("protocol", "description", "client", "commands", "server.bodies", "config"),
     "pydantic_core": ("protocol.json_text", "protocol.wire_model", "server.bodies"),

@@ -7,8 +7,9 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -52,17 +53,38 @@ def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _node_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option(
+    """Which node: `at` of the command."""
+
+    @wraps(command)
+    def at_node(url: str, password: str, **options: Any) -> int:
+        from tonearm.commands.running import NodeOptions
+
+        return cast(int, command(at=NodeOptions(url, password), **options))
+
+    password = click.option(
         "--password",
         envvar=["TONEARM_PASSWORD", "TONEARM_SERVER__PASSWORD"],
         default="",
         help="Default: the environment variable TONEARM_PASSWORD, else TONEARM_SERVER__PASSWORD.",
-    )(command)
-    return click.option(
+    )
+    url = click.option(
         "--url",
         envvar="TONEARM_URL",
         default=DEFAULT_NODE,
         help=f"The node; default: TONEARM_URL, else {DEFAULT_NODE}.",
+    )
+    return url(password(at_node))
+
+
+def _wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--wait",
+        "wait_s",
+        type=click.FloatRange(min=0),
+        default=30.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long a node may be away, as when it is started again.",
     )(command)
 
 
@@ -96,9 +118,10 @@ def _check_config_command(config: Path | None) -> int:
 
 @tonearm.command("play")
 @click.argument("tracks", metavar="URI...", nargs=-1, required=True)
-@click.option("--player", help="The player's id; one that there is gets the tracks into its queue.")
-@click.option("--keep", is_flag=True, help="Leave the player playing at the end.")
+@click.option("--player", help="The player's id; one that there is gets the tracks into its queue, and stays.")
+@click.option("--keep", is_flag=True, help="Leave a new player there at the end, too.")
 @_json_option
+@_wait_option
 @_node_options
 def _play_command(**options: Any) -> int:
     """Play files, links or searches, and show how far they are.
@@ -115,44 +138,45 @@ def _play_command(**options: Any) -> int:
 @tonearm.command("players")
 @_json_option
 @_node_options
-def _players_command(url: str, password: str, as_json: bool) -> int:
+def _players_command(**options: Any) -> int:
     """List a node's players."""
     from tonearm.commands.show import show_players
 
-    return show_players(url, password, as_json)
+    return show_players(**options)
 
 
 @tonearm.command("queue")
 @click.argument("player")
 @_json_option
 @_node_options
-def _queue_command(player: str, url: str, password: str, as_json: bool) -> int:
+def _queue_command(**options: Any) -> int:
     """List what waits in a player."""
     from tonearm.commands.show import show_queue
 
-    return show_queue(player, url, password, as_json)
+    return show_queue(**options)
 
 
 @tonearm.command("info")
 @click.argument("uri", metavar="FILE|URL")
 @_json_option
 @_node_options
-def _info_command(uri: str, url: str, password: str, as_json: bool) -> int:
+def _info_command(**options: Any) -> int:
     """Say what a file or link is, as the node sees it, or why it cannot be played."""
     from tonearm.commands.show import show_info
 
-    return show_info(uri, url, password, as_json)
+    return show_info(**options)
 
 
 @tonearm.command("events")
 @click.argument("player")
 @_json_option
+@_wait_option
 @_node_options
-def _events_command(player: str, url: str, password: str, as_json: bool) -> int:
+def _events_command(**options: Any) -> int:
     """Show what happens to a player, until it is deleted."""
     from tonearm.commands.show import show_events
 
-    return show_events(player, url, password, as_json)
+    return show_events(**options)
 
 
 @tonearm.command("doctor")
@@ -170,41 +194,42 @@ def _doctor_command(**options: Any) -> int:
 
 @tonearm.command("listen")
 @click.argument("player")
-@_node_options
 @click.option("--save", type=_FILE, metavar="FILE.wav", help="Write the audio to a WAV file.")
 @click.option("--raw", is_flag=True, help="Write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA).")
-def _listen_command(player: str, url: str, password: str, save: Path | None, raw: bool) -> int:
+@_wait_option
+@_node_options
+def _listen_command(**options: Any) -> int:
     """Listen to a player in the terminal.
 
     Shows its state, position, the level of each channel, true peak (dBTP) and the loudness of the last 400 ms (LUFS,
     EBU R128), measured from the sound; where the limiter holds peaks, while the filters have it on; frames that came
     late; events. At the end, loudness and true peak of all of it.
     """
-    from tonearm.listen.command import ListenOptions, listen
+    from tonearm.commands.listen.command import ListenOptions, listen
 
-    return listen(ListenOptions(player, url, password, save, raw))
+    return listen(ListenOptions(**options))
 
 
 @tonearm.command("export")
 @click.argument("player", required=False)
-@click.option("--output", "-o", type=_FILE, metavar="FILE", help="Default: stdout.")
+@click.option("--output", "-o", "file", type=_FILE, metavar="FILE", help="Default: stdout.")
 @_node_options
-def _export_command(player: str | None, output: Path | None, url: str, password: str) -> int:
+def _export_command(**options: Any) -> int:
     """Write the players of a running node, or one of them, to a file."""
-    from tonearm.transfer import NodeAddress, export_players
+    from tonearm.commands.transfer import export_players
 
-    return export_players(NodeAddress(url, password), player, output)
+    return export_players(**options)
 
 
 @tonearm.command("import")
 @click.argument("file", type=_FILE)
 @click.argument("player", required=False)
 @_node_options
-def _import_command(file: Path, player: str | None, url: str, password: str) -> int:
+def _import_command(**options: Any) -> int:
     """Have a running node take over the players of such a file, or one of them."""
-    from tonearm.transfer import NodeAddress, import_players
+    from tonearm.commands.transfer import import_players
 
-    return import_players(NodeAddress(url, password), player, file)
+    return import_players(**options)
 
 
 @tonearm.command("dashboard")

@@ -4,8 +4,15 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 from aiohttp import web
+
+from tests.support.tracks import make_status, make_track
+from tonearm.core.filters import Filters
+from tonearm.core.json_value import JsonObject
+from tonearm.protocol.events import EVENT, AnyEvent
+from tonearm.protocol.rendering import filters_out, player_out, track_out
 
 Talk = Callable[[web.WebSocketResponse], Awaitable[None]]
 
@@ -16,12 +23,18 @@ async def say_nothing(socket: web.WebSocketResponse) -> None:
         pass
 
 
+async def tell_the_state(socket: web.WebSocketResponse) -> None:
+    """Of a player that plays `Singer - Song`, and nothing else."""
+    await socket.send_str(event("PlayerState", state="playing", track=track("Song", "Singer"), trackId="t"))
+    await say_nothing(socket)
+
+
 @dataclass
 class ListenedNode:
     """`audio` and `events` talk on the sockets of every player except `missing`."""
 
     audio: Talk = say_nothing
-    events: Talk = say_nothing
+    events: Talk = tell_the_state
     password: str = ""
     url: str = ""
     asked: list[str] = field(default_factory=list)
@@ -58,8 +71,24 @@ class ListenedNode:
 
 
 def event(op: str, **fields: object) -> str:
-    return json.dumps({"op": op, "id": "p", "seq": 1, "time": 0, **fields})
+    """With all that such an event has; of `fields` those that matter. Filters and the state are of a new player."""
+    filters = fields.get("filters")
+    if isinstance(filters, dict):
+        fields["filters"] = {**filters_out(Filters()), **filters}
+    whole = (
+        player_out(make_status("p"))
+        if op == "PlayerState"
+        else {"trackId": "t", "overlayId": "o", "uri": "x", "position": 0}
+    )
+    return json.dumps({"op": op, "id": "p", "life": "1ife1ife", "time": 0, **whole, "seq": 1, **fields})
 
 
-def track(title: str, author: str = "", length_ms: int = 0, is_stream: bool = False) -> dict[str, object]:
-    return {"info": {"title": title, "author": author, "length": length_ms, "isStream": is_stream}}
+def seen(op: str, **fields: object) -> AnyEvent:
+    """The same, as the client has it."""
+    return EVENT.validate_json(event(op, **fields))
+
+
+def track(title: str, author: str = "", length_ms: int = 0, is_stream: bool = False) -> JsonObject:
+    whole = track_out(make_track("a").info, {})
+    info = cast(JsonObject, whole["info"])
+    return {**whole, "info": {**info, "title": title, "author": author, "length": length_ms, "isStream": is_stream}}

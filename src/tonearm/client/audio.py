@@ -101,7 +101,7 @@ class AudioStream:
     async def close(self) -> None:
         """Ends the stream; the player plays on."""
         if self._socket is not None:
-            await self._socket.close()
+            await self._connection.end(self._socket)
 
     def __aiter__(self) -> AsyncIterator[Frame]:
         return self._unopened() if self._socket is None else self._frames()

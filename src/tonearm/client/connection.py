@@ -14,6 +14,7 @@ from tonearm.client.errors import Cause, ConnectError, TonearmError, Unauthorize
 
 _HEARTBEAT_S: Final = 20.0  # a node that vanished is noticed
 _TLS_ALERT_PATIENCE_S: Final = 2.0
+_GOODBYE_PATIENCE_S: Final = 1.0
 
 
 class Connection:
@@ -52,6 +53,12 @@ class Connection:
                 return await self._opened().ws_connect(self._address(path), heartbeat=_HEARTBEAT_S, max_msg_size=0)
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise await self._diagnosed(error) from error
+
+    async def end(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        """Says goodbye, and waits no longer than a moment for an answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GOODBYE_PATIENCE_S):
+                await socket.close()
 
     async def check(self) -> Any:
         """What the node says of itself. Raises `ConnectError` for what is no node, and `Unauthorized`."""

@@ -110,7 +110,7 @@ class EventStream:
     async def close(self) -> None:
         """Ends the stream; the player plays on."""
         if self._socket is not None:
-            await self._socket.close()
+            await self._connection.end(self._socket)
 
     async def received(self) -> AsyncGenerator[Event, None]:
         """The events, one after the other, until the player is gone."""

@@ -56,7 +56,7 @@ class Mirror:
             case events.PlayerPause() | events.PlayerResume():
                 self._is_at(event.position)
                 self.paused = isinstance(event, events.PlayerPause)
-            case events.Seek():
+            case events.Seek() | events.SeekFailed():
                 self._is_at(event.position)
             case events.QueueUpdate():
                 self.queue_length = event.length

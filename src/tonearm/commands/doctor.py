@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,7 +16,7 @@ import click
 
 from tonearm import exit_codes
 from tonearm.client import ApiError, ConnectError, Node, TonearmError
-from tonearm.commands.running import print_json, seen_by_node
+from tonearm.commands.running import NodeOptions, print_json, seen_by_node
 from tonearm.config.load import load_config
 from tonearm.config.problem import ConfigError
 from tonearm.config.schema import Config
@@ -33,8 +33,7 @@ class DoctorOptions:
     uri: str | None
     discord: bool
     as_json: bool
-    url: str
-    password: str = field(repr=False)
+    at: NodeOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,11 @@ async def _clock() -> Finding:
 
 
 async def _node(options: DoctorOptions) -> AsyncIterator[Finding]:
-    node = Node(options.url, password=options.password)
+    node = Node(options.at.url, password=options.at.password)
     try:
         async with node:
             info = await node.info()
-            yield Finding("ok", "node", f"{options.url} is tonearm {info.version}")
+            yield Finding("ok", "node", f"{options.at.url} is tonearm {info.version}")
             stats = await node.stats()
             decoders = [process for process in stats.processes if process.kind == "decoder"]
             left_out = stats.frames_left_out
@@ -155,7 +154,7 @@ async def _node(options: DoctorOptions) -> AsyncIterator[Finding]:
                     "note", "frames", f"{left_out} were left out, the node was late", "fewer players, or more cores"
                 )
             if options.uri is not None:
-                yield await _playable(node, options.uri, options.url)
+                yield await _playable(node, options.uri, options.at.url)
     except ConnectError as error:
         verdict: Literal["note", "wrong"] = "note" if error.cause == "nothing_listens" else "wrong"
         yield Finding(verdict, "node", error.message, "tonearm serve" if verdict == "note" else "see --url")

@@ -3,13 +3,14 @@
 import asyncio
 import math
 import os
+import re
 import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
 
 from rich.bar import Bar
 from rich.console import Console, Group
@@ -21,8 +22,10 @@ from rich.text import Text
 from tonearm import exit_codes
 from tonearm.client import (
     AudioStream,
+    Event,
     Node,
     Player,
+    PlayerExists,
     PlayerGone,
     PlayerUpdate,
     QueueEnd,
@@ -31,11 +34,13 @@ from tonearm.client import (
     TrackException,
     TrackStart,
 )
-from tonearm.commands.running import clock, complain, print_json, printable, run, seen_by_node
+from tonearm.commands.running import NodeOptions, clock, complain, patience, print_json, run, say, seen_by_node
+from tonearm.core.printable import printable
 
 _DRAWN_EACH_S: Final = 0.1
 _FLOOR_DB: Final = -60.0
 _SEEK_MS: Final = 10_000
+_KEY: Final = re.compile("\x1b\\[.|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,79 +49,96 @@ class PlayOptions:
     player: str | None
     keep: bool
     as_json: bool
-    url: str
-    password: str = field(repr=False)
+    wait_s: float
+    at: NodeOptions
 
 
 def play(options: PlayOptions) -> int:
     """Until the queue is at its end or the user quits. 1 when nothing could be played."""
 
     async def work(node: Node) -> int:
-        tracks = [seen_by_node(track, options.url) for track in options.tracks]
-        name = options.player or f"terminal-{os.getpid()}"
-        player = await node.create_player(name, exist_ok=options.player is not None)
-        playing = _Playing(player, options.as_json)
+        tracks = [seen_by_node(track, options.at.url) for track in options.tracks]
+        player, is_ours = await _player(node, options.player)
         try:
-            # The sound is asked for first, so that the beginning of the first track has a listener.
-            async with player.audio() as audio:
-                hearing = asyncio.create_task(playing.hear(audio))
-                await player.queue.put(*tracks)
-                try:
-                    return await playing.to_the_end()
-                finally:
-                    hearing.cancel()
+            async with patience(options.wait_s) as heed:
+                playing = _Playing(player, heed, as_json=options.as_json)
+                # The sound is asked for first, so that the beginning of the first track has a listener.
+                async with player.audio() as audio:
+                    hearing = asyncio.create_task(playing.hear(audio))
+                    await player.queue.put(*tracks)
+                    try:
+                        return await playing.to_the_end()
+                    finally:
+                        hearing.cancel()
         finally:
-            if not options.keep:
-                await _delete(player)
+            if is_ours and not options.keep:
+                with suppress(TonearmError):  # it is gone already, or the node is
+                    await player.delete()
 
-    return run(options.url, options.password, work)
+    return run(options.at, work)
 
 
-async def _delete(player: Player) -> None:
+async def _player(node: Node, name: str | None) -> tuple[Player, bool]:
+    """The player of this name, and whether it was made for it."""
+    name = name or f"terminal-{os.getpid()}"
     try:
-        await player.delete()
-    except TonearmError:
-        return  # it is gone already, or the node is
+        return await node.create_player(name), True
+    except PlayerExists:
+        return await node.player(name).refresh(), False
 
 
 class _Playing:
     """What is shown and what keys do while a player plays."""
 
-    def __init__(self, player: Player, as_json: bool) -> None:
+    def __init__(self, player: Player, heed: Callable[[Event], str | None], *, as_json: bool) -> None:
         self._player = player
+        self._heed = heed
         self._as_json = as_json
+        self._is_drawn = sys.stdout.isatty() and not as_json
         self._ended = asyncio.Event()
         self._peak_db = _FLOOR_DB
         self._has_played = False
+        self._error: TonearmError | None = None
         self._pressed: set[asyncio.Task[None]] = set()
         player.on(object, self._take)  # before anything is played: nothing of it is missed
 
     async def hear(self, audio: AudioStream) -> None:
         """Measures the level, and is the listener whom the player plays to."""
-        async for frame in audio:
-            samples = memoryview(frame.payload).cast("h")
-            peak = max(max(samples), -min(samples), 1)
-            self._peak_db = max(20 * math.log10(peak / 32768), self._peak_db - 1.0, _FLOOR_DB)
+        try:
+            async for frame in audio:
+                samples = memoryview(frame.payload).cast("h")
+                peak = max(max(samples), -min(samples), 1)
+                self._peak_db = max(20 * math.log10(peak / 32768), self._peak_db - 1.0, _FLOOR_DB)
+        except TonearmError as error:
+            self._error = error
+            self._ended.set()
 
     async def to_the_end(self) -> int:
-        if self._as_json or not sys.stdout.isatty():
-            await self._ended.wait()
-        else:
+        if self._is_drawn:
             await self._show()
+        else:
+            await self._ended.wait()
+        if self._error is not None:
+            raise self._error
         return exit_codes.OK if self._has_played else exit_codes.FAILED
 
-    def _take(self, event: object) -> None:
-        if self._as_json and hasattr(event, "op"):
+    def _take(self, event: Any) -> None:
+        if self._as_json:
             print_json(event)
+        told = self._heed(event)
+        if told:
+            complain(told)
         match event:
             case TrackStart():
                 self._has_played = True
-                if not self._as_json and not sys.stdout.isatty():
-                    sys.stdout.write(f"{printable(event.track.info.title)}\n")
-                    sys.stdout.flush()
+                if not self._as_json and not self._is_drawn:
+                    say(printable(event.track.info.title))
             case TrackException():
                 complain(f"{event.error.message} {event.error.hint}")
-            case QueueEnd() | PlayerGone() | PlayerUpdate(state=State.FAILED):
+            case PlayerGone():
+                self._error = self._error or TonearmError(f"The player {event.id} is gone.")
+                self._ended.set()
+            case QueueEnd() | PlayerUpdate(state=State.FAILED):
                 self._ended.set()
 
     async def _show(self) -> None:
@@ -178,7 +200,17 @@ def _keys(press: Callable[[str], None]) -> Iterator[None]:
     before = termios.tcgetattr(descriptor)
     loop = asyncio.get_running_loop()
     tty.setcbreak(descriptor)
-    loop.add_reader(descriptor, lambda: press(os.read(descriptor, 8).decode(errors="replace")))
+
+    def read() -> None:
+        with suppress(OSError):
+            typed = os.read(descriptor, 64).decode(errors="replace")
+            if typed:
+                for key in _KEY.findall(typed):
+                    press(key)
+                return
+        loop.remove_reader(descriptor)  # the terminal is gone
+
+    loop.add_reader(descriptor, read)
     try:
         yield
     finally:

@@ -2,68 +2,149 @@
 
 import asyncio
 import json
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from pydantic import BaseModel
-from rich.console import Console
+from pydantic.alias_generators import to_camel
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from tonearm import exit_codes
-from tonearm.client import ConnectError, Node, TonearmError, Unauthorized
+from tonearm.client import (
+    ConnectError,
+    Disconnected,
+    Event,
+    Node,
+    Reconnected,
+    TonearmError,
+    Unauthorized,
+    UnknownEvent,
+)
+from tonearm.core.printable import one_line, printable
+
+_NO_FOLD: Final = 10_000
 
 
-def run(url: str, password: str, work: Callable[[Node], Awaitable[int]]) -> int:
-    """What `work` returns, or the exit code for what it raised, which is told on stderr."""
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """Where the node is; `password` is empty without one."""
+
+    url: str
+    password: str = field(repr=False)
+
+
+def run(at: NodeOptions, work: Callable[[Node], Awaitable[int]], *, timeout_s: float = 10.0) -> int:
+    """What `work` returns, or the exit code for what it raised, which is told on stderr. SIGTERM and SIGHUP cancel it,
+    so that it leaves nothing behind on the node."""
+    stopped_by = 0
 
     async def reached() -> int:
-        async with Node(url, password=password) as node:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(number: int) -> None:
+            nonlocal stopped_by
+            stopped_by = number
+            task.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        async with Node(at.url, password=at.password, timeout_s=timeout_s) as node:
             return await work(node)
 
     try:
         return asyncio.run(reached())
+    except asyncio.CancelledError:
+        return 128 + stopped_by  # what a shell shows for it
     except (ConnectError, Unauthorized) as error:
-        complain(error.message)
-        return exit_codes.UNREACHED
+        is_wrong_use = isinstance(error, ConnectError) and error.cause == "wrong_address"
+        return complain(error.message, exit_codes.WRONG_USE if is_wrong_use else exit_codes.UNREACHED)
     except TonearmError as error:
-        complain(error.message)
-        return exit_codes.FAILED
+        return complain(error.message)
 
 
-def complain(sentence: str) -> None:
-    click.echo(f"tonearm: {sentence}", err=True)
+@asynccontextmanager
+async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]]:
+    """What it gives is to be told each event, and returns what is to be said about the connection. A node that stays
+    away for `wait_s` ends what runs inside with a `ConnectError`."""
+    try:
+        async with asyncio.timeout(None) as limit:
+
+            def take(event: Event) -> str | None:
+                match event:
+                    case Disconnected():
+                        limit.reschedule(asyncio.get_running_loop().time() + wait_s)
+                        return f"{event.reason} Trying for {wait_s:g} s to have it back."
+                    case Reconnected():
+                        limit.reschedule(None)
+                        return f"The connection is back, after {event.away_s:.1f} s."
+                    case _:
+                        return None
+
+            yield take
+    except TimeoutError:
+        raise ConnectError("lost", f"The node did not come back within {wait_s:g} s.") from None
+
+
+def complain(sentence: str, code: int = exit_codes.FAILED) -> int:
+    """On stderr. Returns `code`."""
+    click.echo(f"tonearm: {one_line(sentence)}", err=True)
+    return code
+
+
+def say(line: str) -> None:
+    """On stdout, at once, with a question mark for what its encoding has not. A reader who has had enough, as `head`
+    has, ends the command without a word."""
+    encoding = sys.stdout.encoding
+    try:
+        sys.stdout.write(f"{line}\n".encode(encoding, "replace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        Console().on_broken_pipe()
 
 
 def as_plain(value: Any) -> Any:
-    """What a model is in JSON, as the node has sent it."""
+    """What a model is in JSON, as the node has sent it; the client's own events as if the node had."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return [as_plain(one) for one in value] if isinstance(value, list) else value
+    if isinstance(value, UnknownEvent):
+        return value.fields
+    if is_dataclass(value):
+        named = {to_camel(one.name): as_plain(getattr(value, one.name)) for one in fields(value)}
+        return {"op": type(value).__name__, **named}
+    return value
 
 
 def print_json(value: Any) -> None:
-    """On one line, at once."""
-    sys.stdout.write(json.dumps(as_plain(value), ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    """On one line."""
+    say(json.dumps(as_plain(value), ensure_ascii=False))
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """In colours only on a terminal."""
+    """As `show`."""
     table = Table(box=None, header_style="bold")
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
+    show(table)
 
 
-def printable(text: str) -> str:
-    """Text of strangers, with nothing in it that a terminal would obey."""
-    return "".join(one if one.isprintable() else "�" for one in text)
+def show(what: RenderableType) -> None:
+    """In colours and folded only on a terminal: elsewhere a line is for `grep`."""
+    console = Console(width=None if sys.stdout.isatty() else _NO_FOLD)
+    with console.capture() as captured:
+        console.print(what)
+    say(captured.get().rstrip("\n"))
 
 
 def clock(ms: float) -> str:

@@ -1,13 +1,25 @@
 """`tonearm players`, `queue`, `info`, `events`: what a node says, as a table or as JSON."""
 
-import click
+from contextlib import aclosing
 
 from tonearm import exit_codes
-from tonearm.client import Node, Reconnected
-from tonearm.commands.running import as_plain, clock, complain, print_json, print_table, printable, run, seen_by_node
+from tonearm.client import Event, Node
+from tonearm.commands.running import (
+    NodeOptions,
+    as_plain,
+    clock,
+    complain,
+    patience,
+    print_json,
+    print_table,
+    run,
+    say,
+    seen_by_node,
+)
+from tonearm.core.printable import one_line
 
 
-def show_players(url: str, password: str, as_json: bool) -> int:
+def show_players(as_json: bool, at: NodeOptions) -> int:
     async def work(node: Node) -> int:
         players = await node.players()
         if as_json:
@@ -35,10 +47,10 @@ def show_players(url: str, password: str, as_json: bool) -> int:
         print_table(("Player", "State", "Title", "Position", "Waiting", "Listeners"), rows)
         return exit_codes.OK
 
-    return run(url, password, work)
+    return run(at, work)
 
 
-def show_queue(player: str, url: str, password: str, as_json: bool) -> int:
+def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
     async def work(node: Node) -> int:
         tracks = await node.player(player).queue.list(wait_ms=1000)
         if as_json:
@@ -52,17 +64,16 @@ def show_queue(player: str, url: str, password: str, as_json: bool) -> int:
         print_table(("", "Title", "Author", "Length", "Id"), rows)
         return exit_codes.OK
 
-    return run(url, password, work)
+    return run(at, work)
 
 
-def show_info(uri: str, url: str, password: str, as_json: bool) -> int:
-    identifier = seen_by_node(uri, url)
+def show_info(uri: str, as_json: bool, at: NodeOptions) -> int:
+    identifier = seen_by_node(uri, at.url)
 
     async def work(node: Node) -> int:
         track = await node.load(identifier)
         if track is None:
-            complain(await node.explain(identifier) or f"There is nothing to play at {uri}.")
-            return exit_codes.FAILED
+            return complain(await node.explain(identifier) or f"There is nothing to play at {uri}.")
         if as_json:
             print_json(track)
             return exit_codes.OK
@@ -73,25 +84,29 @@ def show_info(uri: str, url: str, password: str, as_json: bool) -> int:
         print_table(("", ""), [row for row in rows if row[1]])
         return exit_codes.OK
 
-    return run(url, password, work)
+    return run(at, work)
 
 
-def show_events(player: str, url: str, password: str, as_json: bool) -> int:
+def show_events(player: str, as_json: bool, wait_s: float, at: NodeOptions) -> int:
+    """Until the player is gone, or the node stays away for so long."""
+
     async def work(node: Node) -> int:
-        async for event in node.player(player).events():
-            name = type(event).__name__
-            if as_json:
-                plain = as_plain(event)
-                print_json(plain if isinstance(plain, dict) else {"op": name, "id": player})
-            else:
-                track = getattr(event, "track", None)
-                words = [name, track.info.title if track else "", str(getattr(event, "reason", None) or "")]
-                error = getattr(event, "error", None)
-                if error is not None:
-                    words.append(f"{error.message} {error.hint}")
-                if isinstance(event, Reconnected):
-                    words.append(f"after {event.away_s:.1f} s")
-                click.echo(printable("  ".join(word for word in words if word)))
+        async with patience(wait_s) as heed, aclosing(node.player(player).events()) as events:
+            async for event in events:
+                told = heed(event)
+                if as_json:
+                    print_json(event)
+                else:
+                    say(told or _line(event))
         return exit_codes.OK
 
-    return run(url, password, work)
+    return run(at, work)
+
+
+def _line(event: Event) -> str:
+    """Its name, and what of it has a place in a line."""
+    track, error = getattr(event, "track", None), getattr(event, "error", None)
+    words = [type(event).__name__, track.info.title if track else "", str(getattr(event, "reason", None) or "")]
+    if error is not None:
+        words.append(f"{error.message} {error.hint}")
+    return "  ".join(one_line(word) for word in words if word)

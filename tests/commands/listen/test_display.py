@@ -6,15 +6,15 @@ import pty
 
 import pytest
 
-from tests.support.listened_node import event
-from tonearm.listen.display import Display, PlayerView
-from tonearm.listen.meters import Levels
+from tests.support.listened_node import seen, track
+from tonearm.commands.listen.display import Display, PlayerView
+from tonearm.commands.listen.meters import Levels
 
 
-def view(title: str, length_ms: int = 25_000, is_stream: bool = False) -> PlayerView:
-    shown = PlayerView()
-    shown.state, shown.title, shown.position_ms = "playing", title, 3_725_000
-    shown.length_ms, shown.is_stream = length_ms, is_stream
+def view(title: str, length_ms: int = 4_000_000, is_stream: bool = False) -> PlayerView:
+    shown = PlayerView(lambda: 0.0)
+    there = track(title, length_ms=length_ms, is_stream=is_stream)
+    shown.follow(seen("PlayerState", state="playing", track=there, trackId="t", position=3_725_000))
     return shown
 
 
@@ -25,7 +25,7 @@ def test_elsewhere_there_are_plain_lines_and_no_repetition() -> None:
         display.show(view("Song"), Levels((-6.0, -60.0), -5.8, -14.24), 3)
     stream.seek(0)
     assert stream.read() == (
-        "playing 1:02:05 / 0:25  ██████████████░░ ░░░░░░░░░░░░░░░░   -5.8 dBTP  -14.2 LUFS  late 3  Song\n"
+        "playing 1:02:05 / 1:06:40  ██████████████░░ ░░░░░░░░░░░░░░░░   -5.8 dBTP  -14.2 LUFS  late 3  Song\n"
     )
 
 
@@ -35,7 +35,7 @@ def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks_and_whether_they_co
 ) -> None:
     stream = io.StringIO()
     limited = view("Song")
-    limited.take(event("FiltersChange", filters={"limiter": {"ceilingDb": -1, "enabled": True}}))
+    limited.follow(seen("FiltersChange", filters={"limiter": {"ceilingDb": -1, "enabled": True}}))
     Display(stream).show(limited, Levels((-6.0, -6.0), true_peak_db, -14.24), 0)
     assert f" dBTP  -14.2 LUFS  {shown}  late 0" in stream.getvalue()
 
@@ -43,10 +43,10 @@ def test_a_limiter_that_is_on_shows_where_it_holds_the_peaks_and_whether_they_co
 def test_overlays_that_sound_are_counted() -> None:
     stream = io.StringIO()
     busy = view("Song")
-    busy.take(event("OverlayStart", overlayId="jingle"))
-    busy.take(event("OverlayStart", overlayId="news"))
+    busy.follow(seen("OverlayStart", overlayId="jingle"))
+    busy.follow(seen("OverlayStart", overlayId="news"))
     Display(stream).show(busy, Levels((-6.0, -6.0), -5.8, -14.24), 0)
-    assert "LUFS  +2 over it  late 0" in stream.getvalue()
+    assert "LUFS  limit -1.0 dB  +2 over it  late 0" in stream.getvalue()
 
 
 def test_silence_has_dashes() -> None:
@@ -58,7 +58,7 @@ def test_silence_has_dashes() -> None:
 def test_a_stream_that_knows_ascii_only_gets_ascii() -> None:
     content = io.BytesIO()
     stream = io.TextIOWrapper(content, encoding="ascii")
-    Display(stream).show(view("Łódź", is_stream=True), Levels((-30.0, -30.0), -30.0, -31.0), 0)
+    Display(stream).show(view("Łódź", 0, is_stream=True), Levels((-30.0, -30.0), -30.0, -31.0), 0)
     assert content.getvalue() == (
         b"playing 1:02:05 (live)  ########........ ########........  -30.0 dBTP  -31.0 LUFS  late 0  ??d?\n"
     )

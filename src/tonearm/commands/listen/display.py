@@ -4,15 +4,43 @@ It shows peak levels as bars, true peak and loudness, how evenly frames arrive, 
 last.
 """
 
-import json
 import math
 import os
+import time
 import unicodedata
-from typing import Any, Final, TextIO
+from collections.abc import Callable
+from typing import Final, TextIO
 
-from tonearm.core.frame import FRAME_MS, FRAME_S
+from tonearm.client import (
+    Disconnected,
+    Event,
+    FiltersChange,
+    OverlayEnd,
+    OverlayException,
+    OverlayStart,
+    PlayerPause,
+    PlayerResume,
+    PlayerState,
+    PlayerUpdate,
+    QueueUpdate,
+    Reconnected,
+    Seek,
+    SeekFailed,
+    State,
+    StreamTitle,
+    Track,
+    TrackEnd,
+    TrackException,
+    TrackStart,
+    TrackStuck,
+)
+from tonearm.client.mirror import Mirror
+from tonearm.commands.listen.meters import SILENCE_DB, Levels
+from tonearm.commands.running import clock
+from tonearm.core.frame import FRAME_S
+from tonearm.core.overlays import OverlayState
 from tonearm.core.printable import printable
-from tonearm.listen.meters import SILENCE_DB, Levels
+from tonearm.protocol.filters import EffectFields, Limiter
 
 
 def bar(level_db: float, width: int, full: str, empty: str) -> str:
@@ -47,22 +75,21 @@ class Pacing:
 
 
 # After these the next frame is not due 20 ms after the one before.
-_INTERRUPTIONS: Final = frozenset(
-    {"PlayerState", "PlayerPause", "PlayerResume", "Seek", "TrackStart", "TrackEnd", "TrackStuck", "TrackException"}
+_INTERRUPTIONS: Final = (
+    *(PlayerState, PlayerPause, PlayerResume, Seek, TrackStart, TrackEnd, TrackStuck, TrackException),
+    *(Disconnected, Reconnected),
 )
 
 
-class PlayerView:
-    """Follows the events; unknown ones and unknown fields are passed over."""
+class PlayerView(Mirror):
+    """What is shown of a player, as its events tell it."""
 
-    def __init__(self) -> None:
-        self.state = ""
-        self.paused = False
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(now_s)
         self.title = ""
-        self.position_ms = 0
         self.length_ms = 0
         self.is_stream = False
-        self._limiter: dict[str, Any] = {}
+        self._limiter: Limiter | None = None
         self._filters_need_limiter = False  # as `auto` has it
         self._sounding: set[str] = set()
 
@@ -75,120 +102,76 @@ class PlayerView:
     def ceiling_db(self) -> float | None:
         """Where the limiter holds true peaks, while it is on. Left to itself (`auto`) it is on with a compressor,
         normalization or an overlay, and in crossfades, which no event tells of."""
-        enabled, ceiling_db = self._limiter.get("enabled"), self._limiter.get("ceilingDb")
-        is_on = (self._filters_need_limiter or bool(self._sounding)) if enabled == "auto" else enabled is True
-        return float(ceiling_db) if is_on and isinstance(ceiling_db, (int, float)) else None
+        if self._limiter is None:
+            return None
+        enabled = self._limiter.enabled
+        is_on = (self._filters_need_limiter or bool(self._sounding)) if enabled == "auto" else enabled
+        return self._limiter.ceiling_db if is_on else None
 
-    def take(self, text: str) -> tuple[bool, str | None]:
+    def follow(self, event: Event) -> tuple[bool, str | None]:
         """One event. Returns whether the flow of frames may have a break here, and a sentence worth showing."""
-        try:
-            event = json.loads(text)
-        except ValueError:
-            return False, None
-        if not isinstance(event, dict):
-            return False, None
-        op = event.get("op")
-        if op in ("PlayerState", "PlayerUpdate"):
-            self._update(event)
-        if op in ("PlayerState", "TrackStart", "TrackEnd"):
-            # What ended is shown neither beside what comes nor beside a failure.
-            self._track(event.get("track") if op != "TrackEnd" else _NO_TRACK)
-        if op in ("PlayerState", "FiltersChange"):
-            self._filters(event if op == "PlayerState" else event.get("filters"))
-        if op == "PlayerState":
-            self._sounding = _sounding(event.get("overlays"))
-        elif op in ("OverlayStart", "OverlayEnd"):
-            change = self._sounding.add if op == "OverlayStart" else self._sounding.discard
-            change(str(event.get("overlayId")))
-        if op == "TrackStart":
-            self.state, self.position_ms = "playing", _whole(event.get("position"), 0)
-        elif op in ("Seek", "SeekFailed"):
-            self.position_ms = _whole(event.get("position"), self.position_ms)
-        elif op in ("PlayerPause", "PlayerResume"):
-            self.paused = op == "PlayerPause"
-        elif op == "StreamTitle":
-            self.title = str(event.get("title", ""))
-        is_break = op in _INTERRUPTIONS or (op == "PlayerUpdate" and self.state != "playing")
-        return is_break, _sentence(event)
+        self.take(event)
+        match event:
+            case PlayerState():
+                self._shows(event.track)
+                self._filters(event)
+                self._sounding = {one.overlay_id for one in event.overlays if one.state is OverlayState.PLAYING}
+            case TrackStart():
+                self._shows(event.track)
+            case TrackEnd():  # what ended is shown neither beside what comes nor beside a failure
+                self.title, self.length_ms, self.is_stream = "", 0, False
+            case StreamTitle():
+                self.title = event.title
+            case FiltersChange():
+                self._filters(event.filters)
+            case OverlayStart():
+                self._sounding.add(event.overlay_id)
+            case OverlayEnd():
+                self._sounding.discard(event.overlay_id)
+        is_update = isinstance(event, PlayerUpdate) and event.state is not State.PLAYING
+        return is_update or isinstance(event, _INTERRUPTIONS), _sentence(event)
 
-    def frame_heard(self) -> None:
-        self.position_ms += FRAME_MS
+    def _shows(self, track: Track) -> None:
+        self.title, self.length_ms, self.is_stream = _title(track), track.info.length, track.info.is_stream
 
-    def _update(self, event: dict[str, Any]) -> None:
-        self.state = str(event.get("state", self.state))
-        self.paused = event.get("paused", self.paused) is True
-        self.position_ms = _whole(event.get("position"), self.position_ms)
-
-    def _track(self, track: object) -> None:
-        info = track.get("info") if isinstance(track, dict) else None
-        if not isinstance(info, dict):
-            return
-        self.title = _title(track)
-        self.length_ms = _whole(info.get("length"), 0)
-        self.is_stream = info.get("isStream") is True
-
-    def _filters(self, filters: object) -> None:
-        values = filters if isinstance(filters, dict) else {}
-        limiter, normalization = values.get("limiter"), values.get("normalization")
-        self._limiter = limiter if isinstance(limiter, dict) else {}
-        normalizes = isinstance(normalization, dict) and normalization.get("mode") != "off"
-        self._filters_need_limiter = normalizes or values.get("compressor") is not None
+    def _filters(self, effects: EffectFields) -> None:
+        self._limiter = effects.limiter
+        normalizes = effects.normalization is not None and effects.normalization.mode != "off"
+        self._filters_need_limiter = normalizes or effects.compressor is not None
 
 
-def _whole(value: object, otherwise: int) -> int:
-    return value if isinstance(value, int) else otherwise
-
-
-def _sounding(overlays: object) -> set[str]:
-    return {
-        str(overlay.get("overlayId"))
-        for overlay in (overlays if isinstance(overlays, list) else ())
-        if isinstance(overlay, dict) and overlay.get("state") == "playing"
-    }
-
-
-def _title(track: object) -> str:
+def _title(track: Track) -> str:
     """Author and title of a track, or what it was given as."""
-    info = track.get("info") if isinstance(track, dict) else None
-    if not isinstance(info, dict):
-        return ""
-    author, title = str(info.get("author", "")), str(info.get("title", ""))
-    return f"{author} - {title}" if author else title
+    return f"{track.info.author} - {track.info.title}" if track.info.author else track.info.title
 
 
-def _reason(error: object) -> str:
-    """What a failure says, and what to do about it."""
-    if not isinstance(error, dict):
-        return ""
-    return " ".join([f": {error.get('message')}", *([str(error["hint"])] if error.get("hint") else [])])
-
-
-def _sentence(event: dict[str, Any]) -> str | None:
-    match event.get("op"):
-        case "TrackStart":
-            return f"track starts: {_shortened(_title(event.get('track')), _SENTENCE_TITLE_COLUMNS)}"
-        case "TrackEnd":
-            return f"track ended: {event.get('reason')}"
-        case "TrackException":
-            return f"track failed{_reason(event.get('error'))}"
-        case "Seek":
-            return f"sought to {_whole(event.get('position'), 0) / 1000:g} s"
-        case "SeekFailed":
+def _sentence(event: Event) -> str | None:
+    match event:
+        case TrackStart():
+            return f"track starts: {_shortened(_title(event.track), _SENTENCE_TITLE_COLUMNS)}"
+        case TrackEnd():
+            return f"track ended: {event.reason.value}"
+        case TrackException():
+            return f"track failed: {event.error.message} {event.error.hint}"
+        case TrackStuck():
+            return f"track is stuck: {event.cause}"
+        case Seek():
+            return f"sought to {event.position / 1000:g} s"
+        case SeekFailed():
             return "cannot be sought: it plays from its start"
-        case "OverlayStart":
+        case OverlayStart():
             return "an overlay begins"
-        case "OverlayEnd":
-            return f"overlay ended: {event.get('reason')}"
-        case "OverlayException":
-            return f"overlay failed{_reason(event.get('error'))}"
-        case "QueueUpdate":
-            return f"{_whole(event.get('length'), 0)} in the queue"
+        case OverlayEnd():
+            return f"overlay ended: {event.reason.value}"
+        case OverlayException():
+            return f"overlay failed: {event.error.message} {event.error.hint}"
+        case QueueUpdate():
+            return f"{event.length} in the queue"
         case _:
             return None
 
 
 _SENTENCE_TITLE_COLUMNS: Final = 65  # so that a sentence with a title fits 80
-_NO_TRACK: Final[dict[str, Any]] = {"info": {}}
 _BAR_WIDTH: Final = 16
 _NARROWEST_BAR: Final = 4
 _TITLE_COLUMNS: Final = 30  # that the bars leave to a title, where they can
@@ -215,7 +198,7 @@ class Display:
 
     def show(self, view: PlayerView, levels: Levels, late_frames: int) -> None:
         measured = f"{_decibels(levels.true_peak_db)} dBTP {_decibels(levels.momentary_lufs)} LUFS"
-        state = "paused" if view.paused else view.state or "waiting"
+        state = "paused" if view.paused else view.state.value
         extras = _limit(view.ceiling_db, levels.true_peak_db) + (f"+{view.overlays} over it  " if view.overlays else "")
         head, tail = f"{state:<7} {_times(view)}  ", f" {measured}  {extras}late {late_frames}  "
         title = printable(view.title)
@@ -257,8 +240,8 @@ class Display:
 
 def _times(view: PlayerView) -> str:
     if view.is_stream:
-        return f"{_clock(view.position_ms)} (live)"
-    return f"{_clock(view.position_ms)} / {_clock(view.length_ms)}" if view.length_ms else _clock(view.position_ms)
+        return f"{clock(view.position_ms)} (live)"
+    return f"{clock(view.position_ms)} / {clock(view.length_ms)}" if view.length_ms else clock(view.position_ms)
 
 
 def _limit(ceiling_db: float | None, true_peak_db: float) -> str:
@@ -271,12 +254,6 @@ def _limit(ceiling_db: float | None, true_peak_db: float) -> str:
 def _decibels(value: float) -> str:
     """Six characters; dashes for silence, and for what is not known yet."""
     return "   -- " if value == -math.inf else f"{value:6.1f}"
-
-
-def _clock(duration_ms: int) -> str:
-    minutes, seconds = divmod(duration_ms // 1000, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def _cut(text: str, columns: int) -> str:

@@ -38,7 +38,7 @@ class WavOutput:
         try:
             self._file = path.open("wb")
         except OSError as error:
-            raise OutputEndedError(f"{path} cannot be written: {error.strerror or error}") from None
+            raise OutputEndedError(f"{path} cannot be written: {error.strerror or error}.") from None
         self._wave = wave.open(self._file, "wb")  # noqa: SIM115 - closed by `close`
         self._wave.setnchannels(CHANNELS)
         self._wave.setsampwidth(SAMPLE_BYTES)
@@ -46,11 +46,11 @@ class WavOutput:
 
     def write(self, pcm: bytes) -> None:
         if self._written_bytes + len(pcm) > _LARGEST_WAV_BYTES:
-            raise OutputEndedError(f"{self._path} is as large as a WAV file can be")
+            raise OutputEndedError(f"{self._path} is as large as a WAV file can be.")
         try:
             self._wave.writeframesraw(pcm)
         except OSError as error:
-            raise OutputEndedError(f"{self._path} cannot be written: {error.strerror or error}") from None
+            raise OutputEndedError(f"{self._path} cannot be written: {error.strerror or error}.") from None
         self._written_bytes += len(pcm)
 
     async def close(self) -> None:
@@ -58,7 +58,7 @@ class WavOutput:
             with self._file:
                 self._wave.close()
         except OSError as error:
-            raise OutputEndedError(f"{self._path} cannot be finished: {error.strerror or error}") from None
+            raise OutputEndedError(f"{self._path} cannot be finished: {error.strerror or error}.") from None
 
 
 class FileOutput:
@@ -72,7 +72,7 @@ class FileOutput:
             self._file.write(pcm)
             self._file.flush()
         except OSError as error:
-            raise OutputEndedError(f"stdout cannot be written: {error.strerror or error}") from None
+            raise OutputEndedError(f"stdout cannot be written: {error.strerror or error}.") from None
 
     async def close(self) -> None:
         """The file belongs to the process."""
@@ -95,7 +95,7 @@ class PipeOutput(asyncio.BaseProtocol):
     def write(self, pcm: bytes) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
-            raise OutputEndedError("the program that reads the audio has ended")
+            raise OutputEndedError("The program that reads the audio has ended.")
         if transport.get_write_buffer_size() < _RAW_BACKLOG_BYTES:
             transport.write(pcm)
 
@@ -112,7 +112,7 @@ class PipeOutput(asyncio.BaseProtocol):
 async def open_raw_output(stdout: BinaryIO) -> Output:
     """The output for PCM on `stdout`. Raises `OutputEndedError` for a terminal."""
     if stdout.isatty():
-        raise OutputEndedError("--raw writes audio data; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2")
+        raise OutputEndedError("--raw writes audio; pipe it into a program: | aplay -f S16_LE -r 48000 -c 2")
     mode = os.fstat(stdout.fileno()).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return FileOutput(stdout)

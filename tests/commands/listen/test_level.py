@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.audio_files import Signal, music, s16, tone
 from tests.support.loudness_meter import measured_by_ffmpeg
+from tonearm.commands.listen.display import bar
+from tonearm.commands.listen.meters import SILENCE_DB, Levels, Meters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
-from tonearm.listen.display import bar
-from tonearm.listen.meters import SILENCE_DB, Levels, Meters
 
 
 def frame(*samples: int) -> bytes:

@@ -1,0 +1,1 @@
+"""`tonearm listen`: a listener for a terminal."""

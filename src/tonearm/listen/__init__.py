@@ -1,1 +1,0 @@
-"""`tonearm listen`: a listener for a terminal, on nothing but the node's public interface."""
