@@ -22,6 +22,9 @@ import sys
 from contextlib import closing
 from typing import Any
 
+import tonearm.listen.command
+import tonearm.serve
+import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
 from tonearm.cli import main
 from tonearm.decoder.pool import template
