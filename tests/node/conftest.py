@@ -9,6 +9,7 @@ import pytest_asyncio
 from tests.support import decoder_forks
 from tests.support.media_server import MediaServer
 from tests.support.node_in_process import forget_players, running_node
+from tests.support.resolver_forks import quick_resolvers
 from tests.support.sandboxing import SANDBOX
 from tests.support.shelf import Shelf
 from tonearm.node.node import Node, NodeSettings
@@ -27,6 +28,13 @@ def quick_templates() -> Iterator[None]:
     """Each module has a node, and each node a template, which another interpreter would take a quarter of a second to
     become."""
     with decoder_forks.quick_starts():
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_pages() -> Iterator[None]:
+    """For a module whose nodes resolve pages: to load yt-dlp takes a third of a second of each process' start."""
+    with quick_resolvers():
         yield
 
 

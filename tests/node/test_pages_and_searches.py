@@ -17,6 +17,8 @@ from tests.support.resolving import fake_sites, told
 from tonearm.config.patterns import compile_pattern
 from tonearm.node.node import NodeSettings
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
+
 SETTINGS = NodeSettings(decoder_processes=1, first_listener_wait_ms=60_000)
 
 

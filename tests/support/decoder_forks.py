@@ -4,69 +4,35 @@ What comes of it is a child of this process, with the arguments, descriptors and
 an interpreter is started starts one.
 """
 
-import atexit
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.support.sibling_forks import SiblingTemplate
 from tonearm.decoder.pool import starting, template
-from tonearm.decoder.pool.starting import ChildProcess, ForkedProcess, start_interpreter
+from tonearm.decoder.pool.starting import ChildProcess, start_interpreter
 from tonearm.sandbox.supervision import minimal_environment
 
-_PROGRAM: Final = Path(__file__).with_name("decoder_template.py")
 _INTERPRETER: Final = sys.executable
-_ANSWER_BYTES: Final = 32
 _STDERR: Final = 2
 
 
-class _Template:
-    """The process that they are forked from. It ends when this one does."""
-
-    def __init__(self) -> None:
-        self.environment = minimal_environment(os.environ)
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            self._process = subprocess.Popen(
-                # The last word is what `ps` is to show of a template: it finds it there.
-                [sys.executable, "-P", str(_PROGRAM), str(other.fileno()), "template"],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[other.fileno()],
-                env={**self.environment, "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"},
-            )
-        atexit.register(self._end)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def start(
-        self, arguments: Sequence[object], descriptors: Sequence[int], stderr: int, *, is_held: bool
-    ) -> ForkedProcess | None:
-        """None where there are no such forks."""
-        words = [f"2 {' '.join(map(str, descriptors))}", "held" if is_held else "", *map(str, arguments)]
-        socket.send_fds(self._socket, ["\0".join(words).encode()], [stderr, *descriptors])
-        answer = self._socket.recv(_ANSWER_BYTES)
-        assert answer, "the process that decoders are forked from has ended"
-        return ForkedProcess(int(answer)) if int(answer) else None
-
-    def _end(self) -> None:
-        self._socket.close()
-        self._process.wait()
+@cache
+def _environment() -> dict[str, str]:
+    return minimal_environment(os.environ)
 
 
 @cache
-def _template() -> _Template:
-    return _Template()
+def _template() -> SiblingTemplate:
+    variables = {**_environment(), "MALLOC_ARENA_MAX": "2", "OPENBLAS_NUM_THREADS": "1"}
+    return SiblingTemplate("decoder_template.py", variables)
 
 
 def load() -> None:
@@ -85,7 +51,8 @@ def start_decoder(
     """As `python -m tonearm.worker` with these arguments and descriptors, in a session of its own. Where a
     system does not let a process fork children for another one, it is an interpreter indeed. `is_held`: it does nothing
     before it gets SIGCONT."""
-    fork = _template().start(arguments, descriptors, stderr, is_held=is_held)
+    placed = {_STDERR: stderr, **{descriptor: descriptor for descriptor in descriptors}}
+    fork = _template().start(["held" if is_held else "", *arguments], placed)
     return fork or start_alone(arguments, descriptors, stderr)
 
 
@@ -117,7 +84,7 @@ def quick_starts(held: int = 0) -> Iterator[None]:
 
     def start(arguments: tuple[object, ...], descriptors: tuple[int, ...]) -> ChildProcess:
         """An interpreter after all when the test has another one, or another environment for it."""
-        if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _template().environment):
+        if (sys.executable, minimal_environment(os.environ)) != (_INTERPRETER, _environment()):
             return start_interpreter(arguments, descriptors)
         return start_decoder(arguments, descriptors, _STDERR, is_held=next(numbers) == held)
 

@@ -152,7 +152,11 @@ class FakeSearchIE(SearchInfoExtractor):  # type: ignore[misc]  # yt-dlp has no 
         yield from self._download_json(f"http://127.0.0.1:{port}/api/search", words, headers={"X-Words": words})
 
 
-if __name__ == "__main__":
+def make_known() -> None:
     extractors.value["FakeSearchIE"] = FakeSearchIE
     extractors.value["FakeIE"] = FakeIE
+
+
+if __name__ == "__main__":
+    make_known()
     serve(sys.argv[1:])

@@ -19,6 +19,8 @@ from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
+
 BODY = bytes(range(256)) * 2000
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 

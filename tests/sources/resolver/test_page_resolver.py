@@ -21,6 +21,8 @@ from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.resolver.answers import ResolvedPage
 from tonearm.sources.resolver.pages import PageResolver, ResolverSettings, ResolverSetupError
 
+pytestmark = pytest.mark.usefixtures("quick_pages")
+
 GENERIC = ResolverSettings(sites=("generic",), timeout_s=60.0)
 
 

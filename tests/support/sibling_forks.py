@@ -1,0 +1,47 @@
+"""Processes that are forked from one which has loaded what they load, and are children of this process."""
+
+import atexit
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tonearm.decoder.pool.starting import ForkedProcess
+
+_ANSWER_BYTES: Final = 32
+
+
+class SiblingTemplate:
+    """The process that they are forked from: `program` of this folder, with these `variables`. It ends when this one
+    does."""
+
+    def __init__(self, program: str, variables: Mapping[str, str]) -> None:
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            self._process = subprocess.Popen(
+                # The last word is what `ps` is to show of a template: it finds it there.
+                [sys.executable, "-P", str(Path(__file__).with_name(program)), str(other.fileno()), "template"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=[other.fileno()],
+                env=dict(variables),
+            )
+        atexit.register(self._end)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def start(self, arguments: Sequence[object], descriptors: Mapping[int, int]) -> ForkedProcess | None:
+        """`descriptors` of this process by the numbers that they are to have. None where there are no such forks."""
+        words = [" ".join(map(str, descriptors)), *map(str, arguments)]
+        socket.send_fds(self._socket, ["\0".join(words).encode()], list(descriptors.values()))
+        answer = self._socket.recv(_ANSWER_BYTES)
+        assert answer, "the process that others are forked from has ended"
+        return ForkedProcess(int(answer)) if int(answer) else None
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
