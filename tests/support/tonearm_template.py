@@ -22,7 +22,13 @@ import sys
 from contextlib import closing
 from typing import Any
 
-import tonearm.listen.command
+import tonearm.commands.doctor
+import tonearm.commands.listen.command
+import tonearm.commands.play
+import tonearm.commands.show
+import tonearm.commands.transfer
+import tonearm.config.template
+import tonearm.dashboard.command
 import tonearm.serve
 import tonearm.worker.template  # noqa: F401 - so that those that come of it have it
 from tests.support.lesser_kernel import make_lesser
