@@ -1,4 +1,4 @@
-"""The bot in docs/discord.md, pasted, and used in a voice channel."""
+"""The bot in docs/discord.md, with the command in docs/soundboard.md, pasted, and used in a voice channel."""
 
 import asyncio
 from pathlib import Path
@@ -15,19 +15,23 @@ from tests.support.fake_voice import FakeInteraction, fake_voice
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import running_node
 
+LAST_LINE = 'bot.run(os.environ["DISCORD_TOKEN"])\n'
 (BOT,) = blocks("python", (REPOSITORY / "docs" / "discord.md").read_text(encoding="utf-8"))
+(SOUND,) = blocks("python", (REPOSITORY / "docs" / "soundboard.md").read_text(encoding="utf-8"))
 
 
 async def test_the_bot_plays_in_a_channel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("song", "next"):
         (tmp_path / f"{name}.flac").write_bytes(wav(music(20.0)))  # what a file is decides what is in it
+    (tmp_path / "sounds").mkdir()
+    (tmp_path / "sounds" / "horn.wav").write_bytes(wav(music(20.0)))
     ran: list[str] = []
     monkeypatch.setattr(discord.Client, "run", lambda _, token: ran.append(token))
     monkeypatch.setenv("DISCORD_TOKEN", "token")
     async with running_node(tmp_path, IMPATIENT) as process, fake_voice() as voice:
         monkeypatch.setenv("TONEARM_URL", process.url)
         program: dict[str, Any] = {}
-        exec(BOT, program)  # noqa: S102 - what a reader pastes
+        exec(BOT.replace(LAST_LINE, SOUND + LAST_LINE), program)  # noqa: S102 - what a reader pastes
         assert ran == ["token"]
         user = FakeInteraction(voice.channel)
 
@@ -50,4 +54,7 @@ async def test_the_bot_plays_in_a_channel(tmp_path: Path, monkeypatch: pytest.Mo
             assert await say("skip") == "Skipped."
             (player,) = program["players"].values()
             await eventually(lambda: player.current.info.title == "next", "the next one plays")
+            assert await say("sound", name="horn") == "horn!"
+            (overlay,) = (await process.request("GET", f"/v0/players/{player.id}/overlays")).json()
+            assert (overlay["uri"], overlay["duckDb"]) == ("sounds/horn.wav", -18)
             await player.leave()

@@ -1,16 +1,13 @@
 """What docs/radio.md promises, done as its readers do it. Only the ports are others."""
 
-import asyncio
 import re
-from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
 import aiohttp
 
 from tests.support.audio_files import music, wav
-from tests.support.environment import environment
-from tests.support.eventually import PATIENCE_S
 from tests.support.missing_programs import needs
+from tests.support.pasting import pasted, variables_in
 from tests.support.public_address import PublicNode, started_public, watching
 from tests.support.readme import REPOSITORY, blocks
 
@@ -28,19 +25,7 @@ def here(text: str, public: PublicNode) -> str:
 
 async def paste(text: str, public: PublicNode, folder: Path) -> list[int]:
     """The statuses of the answers."""
-    variables = "\n".join(re.findall(r"^[A-Z]+=.*$", CREATE, re.MULTILINE)) + "\n"
-    curl = 'curl() { command curl -sS -o /dev/null -w "%{http_code}\\n" "$@"; }\n'
-    process = await asyncio.create_subprocess_exec(
-        *("bash", "-euo", "pipefail", "-c", here(curl + variables + text, public)),
-        cwd=folder,
-        env=environment(),
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-    output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    assert (process.returncode, errors) == (0, b"")
-    return [int(line) for line in output.split()]
+    return await pasted(here(variables_in(CREATE) + text, public), folder)
 
 
 @needs("curl")
