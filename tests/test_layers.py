@@ -55,7 +55,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "worker.mixing": (*_worker("mixing", "sources.pcm_store", "filters"), "decoder.messages", "core"),
     "worker.sources": (
-        *_worker("sources", "media", "reading", "filters"),
+        *_worker("sources", "media", "reading", "filters", "memory"),
         *("decoder.messages", "core"),
     ),
     "worker.media": (*_worker("media", "reading"), "core"),

@@ -37,6 +37,7 @@ from tonearm.worker.memory import address_space_bytes
 from tonearm.worker.packets.mp3 import Mp3Encoder
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 from tonearm.worker.rendering.render_session import RenderSession
+from tonearm.worker.sources.cursor import Cursor
 from tonearm.worker.sources.source import DecodingSource
 
 SONG = music(2.0)
@@ -99,7 +100,7 @@ def heard(worker: WorkerInThread, session: int, outputs: Outputs = frozenset({PC
         (DecodingSource, "start"),
         (DecodingSource, "used"),
         (DecodingSource, "fill_up"),
-        (DecodingSource, "finish"),
+        (Cursor, "finish"),
     ],
 )
 def test_an_error_in_any_step_ends_that_session_alone(

@@ -1,8 +1,10 @@
-"""How much memory a decoder process has, and how much of what it may have its sessions take."""
+"""How much memory a decoder process has, how much of what it may have its sessions take, and what they give back."""
 
 import ctypes
+import gc
 import os
 import resource
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +19,10 @@ _LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
 _RESERVE_BYTES: Final = 32 * 1024 * 1024
 _LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, however low the limit is
 _SETTLING_BYTES: Final = 1_500_000  # what a session takes after it was opened
+_GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, for it takes some milliseconds
+# What sessions leave lies between what others use, who come to use it all: for some minutes it is given back again.
+_AGAIN_AFTER_S: Final = 8.0
+_TIMES_AGAIN: Final = 40
 
 
 def look_at_own_memory() -> None:
@@ -52,6 +58,48 @@ class FreeHeap:
 
     def __call__(self) -> int:
         return 0 if self._mallinfo is None else int(self._mallinfo().fordblks)
+
+
+class FreedMemory:
+    """Gives memory back to the system that decoders have freed. `note` from any thread; `give_back` from one.
+
+    libc keeps what lies between blocks that are in use. A decoder of Opus takes 180 kB that is needed for a moment
+    only, when a source is opened; with a hundred players that would be most of what a process holds.
+    """
+
+    def __init__(self) -> None:
+        self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+        self._is_noted = self._has_cycles = False
+        self._times_again = 0
+        self._last_s = 0.0
+
+    def note(self) -> None:
+        """Something large was freed."""
+        self._is_noted = True
+
+    def note_session(self) -> None:
+        """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
+        alone, which otherwise comes seldom."""
+        self._has_cycles = self._is_noted = True
+        self._times_again = _TIMES_AGAIN
+
+    def give_back(self) -> None:
+        """To be called often: it does something only now and then."""
+        if self._trim is None or not (self._is_noted or self._times_again):
+            return
+        if time.monotonic() - self._last_s < (_GIVE_BACK_INTERVAL_S if self._is_noted else _AGAIN_AFTER_S):
+            return
+        if not self._is_noted:
+            self._times_again -= 1
+        self._is_noted = False
+        if self._has_cycles:
+            self._has_cycles = False
+            gc.collect()
+        self._trim(0)
+        self._last_s = time.monotonic()
+
+
+freed_memory: Final = FreedMemory()
 
 
 class MemoryBudget:

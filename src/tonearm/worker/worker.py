@@ -14,7 +14,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final, NamedTuple, TypeAlias, TypeVar
@@ -56,17 +55,17 @@ from tonearm.decoder.messages import (
     Titled,
 )
 from tonearm.sandbox.report import SandboxReport
-from tonearm.worker.memory import MemoryBudget
+from tonearm.worker.memory import MemoryBudget, freed_memory
 from tonearm.worker.packets.mp3 import Mp3Thread
 from tonearm.worker.reading.own_errors import OwnErrors
 from tonearm.worker.reading.reader import LOST, DescriptorQueue
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
 from tonearm.worker.rendering.render_session import RenderSession
 from tonearm.worker.rendering.session_sources import SessionSource
+from tonearm.worker.sources.cursor import Cursor
 from tonearm.worker.sources.live_source import LiveMember, LiveSource
-from tonearm.worker.sources.packet_store import freed_memory
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource
+from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
 from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
 # A chunk of data and some grants. With more, libc maps memory anew for each read, which costs 12 µs more.
@@ -160,9 +159,18 @@ class Worker:
         limit_bytes, _ = resource.getrlimit(resource.RLIMIT_AS)
         self._suspects = SuspectNotes(suspects, limit_bytes)
         self._memory = MemoryBudget(limit_bytes)
-        self._decoding = DecodeScheduler(range(1), self._suspects.note)
-        self._opening = DecodeScheduler(range(1, RENDER_SLOT), self._suspects.note, before=self._decoding)
-        self._threads = DecodeThreads(self._suspects.ends_without_memory)
+        self._errors = OwnErrors()
+        decoding = DecodeScheduler(range(1), self._suspects.note)
+        self._source_services = SourceServices(
+            decoding=decoding,
+            opening=DecodeScheduler(range(1, RENDER_SLOT), self._suspects.note, before=decoding),
+            threads=DecodeThreads(self._suspects.ends_without_memory),
+            report=self._inbox.put,
+            pcm_decoded=self._pcm_decoded,
+            note=self._suspects.note,
+            errors=self._errors,
+            memory=self._memory,
+        )
         self._sessions: dict[int, RenderSession] = {}
         self._sources: dict[int, dict[int, SessionSource]] = {}  # by session: all whose PCM may be rendered
         self._decoded: dict[
@@ -175,7 +183,6 @@ class Worker:
         # appended to a store; the rendering thread writes it and then looks at the stores once more. So at least one
         # of the two notices new PCM.
         self._waiting_for_pcm: set[int] = set()
-        self._errors = OwnErrors()
         self._mp3 = Mp3Thread(self._inbox.put, self._errors.tell, self._suspects.ends_without_memory)
         self._order = RenderOrder()
         # When a session that is to be rendered runs out of frames, and the first one whose audio is packed.
@@ -199,7 +206,7 @@ class Worker:
 
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
-        self._threads.add(RENDER_SLOT)  # one for each slot of the schedulers
+        self._source_services.threads.add(RENDER_SLOT)  # one for each slot of the schedulers
         self._send(Ready(self._sandbox))
         if not self._flush():
             return
@@ -343,10 +350,11 @@ class Worker:
         return True
 
     def _sign_of_life(self, number: int) -> Pong:
-        now_s, busy_s = time.monotonic(), max(self._decoding.busy_s(), self._opening.busy_s())
+        decoding, opening = self._source_services.decoding, self._source_services.opening
+        now_s, busy_s = time.monotonic(), max(decoding.busy_s(), opening.busy_s())
         seconds = now_s - self._reported_s
-        decoding_s, late_s = self._decoding.take_work_s()
-        opening_s, _ = self._opening.take_work_s()
+        decoding_s, late_s = decoding.take_work_s()
+        opening_s, _ = opening.take_work_s()
         sound_s = min(seconds, max(decoding_s, seconds - self._idle_s))
         worked_s = min(seconds, sound_s + opening_s / (RENDER_SLOT - 1))
         made_s, late_s = self._made_frames * FRAME_S, max(late_s, self._late_s)
@@ -399,7 +407,8 @@ class Worker:
             self._send(Failed(order.session, order.source, _TOO_MANY_FILES, gave_audio=False))
             return
         source = self._make_source(order, descriptor)
-        self._sources[order.session][order.source] = self._decoded[order.session][order.source] = source
+        self._decoded[order.session][order.source] = source
+        self._sources[order.session][order.source] = source.cursor
         if isinstance(source, DecodingSource):
             # Before it starts, so that the first bytes that it requests reach it.
             self._receivers[order.session, order.source] = source
@@ -410,20 +419,10 @@ class Worker:
         if order.joins is not None:
             live = self._decoded.get(order.joins, {}).get(SHARED_SOURCE)
             return LiveMember(order, live if isinstance(live, LiveSource) else None, self._inbox.put)
+        if order.is_shared:
+            return LiveSource(order, self._source_services)
         is_beginning = not self._sessions[order.session].has_begun
-        decode = partial(DecodingSource, descriptor=descriptor, is_beginning=is_beginning)
-        make = LiveSource if order.is_shared else decode
-        return make(
-            order,
-            decoding=self._decoding,
-            opening=self._opening,
-            threads=self._threads,
-            report=self._inbox.put,
-            pcm_decoded=self._pcm_decoded,
-            note=self._suspects.note,
-            errors=self._errors,
-            memory=self._memory,
-        )
+        return DecodingSource(order, descriptor, self._source_services, is_beginning=is_beginning)
 
     def _leave_source(self, order: DropSource | SeekSource) -> None:
         if isinstance(order, SeekSource):
@@ -448,14 +447,14 @@ class Worker:
             return
         sources = self._sources[order.session]
         sources[order.source] = source.seek(order)
-        sources[order.new_source] = decoded[order.new_source] = source
+        sources[order.new_source], decoded[order.new_source] = source.cursor, source
         self._dropped[order.session].add(order.source)
 
     def _take_last_report(self, report: Failed | Decoded) -> None:
         if isinstance(report, Failed) and report.failure is OUT_OF_MEMORY:
             self._give_up_for_others(report.session, though_it_sounds=True)
         source = self._sources.get(report.session, {}).get(report.source)
-        if isinstance(source, DecodingSource | LiveMember):  # and was not sought meanwhile
+        if isinstance(source, Cursor):  # and was not sought meanwhile
             source.finish(report)
             if report.source not in self._dropped[report.session]:
                 self._send(report)

@@ -26,11 +26,12 @@ from tonearm.decoder.messages import (
     TitleAt,
     Titled,
 )
-from tonearm.worker.reading.own_errors import OwnErrors
+from tonearm.worker.sources.cursor import Report
+from tonearm.worker.sources.demand import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES
 from tonearm.worker.sources.live_source import MOST_BEHIND_SAMPLES, LiveMember, LiveSource
 from tonearm.worker.sources.pcm_store import PcmStore
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.worker.sources.source import AHEAD_SAMPLES, PACKETS_AHEAD_SAMPLES, Report
+from tonearm.worker.sources.source import SourceServices
 from tonearm.worker.sources.source_content import STEP_SAMPLES
 
 STATION = 7
@@ -60,13 +61,13 @@ class Bench:
         order = open_order(STATION, SHARED_SOURCE, None, is_seekable=False, is_live=True)
         self.live = LiveSource(
             structs.replace(order, is_shared=True),
-            decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
-            opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
-            threads=threads,
-            report=self._reports.put,
-            pcm_decoded=lambda session: None,
-            note=lambda slot, suspect: None,
-            errors=OwnErrors(),
+            SourceServices(
+                decoding=DecodeScheduler(range(1), lambda slot, suspect: None),
+                opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
+                threads=threads,
+                report=self._reports.put,
+                pcm_decoded=lambda session: None,
+            ),
         )
         self.live.start()
 
@@ -108,9 +109,9 @@ class Bench:
         return found[0]
 
     def decoded(self, member: LiveMember, up_to: int) -> PcmStore:
-        while member.store.end < up_to:
+        while member.cursor.store.end < up_to:
             self.work()
-        return member.store
+        return member.cursor.store
 
     def play(self, member: LiveMember, samples: int) -> bytes:
         """What a session renders next."""
@@ -120,7 +121,7 @@ class Bench:
             at = self.used[member]
             count = min(SAMPLE_RATE_HZ // 5, start + samples - at)
             pcm += self.decoded(member, at + count).read(at, count)
-            member.store.release_before(at + count)
+            member.cursor.store.release_before(at + count)
             self.used[member] = at + count
             member.used(at + count, is_current=True)
         return pcm
@@ -138,14 +139,14 @@ def test_a_later_session_begins_with_what_the_others_are_about_to_hear_in_number
     heard = bench.play(first, 3 * SAMPLE_RATE_HZ)
     later = bench.join(2, start_sample=1000)
     assert isinstance(bench.told(2, Opened), Opened)
-    assert later.store.start == 1000
-    assert later.store.end > 1000 + AHEAD_SAMPLES // 2
+    assert later.cursor.store.start == 1000
+    assert later.cursor.store.end > 1000 + AHEAD_SAMPLES // 2
     pcm = bench.play(later, SAMPLE_RATE_HZ)
     heard += bench.play(first, 2 * SAMPLE_RATE_HZ)
     assert heard.find(pcm) > (3 * SAMPLE_RATE_HZ - MOST_AHEAD) * SAMPLE_BLOCK_BYTES
-    pieces = {id(pcm) for _, pcm in first.store.pieces()}
+    pieces = {id(pcm) for _, pcm in first.cursor.store.pieces()}
     assert pieces
-    assert pieces <= {id(pcm) for _, pcm in later.store.pieces()}, "the memory is shared"
+    assert pieces <= {id(pcm) for _, pcm in later.cursor.store.pieces()}, "the memory is shared"
 
 
 def test_the_session_that_needs_most_is_decoded_for_and_the_others_have_no_more_than_that(bench: Bench) -> None:
@@ -153,14 +154,14 @@ def test_the_session_that_needs_most_is_decoded_for_and_the_others_have_no_more_
     bench.play(first, SAMPLE_RATE_HZ)
     # It stands in front of the other one, which it may not hold up.
     bench.play(second, 6 * SAMPLE_RATE_HZ)
-    assert first.store.end - bench.used[first] > 4 * SAMPLE_RATE_HZ
-    assert second.store.end - bench.used[second] <= MOST_AHEAD
+    assert first.cursor.store.end - bench.used[first] > 4 * SAMPLE_RATE_HZ
+    assert second.cursor.store.end - bench.used[second] <= MOST_AHEAD
 
 
 def test_who_falls_far_behind_keeps_what_it_has_and_goes_on_with_what_is_new(bench: Bench) -> None:
     first, behind = bench.join(1), bench.join(2)
     heard = bench.play(first, 25 * SAMPLE_RATE_HZ)
-    assert behind.store.end <= MOST_BEHIND_SAMPLES + MOST_AHEAD
+    assert behind.cursor.store.end <= MOST_BEHIND_SAMPLES + MOST_AHEAD
     assert bench.play(behind, 14 * SAMPLE_RATE_HZ) == heard[: 14 * SAMPLE_RATE_HZ * SAMPLE_BLOCK_BYTES]
     bench.play(behind, 2 * SAMPLE_RATE_HZ)
     new = bench.play(behind, SAMPLE_RATE_HZ)
@@ -191,8 +192,12 @@ def test_who_plays_a_part_of_it_ends_alone(bench: Bench) -> None:
     bench.play(first, SAMPLE_RATE_HZ)
     report = bench.told(1, Decoded)
     assert isinstance(report, Decoded)
-    part.finish(report)
-    assert (part.store.end, part.store.is_finished, part.store.is_interrupted) == (SAMPLE_RATE_HZ, True, False)
+    part.cursor.finish(report)
+    assert (part.cursor.store.end, part.cursor.store.is_finished, part.cursor.store.is_interrupted) == (
+        SAMPLE_RATE_HZ,
+        True,
+        False,
+    )
     bench.play(first, 2 * SAMPLE_RATE_HZ)
 
 
@@ -208,15 +213,15 @@ def test_the_loss_of_the_stream_reaches_each_after_its_sound_and_who_comes_then_
         report = bench.told(session, Failed)
         assert isinstance(report, Failed)
         assert (report.failure.code, report.gave_audio) == (FailureCode.CONNECTION_LOST, True)
-        assert not member.store.is_finished
-        member.finish(report)
-        assert member.store.is_interrupted
+        assert not member.cursor.store.is_finished
+        member.cursor.finish(report)
+        assert member.cursor.store.is_interrupted
     late = bench.join(3)
     report = bench.told(3, Failed)
     assert isinstance(report, Failed)
     assert not report.gave_audio
-    late.finish(report)
-    assert late.has_failed
+    late.cursor.finish(report)
+    assert late.cursor.has_failed
 
 
 def test_bytes_that_are_no_sound_fail_for_each_before_its_first_sample() -> None:
@@ -247,8 +252,8 @@ def test_a_seek_goes_on_where_it_is(bench: Bench) -> None:
     left = member.seek(SeekSource(1, 3, 4, 5 * SAMPLE_RATE_HZ))
     assert isinstance(bench.told(1, SeekFailed), SeekFailed)
     assert left.store.end >= SAMPLE_RATE_HZ
-    assert member.store.start == SAMPLE_RATE_HZ
-    bench.used[member] = member.store.start
+    assert member.cursor.store.start == SAMPLE_RATE_HZ
+    bench.used[member] = member.cursor.store.start
     assert bench.play(member, SAMPLE_RATE_HZ) == bench.play(other, 2 * SAMPLE_RATE_HZ)[-SAMPLE_RATE_HZ * 4 :]
 
 
@@ -266,6 +271,6 @@ def test_packets_are_read_once_and_decoded_for_who_reads_their_sound() -> None:
         for at in range(648, len(heard) // 4 - len(pcm) // 4, 960)  # packets begin there
     ]
     assert min(apart) <= 2, "the decoder had settled"
-    assert passing.store.end >= SAMPLE_RATE_HZ
-    assert passing.store.end <= PACKETS_AHEAD_SAMPLES + 4 * SAMPLE_RATE_HZ
+    assert passing.cursor.store.end >= SAMPLE_RATE_HZ
+    assert passing.cursor.store.end <= PACKETS_AHEAD_SAMPLES + 4 * SAMPLE_RATE_HZ
     bench.live.drop()

@@ -23,8 +23,10 @@ from tonearm.decoder.messages import (
     TitleAt,
     Titled,
 )
+from tonearm.worker.sources.cursor import Report
+from tonearm.worker.sources.demand import AHEAD_SAMPLES, AmpleMemory, Demand
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
-from tonearm.worker.sources.source import AHEAD_SAMPLES, DecodingSource, Report, deadline_s
+from tonearm.worker.sources.source import DecodingSource, SourceServices
 from tonearm.worker.sources.source_content import STEP_SAMPLES
 
 
@@ -47,15 +49,8 @@ class Bench:
         order = order or open_order(7, 3, len(data))
         threads = DecodeThreads()
         threads.add(2)
-        self.source = DecodingSource(
-            order,
-            None,
-            decoding=decoding,
-            opening=opening,
-            threads=threads,
-            report=self._reports.put,
-            pcm_decoded=lambda session: None,
-        )
+        services = SourceServices(decoding, opening, threads, self._reports.put, pcm_decoded=lambda session: None)
+        self.source = DecodingSource(order, None, services)
         self.source.used(order.start_sample, is_current=True, is_heard=is_heard)
         self.source.start()
 
@@ -105,24 +100,24 @@ def test_the_store_is_finished_when_the_report_is_sent() -> None:
     assert isinstance(bench.next_report(), Opened)
     report = bench.next_report()
     assert isinstance(report, Decoded)
-    assert not bench.source.store.is_finished
-    bench.source.finish(report)
-    assert bench.source.store.is_finished
-    assert not bench.source.store.is_interrupted
+    assert not bench.source.cursor.store.is_finished
+    bench.source.cursor.finish(report)
+    assert bench.source.cursor.store.is_finished
+    assert not bench.source.cursor.store.is_interrupted
 
 
 def test_a_source_has_failed_when_the_report_is_sent() -> None:
     bench = Bench(b"no audio at all")
     report = bench.next_report()
     assert isinstance(report, Failed)
-    assert not bench.source.has_failed
-    bench.source.finish(report)
-    assert bench.source.has_failed
+    assert not bench.source.cursor.has_failed
+    bench.source.cursor.finish(report)
+    assert bench.source.cursor.has_failed
 
 
 def test_decoding_keeps_to_its_distance_ahead() -> None:
     bench = Bench(wav(music(6.0)))
-    store = bench.source.store
+    store = bench.source.cursor.store
     bench.next_report()
     used = 0
     while used < 3 * SAMPLE_RATE_HZ:
@@ -138,7 +133,7 @@ def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
     noted: list[int] = []
 
     def use_up(session: int) -> None:
-        source.used(source.store.end, is_current=True)
+        source.used(source.cursor.store.end, is_current=True)
 
     song = wav(music(3.0))
     with NamedTemporaryFile() as file:
@@ -147,19 +142,18 @@ def test_a_source_that_has_run_out_decodes_in_whole_steps() -> None:
         reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
         threads = DecodeThreads()
         threads.add(2)
-        source = DecodingSource(
-            open_order(7, 3, len(song)),
-            os.open(file.name, os.O_RDONLY),
+        services = SourceServices(
             decoding=DecodeScheduler(range(1), lambda slot, suspect: noted.append(suspect)),
             opening=DecodeScheduler(range(1, 3), lambda slot, suspect: None),
             threads=threads,
             report=reports.put,
             pcm_decoded=use_up,
         )
+        source = DecodingSource(open_order(7, 3, len(song)), os.open(file.name, os.O_RDONLY), services)
         source.start()
         while not isinstance(reports.get(timeout=PATIENCE_S), Decoded):
             pass
-    assert sum(suspect != 0 for suspect in noted) <= 2 + -(-source.store.end // STEP_SAMPLES)
+    assert sum(suspect != 0 for suspect in noted) <= 2 + -(-source.cursor.store.end // STEP_SAMPLES)
 
 
 def test_a_title_just_before_an_interruption_is_reported() -> None:
@@ -174,17 +168,23 @@ def test_a_title_just_before_an_interruption_is_reported() -> None:
 
 def test_the_source_that_runs_out_first_has_the_earliest_deadline_however_early_it_asked() -> None:
     second = SAMPLE_RATE_HZ
-    requested_early = deadline_s(10.0, 2 * second, is_current=True)
-    assert requested_early < deadline_s(11.0, int(1.5 * second), is_current=True)
-    assert requested_early > deadline_s(11.0, second // 2, is_current=True)
-    assert deadline_s(10.0, 0, is_current=False) > deadline_s(12.0, 2 * second, is_current=True)
-    assert deadline_s(10.0, 0, is_current=True, is_heard=False) > deadline_s(12.0, 2 * second, is_current=False)
+
+    def urgency(now_s: float, left: int, *, is_current: bool, is_heard: bool = True) -> float:
+        demand = Demand(AmpleMemory())
+        demand.change(is_current=is_current, is_heard=is_heard, rate=1.0)
+        return demand.deadline_s(now_s, left)
+
+    requested_early = urgency(10.0, 2 * second, is_current=True)
+    assert requested_early < urgency(11.0, int(1.5 * second), is_current=True)
+    assert requested_early > urgency(11.0, second // 2, is_current=True)
+    assert urgency(10.0, 0, is_current=False) > urgency(12.0, 2 * second, is_current=True)
+    assert urgency(10.0, 0, is_current=True, is_heard=False) > urgency(12.0, 2 * second, is_current=False)
 
 
 def test_of_a_source_that_nobody_hears_hardly_anything_is_decoded_ahead_until_somebody_listens() -> None:
     bench = Bench(wav(music(5.0)), is_heard=False)
     bench.next_report()
-    store = bench.source.store
+    store = bench.source.cursor.store
     while not store.end:
         bench.answer_requests()
     for _ in range(10):  # it would ask for more at once

@@ -1,9 +1,6 @@
 """The packets of one Opus source, from which PCM is decoded only when somebody reads it."""
 
-import ctypes
-import gc
 import threading
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +18,7 @@ from tonearm.worker.filters.blocks import FULL_SCALE, Planes
 from tonearm.worker.filters.chain import as_pcm
 from tonearm.worker.media.opus_format import can_pass_through, opus_codec
 from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
+from tonearm.worker.memory import freed_memory
 from tonearm.worker.sources.pcm_store import PcmStore
 
 # Decoded at once: half the price for each packet of one at a time.
@@ -31,54 +29,8 @@ _FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothi
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _FULL_SCALE: Final = np.float32(FULL_SCALE)
 _audible_from = attrgetter("audible_from")
-_GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, for it takes some milliseconds
-# What sessions leave lies between what others use, who come to use it all: for some minutes it is given back again.
-_AGAIN_AFTER_S: Final = 8.0
-_TIMES_AGAIN: Final = 40
 
 Working: TypeAlias = Callable[[], AbstractContextManager[None]]
-
-
-class FreedMemory:
-    """Gives memory back to the system that decoders have freed. `note` from any thread; `give_back` from one.
-
-    libc keeps what lies between blocks that are in use. A decoder of Opus takes 180 kB that is needed for a moment
-    only, when a source is opened; with a hundred players that would be most of what a process holds.
-    """
-
-    def __init__(self) -> None:
-        self._trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
-        self._is_noted = self._has_cycles = False
-        self._times_again = 0
-        self._last_s = 0.0
-
-    def note(self) -> None:
-        """Something large was freed."""
-        self._is_noted = True
-
-    def note_session(self) -> None:
-        """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
-        alone, which otherwise comes seldom."""
-        self._has_cycles = self._is_noted = True
-        self._times_again = _TIMES_AGAIN
-
-    def give_back(self) -> None:
-        """To be called often: it does something only now and then."""
-        if self._trim is None or not (self._is_noted or self._times_again):
-            return
-        if time.monotonic() - self._last_s < (_GIVE_BACK_INTERVAL_S if self._is_noted else _AGAIN_AFTER_S):
-            return
-        if not self._is_noted:
-            self._times_again -= 1
-        self._is_noted = False
-        if self._has_cycles:
-            self._has_cycles = False
-            gc.collect()
-        self._trim(0)
-        self._last_s = time.monotonic()
-
-
-freed_memory: Final = FreedMemory()
 
 
 class PacketDecoding:

@@ -1,7 +1,7 @@
 import gc
 import weakref
 
-from tonearm.worker.sources.packet_store import FreedMemory
+from tonearm.worker.memory import FreedMemory
 
 
 class Ring:

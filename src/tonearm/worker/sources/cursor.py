@@ -1,0 +1,218 @@
+"""Where a source is for its session: its number, the sample that it has to go to, how it ended, and what is kept of it.
+
+After a seek the same open source goes on under another number, with a store of its own: frames of the sound before can
+still be rendered again from the store that it left.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from tonearm.core.failure import FailureCode, PlayFailure, Stage
+from tonearm.core.frame import SAMPLE_BLOCK_BYTES
+from tonearm.core.track_info import SourceFacts
+from tonearm.decoder.messages import (
+    FIRST_OVERLAY_SOURCE,
+    Decoded,
+    Failed,
+    FirstAudio,
+    FoundPicture,
+    Opened,
+    OpenSource,
+    ReadRequest,
+    SeekFailed,
+    SeekSource,
+    Titled,
+)
+from tonearm.worker.filters.normalization import SourceLoudness
+from tonearm.worker.media.opus_packets import SourcePacket
+from tonearm.worker.sources.packet_store import PacketStore
+from tonearm.worker.sources.pcm_store import PcmStore
+
+Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
+End: TypeAlias = PlayFailure | Literal["complete"]
+
+CANNOT_SEEK: Final = PlayFailure(
+    FailureCode.LIMIT_EXCEEDED,
+    Stage.DECODE,
+    "The source can only be played in order.",
+    "Serve it from a server that supports range requests.",
+)
+
+
+class LeftSource(NamedTuple):
+    """What is left under the number that a source had before a seek: the PCM that was decoded until then."""
+
+    store: PcmStore
+    loudness: SourceLoudness
+    has_failed: bool = False
+
+
+class Cursor:
+    """What a session has of a source that is decoded, and what the node is told of it by `report`.
+
+    Each change is made and reported under one lock, so reports come in the order of the changes. One thread decodes: it
+    appends and ends. The rendering thread seeks, uses and finishes. To read an attribute takes no lock.
+    """
+
+    def __init__(self, order: OpenSource, report: Callable[[Report], None]) -> None:
+        self._order = order
+        self._report = report
+        self._lock = threading.Lock()
+        self._number = order.source
+        self.session = order.session
+        self.facts: SourceFacts | None = None  # once they were reported
+        self.target = order.start_sample if order.start_sample and not order.is_live else None  # to be gone to
+        self.ended: End | None = None
+        self.used_up_to = order.start_sample
+        self.store = PcmStore(order.start_sample)
+        self.loudness = SourceLoudness(order.measured)
+        self.has_failed = False
+
+    @property
+    def left(self) -> int:
+        """Decoded samples that were not used yet."""
+        return self.store.end - self.used_up_to
+
+    @property
+    def gave_audio(self) -> bool:
+        """Whether anything was decoded from where it began."""
+        return self.store.end > self.store.start
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing came from its very beginning on."""
+        with self._lock:
+            return self.store.end == self.store.start == 0 and self.target is None
+
+    # By the rendering thread
+
+    def seek(self, order: SeekSource, *, is_seekable: bool) -> LeftSource:
+        """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
+        with self._lock:
+            left = self._renumber(order)
+            held = None if self.target is not None else self.store.continued_from(order.start_sample)
+            if held is not None:
+                self.store = held
+            elif not self._order.is_live and (self.facts is None or is_seekable):
+                self.store = self.store.fresh(order.start_sample)
+                self.target = order.start_sample
+                self.ended = None if self.ended == "complete" else self.ended
+            else:
+                self._stay()
+            self.used_up_to = self.store.start
+            self._tell_end(gave_audio=False)
+        return left
+
+    def stay(self, order: SeekSource) -> LeftSource:
+        """As `seek`, of a source that has no other place than where it is."""
+        with self._lock:
+            left = self._renumber(order)
+            self._stay()
+            self.used_up_to = self.store.start
+            self._tell_end(gave_audio=self.gave_audio)
+        return left
+
+    def finish(self, report: Failed | Decoded) -> None:
+        """Applies the source's own last report when that is sent to the node."""
+        if isinstance(report, Failed) and not report.gave_audio:
+            self.has_failed = True
+        else:
+            self.store.finish(is_interrupted=isinstance(report, Failed))
+
+    # By the thread that decodes
+
+    def opened(self, facts: SourceFacts, packet_store: Callable[[int], PacketStore] | None = None) -> None:
+        """`packet_store`: makes the store from a sample on, if packets will be appended."""
+        with self._lock:
+            if packet_store is not None:
+                self.store = packet_store(self.store.start)
+            self.loudness.tagged_lufs = tagged_loudness_lufs(facts, self._order.album)
+            self.facts = facts
+            self._report(Opened(self.session, self._number, facts))
+
+    def begin_with(self, store: PcmStore) -> None:
+        """What is appended from now on goes to an empty store."""
+        with self._lock:
+            self.store = store
+
+    def arrive(self, target: int) -> None:
+        """The next sample that is decoded is `target`, which may not be wanted any more."""
+        with self._lock:
+            if self.target == target:
+                self.target = None
+
+    def begin_again(self, why: PlayFailure) -> None:
+        """The next sample that is decoded is the first one: it could not seek."""
+        with self._lock:
+            self.target = None
+            self.store.begin_at(0)
+            self.used_up_to = 0
+            self._report(SeekFailed(self.session, self._number, why))
+
+    def append(self, pcm: bytes) -> bool:
+        """Takes the next samples, unless it has to go elsewhere. False when it has the last one that is wanted."""
+        end_sample = self._order.end_sample
+        with self._lock:
+            if self.target is not None:
+                return True  # of the position that was left
+            is_last = end_sample is not None and self.store.end + len(pcm) // SAMPLE_BLOCK_BYTES >= end_sample
+            if end_sample is not None and is_last:
+                pcm = pcm[: max(end_sample - self.store.end, 0) * SAMPLE_BLOCK_BYTES]
+            is_first = not self.gave_audio
+            if pcm:
+                self.store.append(pcm)
+                if is_first and self._number >= FIRST_OVERLAY_SOURCE:
+                    self._report(FirstAudio(self.session, self._number))
+        return not is_last
+
+    def append_packets(self, packets: list[SourcePacket]) -> bool:
+        """As `append`, for packets."""
+        end_sample = self._order.end_sample
+        with self._lock:
+            if self.target is not None:
+                return True
+            is_last = end_sample is not None and bool(packets) and packets[-1].audible_to >= end_sample
+            if end_sample is not None and is_last:
+                packets = [packet.cut_at(end_sample) for packet in packets if packet.audible_from < end_sample]
+            if isinstance(self.store, PacketStore):
+                self.store.append_packets(packets)
+        return not is_last
+
+    def titled(self, sample: int, title: str) -> None:
+        """From a sample on another title is heard."""
+        with self._lock:
+            self._report(Titled(self.session, self._number, sample, title))
+
+    def end(self, how: End) -> None:
+        """Nothing follows what was appended, unless it has to go elsewhere. Only the first end counts."""
+        with self._lock:
+            if self.ended is None and (how != "complete" or self.target is None):
+                self.ended = how
+                self._tell_end(gave_audio=self.gave_audio)
+
+    # With the lock
+
+    def _renumber(self, order: SeekSource) -> LeftSource:
+        left = LeftSource(self.store, self.loudness)
+        self._number, self.has_failed = order.new_source, False
+        if self.facts is not None:
+            self._report(Opened(self.session, self._number, self.facts))
+        return left
+
+    def _stay(self) -> None:
+        self.store = self.store.continued_from(max(self.used_up_to, self.store.oldest)) or self.store
+        self._report(SeekFailed(self.session, self._number, CANNOT_SEEK))
+
+    def _tell_end(self, *, gave_audio: bool) -> None:
+        if isinstance(self.ended, PlayFailure):
+            self._report(Failed(self.session, self._number, self.ended, gave_audio))
+        elif self.ended is not None:
+            self._report(Decoded(self.session, self._number))
+
+
+def tagged_loudness_lufs(facts: SourceFacts, album: str | None) -> float | None:
+    """How loud its tags say that a source is: as a part of its album while that is played as a whole."""
+    if facts.album is not None and facts.album == album and facts.album_loudness_lufs is not None:
+        return facts.album_loudness_lufs
+    return facts.loudness_lufs

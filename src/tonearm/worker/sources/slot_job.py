@@ -1,0 +1,148 @@
+"""Work that goes on in slots of a scheduler: a step in each, a rest between them until more is needed."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, Slot, Waiter
+
+_DROPPED_DEADLINE_S: Final = 0.0  # what was dropped goes first: it only gives back what it holds
+
+
+class Work(Protocol):
+    """What a `SlotJob` does."""
+
+    @property
+    def suspect(self) -> int:
+        """The source that it works on, as a scheduler writes it down."""
+        ...
+
+    def step(self) -> bool:
+        """Does the next step. False when it was the last one. Only this touches what needs a slot."""
+        ...
+
+    @property
+    def needs_more(self) -> bool:
+        """Whether another step is due."""
+        ...
+
+    def deadline_s(self, now_s: float) -> float:
+        """When what it has is used up."""
+        ...
+
+
+class SlotJob:
+    """A `Job` that does `work`: first in slots of `scheduler`, where it can wait for `slack_s`.
+
+    `has_own_thread`: it waits in its steps again and again, so it brings a thread of its own.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        scheduler: DecodeScheduler,
+        threads: DecodeThreads,
+        *,
+        has_own_thread: bool,
+        slack_s: float = 0.0,
+    ) -> None:
+        self._work = work
+        self.suspect = work.suspect
+        self._scheduler = scheduler
+        self._threads = threads
+        self._has_own_thread = has_own_thread
+        self._slack_s = slack_s
+        self._slot = -1
+        self._waiter: Waiter | None = None  # while a thread of it waits for a slot
+        self._lock = threading.Lock()
+        self._is_resting = False  # between two slots, with no new one requested
+        self.is_dropped = False
+
+    # From any thread
+
+    def start(self) -> None:
+        """Requests the first slot. Raises `RuntimeError` or `MemoryError` when its thread cannot be started."""
+        if self._has_own_thread:
+            self._threads.add()
+        self._scheduler.submit(self, self._deadline_s())
+
+    def drop(self) -> None:
+        """Has its next step come soon, which is to be the last one."""
+        self.is_dropped = True
+        if not self.resume():
+            self._scheduler.hasten(self, _DROPPED_DEADLINE_S)
+
+    def resume(self) -> bool:
+        """Requests a slot. False when it was not resting."""
+        with self._lock:
+            was_resting, self._is_resting = self._is_resting, False
+        if was_resting:
+            self._scheduler.submit(self, self._deadline_s())
+        return was_resting
+
+    def hasten(self) -> None:
+        """Its work has become more urgent: what waits for a slot, or its thread, gets the new deadline."""
+        deadline, waiter = self._deadline_s(), self._waiter
+        self._scheduler.hasten(self, deadline)
+        if waiter is not None:
+            self._scheduler.hasten(waiter, deadline)
+
+    def _deadline_s(self) -> float:
+        if self.is_dropped:
+            return _DROPPED_DEADLINE_S
+        return self._work.deadline_s(time.monotonic()) + self._slack_s
+
+    # As a job of the scheduler
+
+    def start_in(self, slot: int) -> None:
+        self._threads.run(Slot(self, slot))
+
+    def run(self, slot: int) -> Slot | None:
+        self._slot, scheduler = slot, self._scheduler
+        has_more = self._work.step()
+        slot = self._slot  # another one if it waited for bytes meanwhile
+        if has_more:
+            self._rest()  # from here on another thread may run its next step
+        elif self._has_own_thread:
+            self._threads.remove()
+        return scheduler.release_and_continue(slot)
+
+    def _rest(self) -> None:
+        with self._lock:
+            self._is_resting = True
+        if self.is_dropped or self._work.needs_more:
+            self.resume()
+
+    # By the work, while it holds a slot
+
+    def go_on_in(self, scheduler: DecodeScheduler) -> None:
+        """From the next step on it gets slots of another scheduler, without slack."""
+        self._scheduler, self._slack_s = scheduler, 0.0
+
+    @contextmanager
+    def without_slot(self) -> Iterator[None]:
+        """Gives the slot up for as long as the work waits for bytes."""
+        self._scheduler.release(self._slot)
+        try:
+            yield
+        finally:
+            self._waiter = waiter = Waiter(self.suspect)
+            self._scheduler.submit(waiter, self._deadline_s())
+            self._slot = waiter.wait()
+            self._waiter = None
+
+    @contextmanager
+    def without_slot_and_with_a_thread(self) -> Iterator[None]:
+        """As `without_slot`, for one without its own thread: another one replaces the thread that waits."""
+        try:
+            self._threads.add()
+        except (RuntimeError, MemoryError):
+            yield  # keeps the slot: better late than without a thread for the next job
+            return
+        try:
+            with self.without_slot():
+                yield
+        finally:
+            self._threads.remove()
