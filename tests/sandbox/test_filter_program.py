@@ -83,11 +83,11 @@ def test_what_is_always_allowed_and_what_is_listed_nowhere(
 def test_other_architectures_of_the_same_machine_are_refused(architecture: Architecture) -> None:
     program = filter_program(architecture, resolver_rules(PROCESS))
     for audit in (AUDIT_I386, AUDIT_ARM, 0, (AARCH64 if architecture is X86_64 else X86_64).audit):
-        assert {action_for(program, audit, number) for number in range(512)} == {NOT_PERMITTED}
+        assert {action_for(program, audit, number) for number in range(0, 512, 16)} == {NOT_PERMITTED}
 
 
 def test_x32_is_not_there(decoder: Answer, resolver: Answer) -> None:
-    for number in range(600):
+    for number in range(0, 600, 7):
         assert decoder(X32 | number) == resolver(X32 | number) == NOT_IMPLEMENTED
 
 

@@ -164,9 +164,11 @@ async def fake_voice() -> AsyncIterator[FakeVoice]:
     try:
         async with aiohttp.ClientSession() as session:
             FakeChannel(voice, port, session)
-            yield voice
-            if voice.channel.voice_client is not None:
-                await voice.channel.voice_client.disconnect(force=True)
+            try:
+                yield voice
+            finally:  # or its threads would outlive the test
+                if voice.channel.voice_client is not None:
+                    await voice.channel.voice_client.disconnect(force=True)
     finally:
         udp.close()
         await runner.cleanup()

@@ -14,8 +14,10 @@ from tests.support.e2e_players import IMPATIENT, PATIENT
 from tests.support.eventually import eventually
 from tests.support.fake_voice import fake_voice
 from tests.support.opus_listening import decoded
+from tests.support.processes import WaitForCpu
 from tests.support.running_node import running_node
 from tonearm.client import Node, PlayerExists, PlayerGone, Reconnected, TrackStart
+from tonearm.core.frame import FRAMES_PER_SECOND
 from tonearm.discord import Source, dispatch, join
 from tonearm.voice.source import SILENT_PACKET
 
@@ -30,16 +32,17 @@ def frequency_hz(packets: Sequence[bytes]) -> float:
 async def test_discord_hears_every_packet_of_the_tone(tmp_path: Path) -> None:
     (tmp_path / "tone.wav").write_bytes(wav(tone(1000.0, 20.0)))
     async with running_node(tmp_path, PATIENT) as process, Node(process.url) as node, fake_voice() as voice:
+        waits = WaitForCpu(process.pid)
         player = await join(voice.channel, node, "tone.wav", metadata={"guild": 1})
         assert (player.id, player.metadata) == ("2", {"guild": 1})
         async with asyncio.timeout(60):
-            packets = await voice.heard(200)
+            packets = await voice.heard(100)
         assert frequency_hz(packets) == pytest.approx(1000.0, abs=2)
         assert {later - earlier for earlier, later in zip(voice.timestamps, voice.timestamps[1:], strict=False)} == {
             960
         }
         stats = player.source.stats
-        assert (stats.lost, stats.dropped) == (0, 0)
+        assert stats.lost + stats.dropped <= waits.seconds(process.pid) * FRAMES_PER_SECOND
 
         await player.pause()
         await player.resume()
@@ -65,7 +68,7 @@ async def test_pcm_is_encoded_by_the_library(tmp_path: Path) -> None:
         client = await voice.channel.connect()
         client.play(await Source(player, audio_format="pcm").ready())
         async with asyncio.timeout(60):
-            assert frequency_hz(await voice.heard(100)) == pytest.approx(500.0, abs=2)
+            assert frequency_hz(await voice.heard(50)) == pytest.approx(500.0, abs=2)
 
 
 async def test_a_node_that_starts_again_is_heard_again(tmp_path: Path) -> None:
@@ -82,12 +85,12 @@ async def test_a_node_that_starts_again_is_heard_again(tmp_path: Path) -> None:
 
             player.on(PlayerGone, create_again)
             async with asyncio.timeout(60):
-                await voice.heard(50)
+                await voice.heard(20)
             port = process.port
         async with asyncio.timeout(60):
             await voice.heard(20, silence=True)  # meanwhile silence goes on
         async with running_node(tmp_path, IMPATIENT, arguments=("--port", str(port))), asyncio.timeout(60):
-            assert frequency_hz(await voice.heard(100)) == pytest.approx(1000.0, abs=2)
+            assert frequency_hz(await voice.heard(50)) == pytest.approx(1000.0, abs=2)
             assert len(ended) == 1
             await player.leave()
             await node.close()

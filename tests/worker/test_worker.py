@@ -436,10 +436,10 @@ def test_the_source_that_is_worked_on_is_noted_as_suspect_and_cleared(driver: De
         seen.update(driver.suspects())
         return Data(7, 3, request.offset, junk[request.offset : request.offset + request.length])
 
-    for source in range(3, 15):
+    for source in range(3, 9):
         driver.open_bytes(junk, 7, source, feed=feed_of(junk) if source != 3 else feeds)
     failed = 0
-    while failed < 12:
+    while failed < 6:
         seen.update(driver.suspects())
         failed += sum(isinstance(message, Failed) for message in driver.step())
     assert seen
@@ -485,7 +485,7 @@ def test_the_process_ends_with_its_own_status_when_its_memory_is_used_up() -> No
         assert status == EXIT_MEMORY_LIMIT
 
 
-@pytest.mark.parametrize("memory_limit_mb", range(200, LEAST_MB, 15))
+@pytest.mark.parametrize("memory_limit_mb", range(200, LEAST_MB, 30))
 def test_a_limit_that_is_hardly_enough_to_start_is_not_met_by_a_library_that_exits(memory_limit_mb: int) -> None:
     driver = DecoderDriver(memory_limit_mb, sys.executable)
     try:
@@ -535,19 +535,19 @@ def fill_memory(driver: DecoderDriver) -> None:
 
 def test_sixty_players_of_mp3_are_rendered_faster_than_they_sound(driver: DecoderDriver, tmp_path: Path) -> None:
     path = tmp_path / "song.mp3"
-    path.write_bytes(mp3(music(6.0, 44_100)))
+    path.write_bytes(mp3(music(3.0, 44_100)))
     players = [SentAudio(driver, session) for session in range(1, 61)]
     for session in range(1, 61):
         driver.open_session(session)
         driver.plan(session)
         driver.open_file(path, session)
     cpu_before_s = cpu_seconds(driver)
-    for frames in range(10, 251, 10):
+    for frames in range(10, 126, 10):
         for player in players:
             player.play(frames)
-    assert all(player.frames >= 250 for player in players)
-    # By the processor's clock, as others may use the machine as well; all of them sound for five seconds.
-    assert cpu_seconds(driver) - cpu_before_s < 5.0
+    assert all(player.frames >= 120 for player in players)
+    # By the processor's clock, as others may use the machine as well; all of them sound for 2.4 seconds.
+    assert cpu_seconds(driver) - cpu_before_s < 2.4
 
 
 def cpu_seconds(driver: DecoderDriver) -> float:

@@ -83,7 +83,7 @@ def test_what_is_no_audio(file: bytes) -> None:
     assert failure_of_opening(file).code is FailureCode.NOT_AUDIO
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_random_bytes_are_no_mp3_even_when_they_begin_like_one(seed: int) -> None:
     noise = random.Random(seed).randbytes(60_000)
     for file in (noise, b"\xff\xfb\x90\x64" + noise, id3(texts={"TIT2": b"\x00Title"}) + noise):
@@ -111,13 +111,13 @@ def test_a_codec_that_is_not_on_the_list() -> None:
 @pytest.mark.parametrize(
     ("file", "what"),
     [
-        (wav(music(0.1), 500_000), "500000 Hz"),
-        (wav(music(0.1), 1000), "1000 Hz"),
-        (wav(music(0.1, channels=9)), "9 channels"),
+        (lambda: wav(music(0.1), 500_000), "500000 Hz"),
+        (lambda: wav(music(0.1), 1000), "1000 Hz"),
+        (lambda: wav(music(0.1, channels=9)), "9 channels"),
     ],
 )
-def test_rates_and_channels_beyond_the_ordinary(file: bytes, what: str) -> None:
-    failure = failure_of_opening(file)
+def test_rates_and_channels_beyond_the_ordinary(file: Callable[[], bytes], what: str) -> None:
+    failure = failure_of_opening(file())
     assert failure.code is FailureCode.LIMIT_EXCEEDED
     assert what in failure.message
 
@@ -186,7 +186,7 @@ def test_a_truncated_file_plays_as_far_as_it_goes() -> None:
 
 
 def test_sound_that_becomes_only_bad_packets_ends_as_corrupt_after_what_was_good() -> None:
-    file = bytearray(flac(music(30.0), codec_options={"frame_size": "1024"}))
+    file = bytearray(flac(music(20.0), codec_options={"frame_size": "1024"}))
     noise = np.random.default_rng(1)
     start = len(file) // 4
     # The packets keep their headers, so that they are found, and their contents do not decode.
@@ -196,7 +196,7 @@ def test_sound_that_becomes_only_bad_packets_ends_as_corrupt_after_what_was_good
     media = open_bytes(bytes(file))
     decoded, error = decode_until_error(media)
     assert error.failure.code is FailureCode.CORRUPT
-    assert len(decoded) > 5 * 48_000
+    assert len(decoded) > 3 * 48_000
     with pytest.raises(PlayError):
         media.decode(4800)
 
@@ -234,11 +234,11 @@ class FailingReader(io.BytesIO):
 LOST = PlayError(PlayFailure(FailureCode.CONNECTION_LOST, Stage.READ, "The connection was lost.", "Try again."))
 
 ALL_KINDS: dict[str, Callable[[], bytes]] = {
-    "mp3": lambda: mp3(music(8.0, 44_100)),
-    "flac": lambda: flac(music(8.0)),
+    "mp3": lambda: mp3(music(4.0, 44_100)),
+    "flac": lambda: flac(music(4.0)),
     "opus": lambda: opus(music(8.0)),
-    "wav": lambda: wav(music(8.0)),
-    "m4a": lambda: m4a(music(8.0, 44_100)),
+    "wav": lambda: wav(music(4.0)),
+    "m4a": lambda: m4a(music(4.0, 44_100)),
 }
 
 
@@ -248,7 +248,7 @@ def file_of(kind: str) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-@pytest.mark.parametrize("fail_at", [0, 10, 4096, 5000])
+@pytest.mark.parametrize("fail_at", [0, 10, 5000])
 def test_an_error_of_the_reader_while_opening_comes_out_unchanged(kind: str, fail_at: int) -> None:
     file = file_of(kind)
     reader = FailingReader(file, fail_at, LOST)
@@ -279,10 +279,10 @@ def test_an_error_of_the_reader_while_playing_comes_after_all_that_was_there(
 
 
 def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
-    file = flac(music(8.0))
+    file = flac(music(4.0))
     media = open_media(FailingReader(file, len(file) // 3, LOST), name="song", content_type=None, size_bytes=len(file))
     with pytest.raises(PlayError) as caught:
-        media.seek(7 * 48_000)
+        media.seek(3 * 48_000)
     assert caught.value is LOST
 
 

@@ -23,8 +23,13 @@ from tonearm.worker.media.media import Media, open_media
 from tonearm.worker.media.opus_packets import OpusPackets, SourcePacket
 from tonearm.worker.reading.reader import DescriptorReader
 
-SONG = opus(music(6.0) * 0.8, bit_rate=96_000, options={"page_duration": "300000"})
-OTHER = opus(music(3.0, seed=2) * 0.8, bit_rate=96_000)
+
+def song() -> bytes:
+    return opus(music(6.0) * 0.8, bit_rate=96_000, options={"page_duration": "300000"})
+
+
+def other() -> bytes:
+    return opus(music(3.0, seed=2) * 0.8, bit_rate=96_000)
 
 
 class FileOnDisk:
@@ -120,13 +125,13 @@ def paged_anew(file: bytes, segments_a_page: int) -> bytes:
     return b"".join(made)
 
 
-@pytest.mark.parametrize("file", [SONG, OTHER, opus(music(3.0, channels=1)), opus(music(0.5)), opus(music(4.0001))])
-def test_a_file_is_read_as_by_libav(folder: Path, file: bytes) -> None:
-    assert by_pages(folder, file)[0] == by_libav(file)
+def test_a_file_is_read_as_by_libav(folder: Path) -> None:
+    for file in (song(), other(), opus(music(3.0, channels=1)), opus(music(0.5)), opus(music(4.0001))):
+        assert by_pages(folder, file)[0] == by_libav(file)
 
 
 def test_behind_silence_pages_are_read_too(folder: Path) -> None:
-    sound = music(30.0) * 0.8
+    sound = music(24.0) * 0.8
     sound[: 48_000 * 4] = 0
     file = opus(sound)
     found, count = by_pages(folder, file)
@@ -163,12 +168,12 @@ def test_packets_that_go_on_on_the_next_page(folder: Path, segments_a_page: int)
 
 @pytest.mark.parametrize("sample", [0, 960, 100_000, 200_001, 287_000, 10_000_000])
 def test_after_a_seek_it_goes_on_as_by_libav(folder: Path, sample: int) -> None:
-    assert by_pages(folder, SONG, sample)[0] == by_libav(SONG, sample)
+    assert by_pages(folder, song(), sample)[0] == by_libav(song(), sample)
 
 
 def test_seeks_to_and_fro(folder: Path) -> None:
-    on_disk = FileOnDisk(folder, SONG)
-    media = open_bytes(SONG)
+    on_disk = FileOnDisk(folder, song())
+    media = open_bytes(song())
     packets = media.take_opus_packets()
     assert packets is not None
     for sample in (150_000, 20_000, 280_000, 0, 250_000):
@@ -186,11 +191,11 @@ def heard(packets: Sequence[SourcePacket]) -> set[bytes]:
 
 
 def damaged_files() -> Iterator[tuple[str, bytes]]:
-    pages = pages_of(SONG)
+    pages = pages_of(song())
     yield "a page is missing", b"".join([*pages[:8], *pages[9:]])
     yield "a page comes twice", b"".join([*pages[:8], *pages[7:]])
-    yield "a chain", SONG + OTHER
-    yield "the end is missing", SONG[: len(SONG) * 2 // 3]
+    yield "a chain", song() + other()
+    yield "the end is missing", song()[: len(song()) * 2 // 3]
     yield "junk between pages", b"".join([*pages[:8], b"junk" * 100, *pages[8:]])
     broken = bytearray(pages[8])
     broken[27] ^= 0x55
@@ -204,28 +209,31 @@ def damaged_files() -> Iterator[tuple[str, bytes]]:
     yield "an empty page", b"".join([*pages[:8], empty, *pages[8:]])
 
 
-@pytest.mark.parametrize(("what", "file"), list(damaged_files()), ids=[what for what, _ in damaged_files()])
-def test_what_is_not_ordinary_is_left_to_libav(folder: Path, what: str, file: bytes) -> None:
-    wanted, (found, _) = by_libav(file), by_pages(folder, file)
-    assert [packet.audible_to for packet in found[:-1]] == [packet.audible_from for packet in found[1:]]
-    if what in ("a chain", "the end is missing", "a wrong bit"):
-        assert found == wanted
-    else:  # libav's own positions behind a hole are not those that it counts while it reads on
-        assert abs(len(found) - len(wanted)) <= 60
-        assert heard(found) <= heard(wanted) | heard(by_libav(SONG))
+def test_what_is_not_ordinary_is_left_to_libav(folder: Path) -> None:
+    whole = heard(by_libav(song()))
+    for what, file in damaged_files():
+        wanted, (found, _) = by_libav(file), by_pages(folder, file)
+        assert [packet.audible_to for packet in found[:-1]] == [packet.audible_from for packet in found[1:]], what
+        if what in ("a chain", "the end is missing", "a wrong bit"):
+            assert found == wanted, what
+        else:  # libav's own positions behind a hole are not those that it counts while it reads on
+            assert abs(len(found) - len(wanted)) <= 60, what
+            assert heard(found) <= heard(wanted) | whole, what
 
 
-@settings(max_examples=60)
-@given(at=st.integers(200, len(SONG) - 1), value=st.integers(0, 255), cut=st.integers(0, 3000))
-def test_a_damaged_file_ends(tmp_path_factory: pytest.TempPathFactory, at: int, value: int, cut: int) -> None:
-    damaged = SONG[:at] + bytes((value,)) + SONG[at + 1 + cut :]
+@settings(max_examples=30)
+@given(place=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255), cut=st.integers(0, 3000))
+def test_a_damaged_file_ends(tmp_path_factory: pytest.TempPathFactory, place: float, value: int, cut: int) -> None:
+    file = song()
+    at = 200 + int(place * (len(file) - 200))
+    damaged = file[:at] + bytes((value,)) + file[at + 1 + cut :]
     found, _ = by_pages(tmp_path_factory.mktemp("song"), damaged)
     assert [packet.audible_to for packet in found[:-1]] == [packet.audible_from for packet in found[1:]]
     assert len(found) >= 200
 
 
 def test_reading_ends_with_the_source(folder: Path) -> None:
-    on_disk = FileOnDisk(folder, SONG)
+    on_disk = FileOnDisk(folder, song())
     on_disk.packets.take(96_000)
     on_disk._reader.drop()
     with pytest.raises(PlayError):

@@ -1,6 +1,7 @@
 """Packets of Opus sources that reach Opus listeners as they are, and the joints with what is encoded."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pytest
@@ -252,9 +253,9 @@ def test_what_is_planned_again_is_what_it_was() -> None:
     assert packets_of(bench)[max(first, first_again) :] == packets_of(again)[max(first, first_again) :]
 
 
-@pytest.mark.parametrize("length", [6 * 48_000 - 100, 6 * 48_000 - 500, 6 * 48_000 - 960, 6 * 48_000 - 1])
+@pytest.mark.parametrize("length", [2 * 48_000 - 100, 2 * 48_000 - 500, 2 * 48_000 - 960, 2 * 48_000 - 1])
 def test_a_track_that_begins_within_a_frame_passes_when_the_join_is_silent(length: int) -> None:
-    files = song(length / 48_000, silent_ends=True), song(5.0, 2, silent_ends=True)
+    files = song(length / 48_000, silent_ends=True), song(2.0, 2, silent_ends=True)
     bench = playing(*map(PacketSource, files))
     bench.run()
     flags = passed(bench)
@@ -343,32 +344,6 @@ def test_a_beginning_in_the_middle_passes_only_on_the_grid(start: int, passes: b
     if passes:
         first = flags.index(True)
         assert packets_of(bench)[20 + first] == packets_in(file)[start // FRAME_SAMPLES + first]
-
-
-def test_another_pre_skip_passes_with_a_lag() -> None:
-    file = song(3.0)
-    header = file.index(b"OpusHead")
-    assert file[header + 10 : header + 12] == (312).to_bytes(2, "little")
-    other = with_page_checksum(file[: header + 10] + (356).to_bytes(2, "little") + file[header + 12 :])
-    bench = playing(PacketSource(other))
-    bench.run()
-    assert {audio.lag_samples for audio in bench.audios[:-1]} == {44}
-    assert all(passed(bench)[:-1])
-    assert packets_of(bench)[:100] == packets_in(other)[:100]
-
-
-def with_page_checksum(file: bytes) -> bytes:
-    """An Ogg file whose first page has a right checksum again."""
-    size = 27 + file[26] + sum(file[27 : 27 + file[26]])
-    page = bytearray(file[:size])
-    page[22:26] = bytes(4)
-    register = 0
-    for byte in page:
-        register ^= byte << 24
-        for _ in range(8):
-            register = (register << 1 ^ (0x04C11DB7 if register & 0x80000000 else 0)) & 0xFFFFFFFF
-    page[22:26] = register.to_bytes(4, "little")
-    return bytes(page) + file[size:]
 
 
 def test_under_an_overlay_the_lag_goes_on() -> None:
@@ -473,29 +448,33 @@ def begun_later(file: bytes, samples: int) -> bytes:
     return bytes(page) + file[size:]
 
 
-def test_a_source_that_fits_with_a_lag_only_passes_from_its_start_on() -> None:
-    file = begun_later(song(2.0), 500)
+@pytest.mark.parametrize("lag", [44, 500])
+def test_a_source_that_fits_with_a_lag_only_passes_from_its_start_on(lag: int) -> None:
+    file = begun_later(song(2.0), lag)
     bench = playing(PacketSource(file))
     bench.run()
-    assert bench.audios[-1].lag_samples == 500
+    assert {audio.lag_samples for audio in bench.audios[:-1]} == {lag}
     assert passed(bench)[:-1] == [True] * (len(passed(bench)) - 1)
+    assert packets_of(bench)[:80] == packets_in(file)[:80]
 
 
-SONGS = (
-    song(1.0, 11),
-    song(0.7, 12, silent_ends=True),
-    song(0.913, 13, silent_ends=True),
-    begun_later(song(1.2, 14), 500),
-)
+@cache
+def songs() -> tuple[bytes, ...]:
+    return (
+        song(1.0, 11),
+        song(0.7, 12, silent_ends=True),
+        song(0.913, 13, silent_ends=True),
+        begun_later(song(1.2, 14), 500),
+    )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(
             st.sampled_from(("cut", "seek", "half", "flat", "pcm", "opus", "both", "plain", "again")),
             st.integers(1, 35),
-            st.integers(0, len(SONGS) - 1),
+            st.integers(0, 3),
         ),
         min_size=1,
         max_size=8,
@@ -504,8 +483,8 @@ SONGS = (
 def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_sources(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    files = [SONGS[0]]
-    sources: dict[int, PacketSource | MemorySource] = {1: PacketSource(SONGS[0])}
+    files = [songs()[0]]
+    sources: dict[int, PacketSource | MemorySource] = {1: PacketSource(songs()[0])}
     bench = SessionBench(sources)
     bench.listen(PASSING)
     bench.plan(0, switch_to=1)
@@ -514,9 +493,9 @@ def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_so
         bench.run(bench.sent + frames)
         if kind in ("cut", "seek"):
             current += 1
-            files.append(SONGS[choice])
+            files.append(songs()[choice])
             start = 0 if kind == "cut" else 960 * (frames // 3)
-            sources[current] = PacketSource(SONGS[choice], start)
+            sources[current] = PacketSource(songs()[choice], start)
             bench.plan(bench.sent, switch_to=current)
         elif kind in ("half", "flat", "again"):
             filters = {"half": HALF, "flat": FLAT, "again": bench.filters}[kind]
@@ -539,8 +518,8 @@ def test_whatever_is_planned_each_frame_has_a_packet_and_those_passed_are_the_so
 
 
 def test_what_is_passed_through_comes_in_few_messages_and_a_change_is_rendered_no_further_ahead_than_ever() -> None:
-    bench = playing(PacketSource(song(8.0)))
-    bench.run(100)
+    bench = playing(PacketSource(song(4.0)))
+    bench.run(60)
     assert max(audio.frames for audio in bench.audios) == PASSED_BLOCK_FRAMES
     assert bench.end_frame - bench.sent > GRANT_FRAMES
     before = len(bench.audios)
@@ -550,9 +529,9 @@ def test_what_is_passed_through_comes_in_few_messages_and_a_change_is_rendered_n
     assert [audio.frames for audio in bench.audios[before:]] == [FIRST_BLOCK_FRAMES, ENCODED_BLOCK_FRAMES, rest]
 
 
-@pytest.mark.parametrize("length", [3 * 48_000, 3 * 48_000 - 100, 3 * 48_000 - 777])
+@pytest.mark.parametrize("length", [2 * 48_000, 2 * 48_000 - 100, 2 * 48_000 - 777])
 def test_the_parts_of_a_chained_stream_pass_where_their_joins_are_silent(length: int) -> None:
-    files = song(length / 48_000, silent_ends=True), song(3.0, 2, silent_ends=True)
+    files = song(length / 48_000, silent_ends=True), song(2.0, 2, silent_ends=True)
     bench = playing(PacketSource(b"".join(files)))
     bench.run()
     flags = passed(bench)

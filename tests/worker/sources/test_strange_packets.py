@@ -1,6 +1,7 @@
 """Ogg Opus with packets that are too long and with holes in time: no packet is passed on that a decoder refuses, and
 what is read has no gap."""
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,14 @@ from tonearm.interop.ogg_opus import OggOpusStream
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.sources.packet_store import PacketDecoding, PacketStore
 
-SONG = packets_in(opus(music(4.0)))
 HOLE_FRAMES = 100
 PACKETS_A_PAGE = 10
+
+
+@cache
+def song() -> list[bytes]:
+    """Its packets."""
+    return packets_in(opus(music(4.0)))
 
 
 def ogg(packets: list[bytes], hole_at: int | None = None) -> bytes:
@@ -34,7 +40,7 @@ def ogg(packets: list[bytes], hole_at: int | None = None) -> bytes:
 
 @pytest.mark.parametrize("length", [MOST_OPUS_PACKET_BYTES + 1, 70_000])
 def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
-    packets = list(SONG)
+    packets = list(song())
     packets[60] = packets[60][:1] + bytes(length - 1)
     outputs = frozenset({PCM, Output("opus", passes_through=True)})
     with running_decoder() as driver:
@@ -51,36 +57,34 @@ def test_a_packet_that_is_too_long_is_not_passed_on(length: int) -> None:
                 passed += of_output
         assert sent.frames >= len(packets) - 3
         assert max(map(len, passed)) <= MOST_OPUS_PACKET_BYTES
-        assert len(set(passed) & set(SONG)) > len(SONG) // 2  # what is whole goes as it is
+        assert len(set(passed) & set(song())) > len(song()) // 2  # what is whole goes as it is
 
 
 @pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
-@pytest.mark.parametrize("into", [101, 150, 199, 205])
-def test_a_seek_into_a_hole_leads_behind_it(form: Output, into: int) -> None:
-    """And a start there."""
-    file = ogg(SONG, hole_at=100)
-    start = into * FRAME_SAMPLES
+def test_a_start_in_a_hole_leads_behind_it(form: Output) -> None:
+    file = ogg(song(), hole_at=100)
     with running_decoder() as driver:
-        driver.open_session()
-        driver.plan()
-        driver.open_bytes(file, start_sample=start)
-        frames = 0
-        marks: list[MarkKind] = []
-        while MarkKind.END not in marks:
-            driver.send(Grant(1, 2, frames, frames + 40, frozenset({form})))
-            audio = driver.wait_for(Audio)
-            frames += audio.frames
-            marks += [mark.kind for mark in audio.marks]
-        left = len(SONG) - 100 - max(into - 200, 0)
-        assert abs(frames - left) <= 2
-        assert marks == [MarkKind.BEGIN, MarkKind.END]
+        for session, into in enumerate((101, 150, 199, 205), 1):
+            driver.open_session(session)
+            driver.plan(session)
+            driver.open_bytes(file, session, start_sample=into * FRAME_SAMPLES)
+            frames = 0
+            marks: list[MarkKind] = []
+            while MarkKind.END not in marks:
+                driver.send(Grant(session, 2, frames, frames + 40, frozenset({form})))
+                audio = driver.wait_for(Audio, session)
+                frames += audio.frames
+                marks += [mark.kind for mark in audio.marks]
+            left = len(song()) - 100 - max(into - 200, 0)
+            assert abs(frames - left) <= 2
+            assert marks == [MarkKind.BEGIN, MarkKind.END]
 
 
 def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
     """As where the end of a part is cut off by more than its last packet, and another part follows."""
     store = PacketStore(0, PacketDecoding(channels=2))
     heard = 12  # frames
-    for first, packets in ((0, SONG[:heard]), (heard, SONG[heard : 2 * heard])):
+    for first, packets in ((0, song()[:heard]), (heard, song()[heard : 2 * heard])):
         start, end = first * FRAME_SAMPLES, (first + heard) * FRAME_SAMPLES
         store.append_packets(
             [
@@ -88,7 +92,7 @@ def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
                 for at, packet in zip(range(start, end, FRAME_SAMPLES), packets, strict=True)
             ]
         )
-        store.append_packets([SourcePacket(end, FRAME_SAMPLES, end, end, packet) for packet in SONG[:40]])
+        store.append_packets([SourcePacket(end, FRAME_SAMPLES, end, end, packet) for packet in song()[:40]])
     assert len(store.read(0, store.end)) == 2 * heard * FRAME_BYTES
     assert len(store.read(FRAME_SAMPLES, store.end - FRAME_SAMPLES)) == (2 * heard - 1) * FRAME_BYTES
 
@@ -96,19 +100,19 @@ def test_many_packets_of_which_nothing_is_heard_leave_no_gap() -> None:
 @pytest.mark.parametrize("form", [PCM, Output("opus", passes_through=True)])
 def test_a_file_on_disk_is_played_and_sought_across_a_hole(tmp_path: Path, form: Output) -> None:
     """Its ordinary pages are read without libav, up to the hole and again after a seek."""
-    song, hole = SONG * 3, 300
+    whole, hole = song() * 3, 300
     path = tmp_path / "holed.opus"
-    path.write_bytes(ogg(song, hole))
+    path.write_bytes(ogg(whole, hole))
     with running_decoder() as driver:
         driver.open_session()
         driver.open_file(path)
         driver.plan()
         begun = frames_to_the_end(driver, form, source=1, epoch=2)
-        assert begun == pytest.approx(len(song), abs=2)
+        assert begun == pytest.approx(len(whole), abs=2)
         for source, into in enumerate((hole + 50, 20, hole + 1, hole + 99, hole + 130), 2):
             driver.send(SeekSource(1, source - 1, source, into * FRAME_SAMPLES))
             driver.send(Plan(1, source + 1, source, begun, source, source, None, Filters()))
-            left = len(song) - min(into, max(hole, into - HOLE_FRAMES))
+            left = len(whole) - min(into, max(hole, into - HOLE_FRAMES))
             frames = frames_to_the_end(driver, form, source, source + 1, begun)
             assert frames == pytest.approx(left, abs=2)
             begun += frames
