@@ -1,0 +1,137 @@
+"""Every command that speaks to a node, in every way that it can fail before it begins: its exit code, its sentence."""
+
+import asyncio
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.certificate import unsigned_certificate
+from tests.support.command import run_tonearm
+from tests.support.e2e_players import IMPATIENT
+from tests.support.running_node import RunningNode, shared_node
+
+PASSWORD: Final = "sesame"
+COMMANDS: Final = {
+    "players": (),
+    "queue": ("nobody",),
+    "info": ("song.wav",),
+    "events": ("nobody",),
+    "play": ("song.wav",),
+    "listen": ("nobody",),
+    "export": (),
+    "import": ("players.json",),
+}
+
+
+@contextmanager
+def stranger(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[str]:
+    """The address of a server that is no node, in a thread."""
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        writer.close()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(reply, sock=listening, ssl=context)
+        async with server:
+            await asyncio.to_thread(over.wait)
+
+    over = threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
+    folder = tmp_path_factory.mktemp("exit-codes")
+    (folder / "players.json").write_text(json.dumps({"version": 1, "players": [{"id": "nobody"}]}), encoding="utf-8")
+    with shared_node(folder, f'{IMPATIENT}\n[server]\npassword = "{PASSWORD}"\n') as process:
+        yield process
+
+
+def failed(folder: Path, url: str, password: str, *arguments: str) -> tuple[int, str]:
+    """The exit code, and what is told in one line on stderr; nothing on stdout."""
+    done = run_tonearm(*arguments, folder=folder, variables={"TONEARM_URL": url, "TONEARM_PASSWORD": password})
+    assert done.stdout == "", arguments
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.stderr.startswith("tonearm: "), done.stderr
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_node_is_told(node: RunningNode, tmp_path: Path, command: str) -> None:
+    arguments = (command, *COMMANDS[command])
+    with (
+        socket.socket() as taken,
+        stranger(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi") as website,
+        stranger(b"x", unsigned_certificate(tmp_path)) as secret,
+    ):
+        taken.bind(("127.0.0.1", 0))
+        for url, password, code, words in (
+            (f"http://127.0.0.1:{taken.getsockname()[1]}", "", 4, "Nothing listens at"),
+            (website, "", 4, "is no tonearm node"),
+            (secret, "", 4, "wants TLS: write https://"),
+            (node.url, "", 4, "wants its password"),
+            (node.url, "wrong", 4, "refused the password"),
+            ("nonsense", "", 2, "is no address of a node"),
+        ):
+            returned, told = failed(node.folder, url, password, *arguments)
+            assert (returned, told.count("\n")) == (code, 1), told
+            assert words in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("queue", "nobody"), "There is no player"),
+        (("events", "nobody"), "There is no player"),
+        (("listen", "nobody"), "There is no player"),
+        (("listen", "nobody", "--save", "heard.wav"), "There is no player"),
+        (("export", "nobody"), "There is no player"),
+        (("import", "players.json"), "Player nobody: "),
+        (("import", "players.json", "else"), "There is no player else in players.json."),
+        (("import", "none.json"), "none.json cannot be read: No such file or directory."),
+        (("import", "tonearm.toml"), "tonearm.toml "),
+        (("export", "-o", "no/such/folder.json"), "no/such/folder.json cannot be written: No such file or directory."),
+        (("info", "missing.wav"), "file"),
+        (("play", "missing.wav"), "file"),
+        (("play", "song.wav", "--player", "no/such?id"), "id"),
+    ],
+)
+def test_what_the_node_refuses_is_1(node: RunningNode, arguments: tuple[str, ...], words: str) -> None:
+    returned, told = failed(node.folder, node.url, PASSWORD, *arguments)
+    assert (returned, words in told) == (1, True), told
+    assert not (node.folder / "heard.wav").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *((command, "--nonsense") for command in (*COMMANDS, "doctor", "dashboard", "serve")),
+        *((command,) for command, others in COMMANDS.items() if others),
+        ("players", "more"),
+        ("play", "song.wav", "--wait", "-1"),
+        ("listen", "lobby", "--wait", "long"),
+        ("dashboard", "--port", "many"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_arguments_are_2_with_the_usage(node: RunningNode, arguments: tuple[str, ...]) -> None:
+    done = run_tonearm(*arguments, folder=node.folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: tonearm")
+    assert "Error: " in done.stderr
