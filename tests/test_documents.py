@@ -1,6 +1,7 @@
-"""The site that `make docs` makes: all documents are in it, and it asks no other host for anything."""
+"""The site of `make docs`: all documents are in it, and it asks no other host for anything; and what they name."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import yaml
 
 import tonearm.client
-from tests.support.readme import REPOSITORY
+from tests.support.readme import REPOSITORY, blocks
+from tonearm.cli import tonearm as tonearm_command
 from tonearm.description.openapi import OPERATIONS
 
 # Pages that are not in docs/: files elsewhere in the repository, and what the site's hook makes.
@@ -28,6 +30,32 @@ def test_every_document_has_its_place() -> None:
         linked = start.read_text(encoding="utf-8")
         missing = [page for page in PAGES if page not in linked and page not in NOT_LED_TO]
         assert not missing, f"{start.name} does not lead to them"
+
+
+def written() -> dict[str, str]:
+    """All documents for users, by their names."""
+    paths = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]
+    return {str(path.relative_to(REPOSITORY)): path.read_text(encoding="utf-8") for path in paths}
+
+
+def test_the_commands_that_documents_name_are_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for name, text in written().items():
+        unfenced = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        in_code = "\n".join(
+            [
+                *(span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", unfenced)),
+                *blocks("", text),
+                *blocks("sh", text),
+            ]
+        )
+        assert set(re.findall(r"^make ([a-z-]+)", in_code, re.MULTILINE)) <= targets, name
+        for line in re.findall(r"^(?:\S+/)?tonearm ([a-z][^\n]*)", in_code, re.MULTILINE):
+            command, *arguments = shlex.split(line, comments=True)
+            assert command in tonearm_command.commands, f"{name}: tonearm {line}"
+            given = {argument.partition("=")[0] for argument in arguments if argument.startswith("-")}
+            options = {option for one in tonearm_command.commands[command].params for option in one.opts}
+            assert given <= options, f"{name}: tonearm {line}"
 
 
 def test_the_site_is_made_without_network(tmp_path: Path) -> None:

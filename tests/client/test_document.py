@@ -1,6 +1,7 @@
 """The programs in docs/client.md run, and what it names is there."""
 
 import re
+from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
 from pathlib import Path
 from subprocess import run
 from sys import executable
@@ -40,6 +41,14 @@ async def test_the_first_program_plays_to_the_end_of_its_queue(tmp_path: Path) -
     (tmp_path / "clip.wav").write_bytes(wav(music(0.2)))
     async with running_node(tmp_path, IMPATIENT) as process:
         assert output_of(FIRST, process) == "now: song\nnow: clip\nnow: song\n"
+
+
+async def test_the_packages_own_page_shows_how_it_begins(process: RunningNode) -> None:
+    (block,) = blocks("python", (REPOSITORY / "client" / "README.md").read_text(encoding="utf-8"))
+    (process.folder / "song.flac").write_bytes(wav(music(0.2)))
+    code = compile(block.replace("http://127.0.0.1:2333", process.url), "README.md", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    await eval(code, {})  # noqa: S307 - what a reader pastes
+    assert (await process.request("GET", "/v0/players/lobby")).status == 200
 
 
 def test_the_second_program_writes_a_second_of_sound(process: RunningNode) -> None:

@@ -41,6 +41,8 @@ async def test_the_radio_is_on_air(tmp_path: Path) -> None:
         shown = here(PAGE, public)
         (audio,) = re.findall(r'src="([^"]+)"', shown)
         (events,) = re.findall(r'WebSocket\("([^"]+)"\)', shown)
+        (line,) = re.findall(r'src="https://radio.example(/\S+)"', blocks("html")[0])  # of README.md
+        assert (await public.ask(line, "HEAD")).status == 200
         async with aiohttp.ClientSession() as session, session.get(audio) as stream, session.ws_connect(events) as told:
             assert (stream.status, stream.headers["icy-name"]) == (200, "Attic Radio")
             first = await told.receive_json()

@@ -13,6 +13,7 @@ from tonearm.interop.track_codec import decode_track
 from tonearm.protocol.events import EVENT
 from tonearm.protocol.public_state import PublicState
 from tonearm.protocol.rendering import filters_out
+from tonearm.protocol.requests import FiltersPatch, NewOverlay, NewPlayer
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "interface.md").read_text(encoding="utf-8")
 
@@ -46,6 +47,15 @@ def test_the_track_is_what_its_identifier_holds() -> None:
 
 def test_the_state_is_whole() -> None:
     check_player(json.loads(example("### The whole state")))
+
+
+def test_the_requests_are_some() -> None:
+    first, with_settings = example("## Players"), example("## Players", 1)
+    assert NewPlayer.model_validate_json(first).uri.endswith("song.mp3")
+    assert NewPlayer.model_validate_json(with_settings).track.start_ms == 60_000
+    assert NewOverlay.model_validate_json(example("### Overlays")).duck_db == -12
+    change = FiltersPatch.model_validate_json(example("### Loops, filters, metadata")).as_change()
+    assert (change.volume, change.gains) == (0.8, ((0, 4.0),))
 
 
 def test_strangers_are_told_what_stands_there() -> None:
