@@ -11,7 +11,7 @@ from tests.support.hand_time import HandTime
 from tonearm.player.clock import (
     BEAT_MEMBERS,
     CATCH_UP_FRAMES,
-    CROWDED_BEAT_MEMBERS,
+    FULL_BEAT_MEMBERS,
     LOG_INTERVAL_S,
     PHASE_MEMBERS,
     PHASES,
@@ -74,7 +74,7 @@ def test_late_wakes_do_not_add_up(clock: Clock, time: HandTime) -> None:
     assert len(member.ticks_s) in range(600 * 50 - 1, 600 * 50 + 1)
     first_s, last_s = member.ticks_s[0], member.ticks_s[-1]
     assert last_s - first_s == pytest.approx((len(member.ticks_s) - 1) * FRAME_S, abs=0.001)
-    assert clock.late_frames == 0
+    assert clock.skipped_frames == 0
 
 
 def test_a_timer_that_goes_off_a_little_early_ticks(clock: Clock, time: HandTime) -> None:
@@ -93,7 +93,7 @@ def test_a_late_wake_sends_what_is_due_at_once(clock: Clock, time: HandTime, lat
     time.stand_still(late_frames * FRAME_S)
     time.forward(0)
     assert len(member.ticks_s) - before == late_frames
-    assert clock.late_frames == 0
+    assert clock.skipped_frames == 0
 
 
 def test_frames_are_counted_by_how_late_their_tick_began(clock: Clock, time: HandTime) -> None:
@@ -128,12 +128,12 @@ def test_much_too_late_sends_ten_frames_and_counts_the_others(
     left_out = round(standstill_s / FRAME_S) - CATCH_UP_FRAMES
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES for ticks in before]
     assert [member.skipped for member in members] == [left_out] * len(members)
-    assert clock.late_frames == len(members) * left_out
+    assert clock.skipped_frames == len(members) * left_out
     assert clock.frames_late[100] > 0
     # No burst afterwards: deadlines were set anew, in the member's own phase.
     time.forward(1.0)
     assert [len(member.ticks_s) for member in members] == [ticks + CATCH_UP_FRAMES + 50 for ticks in before]
-    assert clock.late_frames == len(members) * left_out
+    assert clock.skipped_frames == len(members) * left_out
 
 
 def test_deadlines_set_anew_keep_the_phase(clock: Clock, time: HandTime) -> None:
@@ -346,15 +346,15 @@ def test_left_out_frames_are_counted_for_each_member_and_logged_at_times(
     for _ in range(4):
         time.stand_still(1.0)
         time.forward(1.0)
-    assert [member.skipped for member in members] == [clock.late_frames // 3] * 3
-    assert clock.late_frames > 4 * 3 * 30
+    assert [member.skipped for member in members] == [clock.skipped_frames // 3] * 3
+    assert clock.skipped_frames > 4 * 3 * 30
     assert len(caplog.records) == 1
     assert "the node is late" in caplog.text
     time.forward(LOG_INTERVAL_S)
     time.stand_still(1.0)
     time.forward(1.0)
     assert len(caplog.records) == 2
-    assert f"{clock.late_frames} since its start" in caplog.records[1].getMessage()
+    assert f"{clock.skipped_frames} since its start" in caplog.records[1].getMessage()
 
 
 def test_what_is_done_on_every_tenth_beat_is_done_by_few_at_once(clock: Clock, time: HandTime) -> None:
@@ -396,7 +396,7 @@ def test_in_a_crowd_fewer_do_it_at_once_and_nobody_waits_for_long_when_it_comes(
         clock.join(member)
     time.forward(30 * FRAME_S)
     last_s = Counter(round(times_s[-1], 6) for times_s in done.values())
-    assert max(last_s.values()) <= CROWDED_BEAT_MEMBERS
+    assert max(last_s.values()) <= FULL_BEAT_MEMBERS
     assert len(done) == 2 * count
     for times_s in done.values():
         assert max(after - before for before, after in pairwise(times_s)) < 15 * FRAME_S

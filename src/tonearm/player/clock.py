@@ -1,12 +1,11 @@
-"""The one ticker of the node: every player sends a frame every 20 ms, on absolute deadlines.
+"""The clock of the node: every player sends a frame every 20 ms, on absolute deadlines.
 
 The 20 ms are divided into four phases, 5 ms apart. All members of a phase share one timer and are ticked one after the
-other. A phase is filled up to `PHASE_MEMBERS` before the next one is used: at 50 players, one wake-up for all of them
-costs a sixth less CPU a frame than four wake-ups for a quarter each, because the caches stay warm, and a hundred sends
-in a row take only a millisecond or two.
+other. A phase is filled up to `PHASE_MEMBERS` before the next phase is used: one wake-up for many members costs less
+CPU than four wake-ups for a quarter each.
 
-Deadlines do not drift: each is the one before plus 20 ms, however late the tick was. A phase that is late catches up,
-with at most `CATCH_UP_FRAMES` ticks at once; deadlines missed beyond those are skipped and counted.
+Deadlines do not drift: a deadline is 20 ms after the deadline before, however late the tick was. A phase that is late
+catches up, with at most `CATCH_UP_FRAMES` ticks at once; the clock skips and counts further missed deadlines.
 """
 
 import asyncio
@@ -23,35 +22,35 @@ from tonearm.core.frame import FRAME_MS, FRAME_S
 PHASES: Final = 4
 PHASE_MEMBERS: Final = 100
 BEAT_MEMBERS: Final = 50
-CROWDED_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
+FULL_BEAT_MEMBERS: Final = 25  # where a phase has more members than `PHASE_MEMBERS`
 CATCH_UP_FRAMES: Final = 10
 LOG_INTERVAL_S: Final = 10.0
 _PHASE_S: Final = FRAME_S / PHASES
-TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds: a timer that fires this early is on time
+TIMER_EARLY_S: Final = 0.001  # the loop's timers count whole milliseconds, so they may fire so much early
 
 log = logging.getLogger(__name__)
 
 
 class Ticking(Protocol):
-    """Something that does one frame's work at each tick."""
+    """A member of the clock, which does one frame's work at each tick."""
 
     def tick(self) -> None: ...
 
     def ticks_skipped(self, count: int) -> None:
-        """The node was so late that it leaves these ticks out."""
+        """The node was so late that the clock skips `count` ticks of this member."""
         ...
 
 
 class Clock:
-    """`now_s` and `call_later` come from the event loop, or from a test that turns time by hand.
+    """`now_s` and `call_later` come from the event loop, or from a test that sets the time.
 
-    `late_frames` counts the ticks that were skipped because the node was over 200 ms late, `frames_late` those that
-    began so many ms late.
+    `skipped_frames` counts the ticks that were skipped because the node was over 200 ms late, `times_skipped` how often
+    a member had ticks skipped. `frames_late` counts, for each limit in ms, the ticks that began later than it.
 
-    `beat` is the number of the tick under way. `BEAT_MEMBERS` members of a phase share it; the next ones, and the next
-    phase, are one beat ahead. Players fetch frames on every twentieth beat: so many of them fetch together, which saves
-    wake-ups, and the others fetch at other times, because a thousand together would hold up every tick. In a crowd
-    fewer members share a beat.
+    `beat` is the number of the current tick. `BEAT_MEMBERS` members of a phase share a beat; the next members, and the
+    next phase, are one beat ahead. Players fetch frames on every twentieth beat. So members that share a beat fetch
+    together, which saves wake-ups. The others fetch in other ticks, because a thousand players that fetch together
+    would make the ticks behind them late. In a phase with many members fewer of them share a beat.
     """
 
     def __init__(
@@ -64,29 +63,29 @@ class Clock:
         self._origin_s = now_s()
         self._phases = [_Phase() for _ in range(PHASES)]
         self._phase_of: dict[Ticking, _Phase] = {}
-        # Next deadline of members that left, so that one that rejoins at once is not ticked twice within 20 ms.
+        # Next deadline of members that left: a member that joins again at once is not ticked twice within 20 ms.
         self._left_deadline_s: WeakKeyDictionary[Ticking, float] = WeakKeyDictionary()
         self._is_stopped = False
-        self.late_frames = 0
-        self.times_left_out = 0  # how often, each player by itself
+        self.skipped_frames = 0
+        self.times_skipped = 0
         self.lateness = Lateness()
         self.frames_late = dict.fromkeys(LATE_MS, 0)
-        self._left_out_at_s = -math.inf
-        self._logged_late_frames = 0
+        self._skipped_at_s = -math.inf
+        self._logged_skipped_frames = 0
         self._log_again_at_s = self._origin_s
         self.beat = 0
 
     def join(self, member: Ticking) -> None:
-        """Ticks `member` every 20 ms from now on. Its phase is the fullest one that has room, or, when all are full,
-        the one with the fewest members."""
+        """Ticks `member` every 20 ms from now on. Its phase is the fullest phase that has room, or, when all are full,
+        the phase with the fewest members."""
         if member in self._phase_of or self._is_stopped:
             return
         now_s = self._now_s()
         not_before_s = self._left_deadline_s.pop(member, now_s) - TIMER_EARLY_S
-        # Deadlines lie 5 ms apart on one grid, numbered from the origin; every fourth is of the same phase.
+        # Deadlines are 5 ms apart, numbered from the origin; every fourth number is of the same phase.
         next_number = int((now_s - self._origin_s) / _PHASE_S) + 1
         first_number = max(next_number, math.ceil((not_before_s - self._origin_s) / _PHASE_S))
-        candidates = range(first_number, first_number + PHASES)  # one of each phase, and the earliest wins a draw
+        candidates = range(first_number, first_number + PHASES)  # a deadline of each phase, the earliest one first
         number = min(candidates, key=lambda number: _rank(self._phases[number % PHASES]))
         phase = self._phases[number % PHASES]
         if not phase.members:
@@ -111,12 +110,12 @@ class Clock:
         return self._left_deadline_s.get(member, self._now_s()) if phase is None else phase.deadline_s
 
     def resume_at(self, member: Ticking, deadline_s: float) -> None:
-        """Says of one that does not tick that its first tick is not due before `deadline_s`, when it joins."""
+        """When `member` joins, its first tick is not before `deadline_s`. Does nothing for a member that ticks."""
         if member not in self._phase_of:
             self._left_deadline_s[member] = deadline_s
 
     def until_tick_s(self, member: Ticking) -> float:
-        """How long until the member's next tick; a whole frame for one that does not tick."""
+        """How long until the member's next tick; a whole frame for a member that does not tick."""
         phase = self._phase_of.get(member)
         return FRAME_S if phase is None else max(0.0, phase.deadline_s - self._now_s())
 
@@ -146,13 +145,13 @@ class Clock:
             phase.deadline_s += FRAME_S
             self._tick(phase, first_beat)
             ticks += 1
-        if phase.members and not phase.is_scheduled:  # it is by one that has left and joined in its own tick
+        if phase.members and not phase.is_scheduled:  # a member that left and joined in its own tick has scheduled it
             self._schedule(phase)
 
     @property
     def quiet_s(self) -> float:
-        """How long ago frames were left out."""
-        return self._now_s() - self._left_out_at_s
+        """For how long no tick was skipped; infinite when none ever was."""
+        return self._now_s() - self._skipped_at_s
 
     def _count_late(self, phase: "_Phase") -> None:
         late_ms = (self._now_s() - phase.deadline_s) * 1000
@@ -163,11 +162,11 @@ class Clock:
 
     def _tick(self, phase: "_Phase", first_beat: int) -> None:
         members = tuple(phase.members)
-        on_a_beat = BEAT_MEMBERS if len(members) <= PHASE_MEMBERS else CROWDED_BEAT_MEMBERS
+        on_a_beat = BEAT_MEMBERS if len(members) <= PHASE_MEMBERS else FULL_BEAT_MEMBERS
         for first in range(0, len(members), on_a_beat):
             self.beat = first_beat + first // on_a_beat
             for member in members[first : first + on_a_beat]:
-                if member in phase.members:  # otherwise it left in another member's tick
+                if member in phase.members:  # a member may leave in another member's tick
                     try:
                         member.tick()
                     except Exception:
@@ -176,26 +175,26 @@ class Clock:
                         self.leave(member)
 
     def _skip(self, phase: "_Phase", ticks: int) -> None:
-        self.late_frames += ticks * len(phase.members)
-        self.times_left_out += len(phase.members)
-        self._left_out_at_s = self._now_s()
+        self.skipped_frames += ticks * len(phase.members)
+        self.times_skipped += len(phase.members)
+        self._skipped_at_s = self._now_s()
         for member in tuple(phase.members):
             member.ticks_skipped(ticks)
         if self._now_s() >= self._log_again_at_s:
             log.warning(
                 "the node is late: %d frames were left out in the last while (%d since its start), %d players heard a "
                 "gap of %d ms just now; it has more to do than this machine can",
-                self.late_frames - self._logged_late_frames,
-                self.late_frames,
+                self.skipped_frames - self._logged_skipped_frames,
+                self.skipped_frames,
                 len(phase.members),
                 ticks * FRAME_MS,
             )
-            self._logged_late_frames = self.late_frames
+            self._logged_skipped_frames = self.skipped_frames
             self._log_again_at_s = self._now_s() + LOG_INTERVAL_S
 
 
 class _Phase:
-    """`deadline_s` is that of the next tick; it means something only while there are members."""
+    """`deadline_s` is when its members are ticked next; without members it has no meaning."""
 
     __slots__ = ("deadline_s", "is_scheduled", "members")
 
@@ -206,6 +205,6 @@ class _Phase:
 
 
 def _rank(phase: _Phase) -> int:
-    """The lowest rank is filled first: the fullest phase with room, then the one with the fewest members."""
+    """The phase of the lowest rank gets the next member: the fullest phase with room, then the emptiest phase."""
     members = len(phase.members)
     return members if members >= PHASE_MEMBERS else -members

@@ -1,8 +1,8 @@
-"""A player's engine: what is asked of the player and what becomes of its sources goes through the rules and is done.
+"""A player's engine: it takes requests of clients and reports of sources to the rules, and does what these ask for.
 
-`do` is the one way in for clients: the frames pass that are due by now, the rules change, and what they ask for is
-carried out. `Playback` holds the rules, `Joins` those between two tracks; the session decodes, `Sending` sends, and
-`Sleep` decides when nobody is to be sent anything.
+`do` is the one way in for requests: the frames pass that are due by now, the rules change, and their events and actions
+are carried out. `Playback` has the rules of a player, `Joins` the rules between two tracks. The session decodes,
+`Sending` sends, and `Sleep` decides when the player goes on without a session.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ NOT_SEEKABLE: Final = "not_seekable"  # why a seek failed
 
 
 class Engine:
-    """Of one player, until `close`. It is the player's member of the clock, and gets what the session reports. `emit`
-    gets the events, in order."""
+    """The engine of one player, until `close`. It is a member of the clock, and observes the session. `emit` gets the
+    events, in order."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Engine:
         self._is_closed = False
         self._late_failure: tuple[SourceId, PlayFailure] | None = None
         self._loudness = LoudnessMemory()
-        self._countings: set[asyncio.Task[None]] = set()  # of lengths
+        self._countings: set[asyncio.Task[None]] = set()  # that count the lengths of files
         self._counted_for: SourceId | None = None  # the source whose length was asked for last
         self._joins = Joins(playback, lambda: len(broadcast) > 0)
         self._session = DecoderSession(
@@ -80,7 +80,7 @@ class Engine:
         self._live_pause = LivePause(call_later, self._session.rest, services.live_pause_s)
 
     def stop(self) -> None:
-        """Stops all timers and the ticks; the session is left."""
+        """Stops all timers and the ticks. The session stays until `close`."""
         self._is_closed = True
         self._stalls.follow(None, patience_in_mid_track(), is_suspended=False)
         self._live_pause.follow(None)
@@ -91,7 +91,7 @@ class Engine:
             counting.cancel()
 
     async def close(self) -> None:
-        """After `stop`. Returns when everything is given back."""
+        """To be called after `stop`. Returns when the session and its sources are closed."""
         await self._session.close()
         if self._countings:
             await asyncio.wait(self._countings)
@@ -99,7 +99,7 @@ class Engine:
     # What is asked of the player
 
     def do(self, change: Callable[[Requests], Outcome]) -> None:
-        """Changes the rules and does what they ask for. Raises what `change` raises, with nothing done."""
+        """Changes the rules and does what they ask for. Raises what `change` raises; then nothing is done."""
         self.catch_up()
         sound = self._joins.sound if self._sending.sounds else None
         may_fade_yet = self._joins.may_fade_yet
@@ -114,13 +114,13 @@ class Engine:
         self.frames_arrived()
 
     def start_clock(self) -> None:
-        """The first listener has come, or the wait for one is over."""
+        """Starts the position: the first listener has come, or the wait for a listener is over."""
         self._perform(self._playback.start_clock())
         self.listeners_changed()
         self.frames_arrived()
 
     def catch_up(self) -> None:
-        """Lets the frames pass that are due by now. To be called before anything is asked of a player."""
+        """Moves a sleeping player on by the frames that are due. To be called before anything is asked of a player."""
         self._sleep.catch_up()
 
     @property
@@ -139,7 +139,7 @@ class Engine:
         return playback.state in (PlayerState.PLAYING, PlayerState.LOADING) and not playback.paused
 
     def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
-        """How well it has been doing, with what listeners lost, and how many were closed."""
+        """Counts since the player was created; the three about listeners are given by the caller."""
         return self._sending.quality(frames_lost, closed_too_slow, closed_failed)
 
     @property
@@ -153,14 +153,14 @@ class Engine:
         return self._session.buffer.is_sent_passed
 
     def listener_came(self) -> None:
-        """It may begin with what was sent before."""
+        """As `listeners_changed`; the new listener may want the frames that were sent last."""
         self.listeners_changed()
-        if not self._sleep.is_waking:  # that is done when it has woken
+        if not self._sleep.is_waking:  # otherwise `frames_arrived` does so
             self._sending.recall()
         self._update_ticking()
 
     def listeners_changed(self) -> None:
-        """Has frames rendered for all who listen; before the clock starts, for the listener that comes first."""
+        """Has frames rendered in the forms of all listeners; without any before the clock starts, in PCM."""
         if not self._is_closed:
             self.catch_up()
             is_made_ready = not self._broadcast.outputs and not self._playback.clock_started
@@ -172,8 +172,8 @@ class Engine:
     # What the rules ask for
 
     def _perform(self, outcome: Outcome, *, skipped: Sound | None = None) -> None:
-        """Emits the events, carries out the actions and plans what is to sound. `skipped`: what a skip ended, which may
-        fade out."""
+        """Emits the events, carries out the actions and plans what is to sound. `skipped`: the sound that a skip ends,
+        which may fade out."""
         self._emit(outcome.events)
         playback, session, actions = self._playback, self._session, outcome.actions
         cut_fade = None
@@ -185,7 +185,7 @@ class Engine:
         self._follow()
         if (not playback.paused or self.overlays) and not self._sleep.is_asleep:
             session.wake()
-        # While a player wakes up frames pass without audio, and no overlay is to begin with those.
+        # While a player is waking, frames pass without audio, so no overlay may begin.
         overlays = self.overlays.orders if playback.clock_started and not self._sleep.is_waking else ()
         holds = bool(overlays) and playback.paused
         fade = _crossfade(self._joins.next_fade(), playback.crossfade)
@@ -219,7 +219,7 @@ class Engine:
         self._session.drop(source)
 
     def _open_next_in_time(self) -> None:
-        """Has the next track opened when little of this one is left."""
+        """Has the next track opened when little of the current track is left."""
         if self._joins.take_opening(self._session.is_decoded):
             self._perform(self._playback.next_is_due())
 
@@ -241,10 +241,10 @@ class Engine:
             self.went_wrong()
 
     def ticks_skipped(self, count: int) -> None:
-        self._sending.late_frames += count
+        self._sending.skipped_frames += count
 
     def _update_ticking(self) -> None:
-        """Ticks only while there is something to send: a player that is paused, idle or waiting costs nothing."""
+        """Has the clock tick this player only while there is something to send."""
         if self._is_closed:
             return
         sending = self._sending
@@ -305,7 +305,7 @@ class Engine:
     # Sleep
 
     def _follow(self) -> None:
-        """Something has changed by which the player may sleep, or not any more."""
+        """To be called when something has changed that decides whether the player may sleep."""
         self._sleep.follow(self._circumstances())
         if not len(self._broadcast):
             self._count_length()
@@ -333,7 +333,7 @@ class Engine:
         return self._sending.frames_until_update
 
     def pass_frames(self, frames: int) -> None:
-        """Moves on by frames that were not rendered, as nobody listens."""
+        """Moves the position on by frames that were not rendered, since nobody listens."""
         self._handle(self._sending.pass_frames(frames))
 
     def release_session(self) -> None:
@@ -353,8 +353,8 @@ class Engine:
         self._open_next_in_time()
 
     def _count_length(self) -> None:
-        """Has the length of the current file counted where it is only guessed: without it a player that nobody listens
-        to cannot sleep, and would be decoded to its end."""
+        """Has the length of the current file counted where it is an estimate: without the exact length the player could
+        not sleep."""
         playback = self._playback
         source, info = playback.current_source, playback.current.info
         if self._is_closed or source is None or source == self._counted_for:
@@ -373,7 +373,7 @@ class Engine:
                 self.catch_up()
                 self._perform(self._playback.counted(source, file.facts.length_ms))
         except PlayError:
-            pass  # found once more, and reported, when the track is opened to be played
+            pass  # the same failure is met and reported when the track is opened to be played
         except Exception:
             log.exception("player %s: the length of a file could not be counted", self._playback.player_id)
             self.went_wrong()
@@ -395,7 +395,7 @@ class Engine:
             self.overlays.failed(source, failure)
             return
         if source == self._playback.current_source and self._sending.sends_music:
-            # A source that was opened again has failed: its buffered frames are sent first.
+            # The source was opened again, in another session: its buffered frames are sent before it fails.
             self._late_failure = (source, failure)
             return
         self._fail(source, failure)
@@ -444,7 +444,7 @@ class Engine:
         if self._sleep.is_waking and self._session.frames_ahead:
             self._sleep.woken()
             sending.recall_woken()
-            self._perform(Outcome())  # overlays waited for it
+            self._perform(Outcome())  # plans the overlays, which waited for the audio
         if sending.is_buffering or not self._playback.wants_frames:
             self._update_ticking()
 
@@ -470,7 +470,7 @@ class Engine:
         self._stalls.follow(playback.stalled, patience, is_suspended=is_suspended, is_patient=not wait.counts)
 
     def went_wrong(self) -> None:
-        """After an error of the node itself: gives the track up, so that the player goes on and clients see why."""
+        """After an error in the node's code: fails the track, so that the player goes on and clients see why."""
         try:
             source = self._playback.current_source
             if source is not None:

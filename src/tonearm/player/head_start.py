@@ -1,9 +1,9 @@
-"""Sound ahead of its time for streams that listen to a young player: as much as an older one would have behind it.
+"""A burst for streams that listen to a player from its start: frames are sent before their time.
 
-Chromium reads streams in pieces of 32 KiB and begins to play with the first whole one: two seconds at 128 kbit/s. A
-player that has not played for so long has no burst of that length. So while all who listen are streams that begin with
-a burst, it sends more than a frame at each tick, until it has sent as much as their burst. They are late by no more
-than every other stream, and for whoever comes later the player is a little further on.
+A stream begins with a burst of audio, since Chromium plays nothing before it has read 32 KiB (two seconds at 128
+kbit/s). A player that has just begun has sent too little for a burst. So while all its listeners are streams that want
+a burst, the player sends several frames at each tick, until it has sent as much as the burst is long. From then on it
+is ahead of its listeners by the length of the burst, as it is with every other stream.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from typing import Final, Protocol
 from tonearm.core.frame import FRAME_MS
 from tonearm.player.clock import Clock
 
-_MOST_FRAMES: Final = 8  # at a tick, beside the one that is due
-_KEPT_FRAMES: Final = 15  # stay in the buffer: 300 ms, so that nothing runs dry for it
+_MOST_FRAMES: Final = 8  # are sent early at a tick
+_KEPT_FRAMES: Final = 15  # stay in the buffer (300 ms), so that sending early causes no underrun
 
 
 class SendsFrames(Protocol):
@@ -21,7 +21,7 @@ class SendsFrames(Protocol):
 
     @property
     def frames_to_spare(self) -> int:
-        """How many frames could be sent at once. 0 where more would not come as fast as that."""
+        """How many frames could be sent at once; 0 for a live stream, which gives no frames faster than they play."""
         ...
 
     @property
@@ -35,8 +35,8 @@ class SendsFrames(Protocol):
 
 
 class HeadStart:
-    """A player's member of the clock beside its engine, whose ticks `send_frame` makes more of. `burst_ms` gives the
-    shortest burst of all that listen; 0 where nobody does, or somebody has all that a stream begins with."""
+    """A player's second member of the clock, beside its engine. `send_frame` sends a frame, as a tick of the engine.
+    `burst_ms` gives the shortest burst that the listeners want; 0 without listeners, and where one wants none."""
 
     def __init__(
         self, sending: SendsFrames, send_frame: Callable[[], None], burst_ms: Callable[[], int], clock: Clock
@@ -47,7 +47,7 @@ class HeadStart:
         self._clock = clock
 
     def follow(self) -> None:
-        """To be called when listeners came or went, and when the player begins to send or to stand still."""
+        """To be called when listeners came or went, and when the player begins or stops to send."""
         if self._missing_frames > 0:
             self._clock.join(self)
         else:
@@ -66,7 +66,7 @@ class HeadStart:
         self.follow()
 
     def ticks_skipped(self, count: int) -> None:
-        """What is late here is only ahead by less."""
+        """Frames that were to be early are sent less early: nothing is lost."""
 
     @property
     def _missing_frames(self) -> int:

@@ -1,6 +1,6 @@
-"""A player, as its clients see it: what they ask for, its listeners and event clients, and its state.
+"""A player, as its clients see it: their requests, its listeners and event clients, and its state.
 
-`Engine` makes it play.
+`Engine` makes the player play.
 """
 
 import logging
@@ -37,13 +37,14 @@ from tonearm.protocol import close_codes
 log = logging.getLogger(__name__)
 
 _LISTENERS_INTERVAL_S: Final = 1.0
-_SETTLE_S: Final = 1.0  # for which a new stream waits for sound: what comes later is not worth it
+_SETTLE_S: Final = 1.0  # for so long a new stream waits for sound, and gets no silence
 
 
 class Player:
-    """One player from create to delete. All methods return at once; the loop's thread only.
+    """One player from create to delete. All methods but `delete` return at once. Only the loop's thread may call them.
 
-    Without a `first_track` it begins idle; with a `snapshot` it goes on where that was taken, in a new life.
+    Without a `first_track` the player begins idle; with a `snapshot` it goes on where the snapshot was taken, in a new
+    life.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Player:
         )
         self._frames_lost = 0
         self._is_deleted = False
-        self._closed: Counter[str] = Counter()  # listeners, by why they were
+        self._closed: Counter[str] = Counter()  # how many listeners were closed, by reason
         self._broadcast = Broadcast(
             self._count_lost_frames, self._sent_position_us, self._is_sent_passed, self._listener_closed
         )
@@ -107,17 +108,17 @@ class Player:
         self._engine.do(lambda rules: rules.pause())
 
     def seek(self, position_ms: int) -> None:
-        """To the frame in which the position is, when packets of the track are passed through. Raises `NotSeekable`."""
+        """Seeks to `position_ms`; while packets are passed through, to the frame with it. Raises `NotSeekable`."""
         self._engine.catch_up()
         to_frame_ms = position_ms % FRAME_MS if self._engine.seeks_by_frames else 0
         self._engine.do(lambda rules: rules.seek(position_ms - to_frame_ms))
 
     def seek_by(self, offset_ms: int) -> None:
-        """As `seek`, from the position of now. Raises `NotSeekable`."""
+        """As `seek`, from the current position. Raises `NotSeekable`."""
         self.seek(self._rules.position_ms + offset_ms)
 
     def skip(self, to: str | None = None) -> None:
-        """Raises `TrackNotFound` when `to` does not wait."""
+        """Raises `TrackNotFound` when the track `to` does not wait."""
         self._engine.do(lambda rules: rules.skip(to))
 
     def replace(self, track: Track, *more: Track) -> None:
@@ -161,7 +162,7 @@ class Player:
         self._engine.do(lambda rules: rules.change_crossfade(edit))
 
     def add_overlays(self, *new: tuple[Track, OverlaySettings]) -> None:
-        """Has these tracks sound over whatever plays, together as soon as all of them can. Raises `LimitReached`."""
+        """Has these tracks sound over the music, together as soon as all of them have audio. Raises `LimitReached`."""
         self._engine.catch_up()
         self._overlays.add(*new)
 
@@ -180,7 +181,7 @@ class Player:
         self._engine.do(lambda rules: rules.change_metadata(False, metadata))
 
     async def delete(self, reason: DeleteReason | None = None) -> None:
-        """Emits the end and closes all connections at once; returns when everything is given back."""
+        """Emits the end and closes all connections at once; returns when the player's sources are closed."""
         try:
             self._engine.catch_up()
             self._is_deleted = True
@@ -190,7 +191,7 @@ class Player:
             self._services.totals.add_deleted(self._quality)
             *ends, deleted = self._playback.delete(reason).events
             self._emit((*ends, *self._overlays.remove_all(), deleted))
-        finally:  # nobody can delete it again
+        finally:  # nobody can delete the player again
             self._is_deleted = True
             self.close_connections(close_codes.DELETED, "the player was deleted")
             await self._engine.close()
@@ -198,10 +199,11 @@ class Player:
     # Listeners and event clients
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
-        """Adds a listener; the first one starts the clock. Returns how to take it away. Raises `LimitReached`.
+        """Adds a listener; the first counted listener starts the position. Returns a call that removes the listener.
+        Raises `LimitReached`.
 
-        One that is not counted gets frames, but neither shows nor starts the clock before `count`. Of a stranger the
-        log tells at debug only: strangers could fill it.
+        A listener that is not counted gets frames, but neither shows nor starts the position before `count`. Strangers
+        are logged at debug level: they could fill the log.
         """
         if len(self._broadcast) >= self._services.max_listeners:
             raise LimitReached(
@@ -229,7 +231,7 @@ class Player:
         return leave
 
     def count(self, sink: FrameSink) -> None:
-        """Counts a listener that was attached without being counted, and has stayed."""
+        """Counts a listener that was attached without being counted."""
         if self._broadcast.count(sink):
             self._start_clock()
             self._listener_changes.changed(self._broadcast.counted)
@@ -237,8 +239,8 @@ class Player:
     def subscribe(
         self, sink: EventSink, since: int | None, wants_snapshot: bool, life: str | None = None
     ) -> Callable[[], None]:
-        """Sends events to `sink` from now on; first those after number `since` of this `life` (None: whichever it is),
-        or the whole state. Returns how to stop."""
+        """Sends events to `sink` from now on; before them the events after number `since` of this `life` (None: of any
+        life), or the whole state. Returns a call that stops it."""
         return self._events.subscribe(sink, since, wants_snapshot, self.status, life)
 
     def snapshot_text(self) -> str:
@@ -254,15 +256,15 @@ class Player:
         return self._playback.room_for(tracks)
 
     def unread_track(self, depth: int, first: int = 0) -> Track | None:
-        """The first of `depth` waiting tracks, from the index `first` on, whose tags were not read."""
+        """The first track whose tags were not read, of `depth` waiting tracks from the index `first` on."""
         return None if self._is_deleted else self._playback.unread_track(depth, first)
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
-        """Whether more may still be found out of these waiting tracks before they play."""
+        """Whether tags of these waiting tracks may still be read before they play."""
         return not self._is_deleted and self._playback.has_unread(depth, first)
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> None:
-        """What was read of a track that may still wait; None when it could not be read."""
+        """Takes the tags of a track that may still wait; `facts` are None when they could not be read."""
         if not self._is_deleted:
             self._emit(self._playback.tags_read(track_id, facts).events)
 
@@ -274,7 +276,7 @@ class Player:
 
     @property
     def is_attended(self) -> bool:
-        """Whether somebody listens to it or follows its events."""
+        """Whether the player has listeners or event clients."""
         return len(self._broadcast) > 0 or len(self._events) > 0
 
     @property
@@ -301,7 +303,7 @@ class Player:
         return info.author, info.title
 
     def figures(self) -> PlayerFigures:
-        """How well it is doing."""
+        """What the figures of the node count of this player."""
         return PlayerFigures(
             self._playback.state,
             self._engine.is_asleep,
@@ -310,7 +312,7 @@ class Player:
         )
 
     def snapshot(self) -> PlayerSnapshot:
-        """All that is needed to have it again."""
+        """All that is needed to create the player again."""
         return self._rules.snapshot()
 
     def status(self) -> PlayerStatus:
@@ -341,8 +343,7 @@ class Player:
 
     @property
     def _rules(self) -> Playback:
-        """The rules, when all frames have passed that are due by now. Taken anew for whatever is asked of the player:
-        a track may have ended in its sleep."""
+        """The rules, after all frames have passed that are due by now: a sleeping player's track may have ended."""
         self._engine.catch_up()
         return self._playback
 

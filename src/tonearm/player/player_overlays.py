@@ -1,6 +1,6 @@
-"""The overlays of a player: the shell of `Overlays`, which holds the rules.
+"""The overlays of a player. `Overlays` has the rules, and this module does what they ask for.
 
-It opens their sources in the player's session, times those that give nothing, and says what is to sound.
+It opens the overlays' sources in the player's session, gives up sources without audio, and says what is to sound.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from tonearm.player.timers import CallLater, Patience, StallWatch, patience_in_m
 
 
 class PlayerOverlays:
-    """All overlays of one player. `changed` is called when other overlays are to sound, or fewer.
+    """All overlays of one player. `changed` is called when other overlays are to sound than before.
 
-    Sources from FIRST_OVERLAY_SOURCE on belong to it; the player passes on what is reported of them.
+    The numbers of their sources begin at FIRST_OVERLAY_SOURCE. The engine passes on the reports about these sources.
     """
 
     def __init__(
@@ -51,11 +51,8 @@ class PlayerOverlays:
         """What is to sound over the music."""
         return self._orders
 
-    def track(self, source: SourceId) -> Track | None:
-        return self._rules.track(source)
-
     def statuses(self) -> tuple[OverlayStatus, ...]:
-        """All of them, oldest first."""
+        """The state of each overlay, oldest first."""
         return tuple(map(self._status, self._rules.sources))
 
     def status(self, overlay_id: str) -> OverlayStatus:
@@ -65,7 +62,7 @@ class PlayerOverlays:
     # What clients ask for
 
     def add(self, *new: tuple[Track, OverlaySettings]) -> None:
-        """Opens overlays, which sound together as soon as all of them can. Raises `LimitReached`."""
+        """Opens overlays, which begin together as soon as all of them have audio. Raises `LimitReached`."""
         sources = self._rules.add(*new)
         self._changed()
         for source, (track, _) in zip(sources, new, strict=True):
@@ -80,7 +77,7 @@ class PlayerOverlays:
         self._end(source, self._rules.remove(overlay_id))
 
     def remove_all(self) -> tuple[Event, ...]:
-        """At the end of the player: returns the events. The session gives the sources back."""
+        """Ends all overlays with the player, and returns the events. The session closes their sources."""
         for watch in self._watches.values():
             watch.follow(None, self._patience, is_suspended=False)
         return self._rules.remove_all()
@@ -105,25 +102,25 @@ class PlayerOverlays:
         self._end(source, self._rules.decoded(source))
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """It gave audio, and gives no more."""
+        """The source gave audio, and then failed."""
         self._rules.interrupted(source, failure)
 
     def failed(self, source: SourceId, failure: PlayFailure) -> None:
         self._end(source, self._rules.failed(source, failure))
 
     def session_failed(self, failure: PlayFailure) -> None:
-        """The session with all of them in it met an error: any of them may be at fault."""
+        """The session met an error, and any overlay may be its cause: all of them end."""
         for source in self._rules.sources:
             self.failed(source, failure)
 
     def expanded(self, source: SourceId) -> None:
-        """It is a playlist."""
+        """The source is a playlist, which cannot be an overlay."""
         self.failed(source, NOT_ONE_SOUND)
 
     # Frames are sent
 
     def frame_comes(self) -> None:
-        """To be called before a frame is sent that has overlays in it, or may have."""
+        """To be called before a frame is sent that may have overlays in it."""
         for source in self._positions.take_begun(self._session.buffer.next_frame):
             self._emit(self._rules.began(source))
 
@@ -154,7 +151,7 @@ class PlayerOverlays:
         return self._rules.status(source, start_ms if samples is None else ms_of_samples(samples))
 
     def _end(self, source: SourceId, events: tuple[Event, ...]) -> None:
-        """Gives everything of an overlay back when the rules do not know it any more."""
+        """Emits the events, and closes the source when the rules have removed the overlay."""
         self._emit(events)
         if source in self._rules or source not in self._watches:
             return
@@ -177,7 +174,7 @@ class PlayerOverlays:
         )
 
     def _report_stall(self, source: SourceId) -> None:
-        """No event reports it before the overlay is given up."""
+        """Does nothing: no event reports a stall of an overlay before it is given up."""
 
     def _give_up(self, source: SourceId) -> None:
         if self._is_ordered(source):

@@ -46,7 +46,7 @@ class PlayerServices:
     max_event_bytes: int = MAX_KEPT_BYTES
     event_feed: EventFeed | None = None
     queue_changed: Callable[[QueueOwner], None] = lambda player: None
-    told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # what happened to which player
+    told: Callable[[str, Sequence[Event]], None] = lambda player_id, events: None  # gets the events of each player
 
 
 @dataclass(frozen=True, slots=True)

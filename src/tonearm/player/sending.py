@@ -1,7 +1,7 @@
 """What a player sends at each tick of the clock.
 
-Frames come from the session's buffer. What falls due with a frame (a track that begins or ends, a title, an update) is
-given back as a value, before or after the frame is sent, for the player's engine to handle.
+Frames come from the session's buffer. A frame may come with an event: a track begins or ends, a title changes, an
+update is due. Sending yields these events as values, before or after the frame, and the player's engine handles them.
 """
 
 from collections.abc import Generator, Iterator
@@ -28,17 +28,17 @@ MP3_PATIENCE_FRAMES: Final = FRAMES_PER_SECOND // 2
 
 
 class Moment(Enum):
-    """What may fall due and says no more than that."""
+    """Events without a value."""
 
-    READY = "ready"  # there is enough to go on
-    NO_FRAME = "no frame"  # the music has none to be sent now: `underrun` or `pass_frames` is to be called
+    READY = "ready"  # enough is buffered to go on after an underrun
+    NO_FRAME = "no frame"  # the buffer is empty: the engine calls `underrun` or `pass_frames`
     UNDERRAN = "underran"
-    MOVED = "moved"  # the position has
+    MOVED = "moved"  # the position has changed
     UPDATE = "update"  # a PlayerUpdate is due
 
 
 class Retitled(NamedTuple):
-    """From the frame that was just sent on, a stream has this title."""
+    """A stream has this title, from the frame on that was sent last."""
 
     source: SourceId
     title: str
@@ -48,9 +48,10 @@ Due: TypeAlias = Moment | Retitled | SourceBegan | SourceEnded | SourceFaded
 
 
 class Sending:
-    """One player's frames on their way out. `beat` is the clock's.
+    """Sends one player's frames. `beat` is `Clock.beat`.
 
-    What an iterator yields is to be handled before the next is asked for: it may change what is sent.
+    The caller handles each event of an iterator before it asks for the next event, since handling may change what is
+    sent.
     """
 
     def __init__(
@@ -69,24 +70,24 @@ class Sending:
         self._broadcast = broadcast
         self._is_buffering = True  # before the first frame, and after an underrun
         self._frames_sent = 0
-        self._forms: Forms = ()  # of the frame that was looked at last, and of the plain ones after it
+        self._forms: Forms = ()  # of the last frame from `pop`, and of the plain frames after it
         self._plain_step_ms = FRAME_MS  # how far the position moves with a plain frame
-        self._begun_source: SourceId | None = None  # the one that sounded last
+        self._begun_source: SourceId | None = None  # the source that began last
         self._sounds = False
         self._underruns = 0
-        self._mp3_end_frame = 0  # frames before it were encoded
-        self._mp3_waits = 0  # for how many ticks nothing was sent while MP3 was awaited
-        self.late_frames = 0
+        self._mp3_end_frame = 0  # frames before this one were encoded to MP3
+        self._mp3_waits = 0  # ticks without a frame since the decoder was asked to encode the rest to MP3
+        self.skipped_frames = 0
 
     def quality(self, frames_lost: int, closed_too_slow: int, closed_failed: int) -> PlayerQuality:
-        """How well it has been doing, with what listeners lost, and how many were closed."""
+        """Counts since the player was created; the three about listeners are given by the caller."""
         waited_s = self._session.waited_for_room_s
         return PlayerQuality(
             frames_sent=self._frames_sent,
             frames_lost=frames_lost,
             underruns=self._underruns,
             late_plans=self._session.late_plans_total,
-            late_frames=self.late_frames,
+            late_frames=self.skipped_frames,
             decoder_process_id=self._session.decoder_process_id,
             closed_too_slow=closed_too_slow,
             closed_failed=closed_failed,
@@ -95,18 +96,18 @@ class Sending:
 
     @property
     def sounds(self) -> bool:
-        """Whether music was sent just now, so that what follows continues it or cuts it off."""
+        """Whether the last frame had music in it, which the next frame continues or cuts off."""
         return self._sounds
 
     @property
     def has_sounded(self) -> bool:
-        """Whether the current track has sounded, and does not stand still for lack of audio."""
+        """Whether the current track has begun to sound and is not waiting for audio."""
         playback = self._playback
         return playback.state is PlayerState.PLAYING and self._begun_source == playback.current_source
 
     @property
     def sends_music(self) -> bool:
-        """Whether frames of the current track are being sent, and at least one more is there."""
+        """Whether frames of the current track are being sent, and at least one more is buffered."""
         return not self._is_buffering and self._buffer.frames_ahead > 0
 
     @property
@@ -116,23 +117,23 @@ class Sending:
 
     @property
     def frames_to_spare(self) -> int:
-        """How many frames of a file could be sent at once."""
+        """How many frames could be sent at once; 0 for a live stream."""
         may_send = self.sends_music and self._playback.wants_frames and not self._playback.current.info.is_stream
         return self._buffer.frames_ahead if may_send else 0
 
     @property
     def is_buffering(self) -> bool:
-        """Whether the position stands for lack of audio."""
+        """Whether the player waits for audio: before its first frame, and after an underrun."""
         return self._is_buffering
 
     @property
     def has_frames(self) -> bool:
-        """Whether frames of the music are to be sent and there are any."""
+        """Whether frames of the music are to be sent, and enough are buffered."""
         return self._playback.wants_frames and (not self._is_buffering or self._session.has_enough)
 
     @property
     def must_send(self) -> bool:
-        """Whether frames are to be sent in whatever state the player is."""
+        """Whether frames have to be sent though no music plays: a tail, or overlays."""
         return self._must_send_tail or self._must_send_overlays
 
     @property
@@ -141,13 +142,13 @@ class Sending:
         return UPDATE_INTERVAL_FRAMES - 1 - self._frames_sent % UPDATE_INTERVAL_FRAMES
 
     def falls_silent(self) -> None:
-        """What is sent next does not continue a sound."""
+        """Notes that the next frame continues no sound."""
         self._sounds = False
 
     # A tick
 
     def send_plain(self, beat: int) -> bool:
-        """Sends the next frame if it is a plain one, as nearly all are: then this is all that is done in a tick."""
+        """Sends the next frame if it is plain, as nearly all frames are, and returns True: then the tick is done."""
         payloads = self._buffer.pop_plain()
         if payloads is None:
             return False
@@ -156,7 +157,7 @@ class Sending:
         return True
 
     def send_next(self, beat: int) -> Iterator[Due]:
-        """Sends the next frame when there is one, with all that falls due with it."""
+        """Sends the next frame, or silence when there is none, and yields the events that come with it."""
         if self._must_send_overlays:
             yield from self._send_overlays(beat)
             return
@@ -169,7 +170,7 @@ class Sending:
                     yield Moment.NO_FRAME
                     return
                 flags = yield from self._take_due()
-                if self._buffer.frames_ahead and self._playback.wants_frames:  # the events led to no other plan
+                if self._buffer.frames_ahead and self._playback.wants_frames:  # the events have not voided the frame
                     yield from self._send_frame(flags, beat)
                     return
         elif self._must_send_tail:
@@ -179,19 +180,19 @@ class Sending:
         self.send_silence()
 
     def frames_arrived(self) -> Iterator[Due]:
-        """To be called when frames have arrived, or may be wanted."""
+        """To be called when frames have arrived, or when the player may want frames."""
         if self._playback.wants_frames:
-            yield from self._take_complete_ends()  # an end may be known only after its last frame was sent
+            yield from self._take_complete_ends()  # an end may become known after its last frame was sent
         elif self._is_ready_in_pause:
             yield Moment.READY
 
     def send_silence(self) -> None:
-        """To those who want some."""
+        """Sends a frame of silence to the connections that have to be fed."""
         if self._broadcast.wants_silence:
             self._broadcast.send_silence(is_mp3_awaited=self._is_mp3_awaited())
 
     def underrun(self) -> None:
-        """There was no frame to send: nothing is sent before there is enough."""
+        """Notes that there was no frame to send. The next frame is sent when enough of them are buffered."""
         self._is_buffering = True
         self._sounds = False
         if self._playback.state is PlayerState.PLAYING:
@@ -199,7 +200,7 @@ class Sending:
         self._session.underrun()
 
     def pass_frames(self, frames: int) -> Iterator[Due]:
-        """Moves on by frames that were not rendered, as nobody listens."""
+        """Moves the position on by frames that were never rendered, since nobody listens."""
         self._sounds = False
         while frames > 0:
             step = min(frames, UPDATE_INTERVAL_FRAMES - self._frames_sent % UPDATE_INTERVAL_FRAMES)
@@ -214,8 +215,8 @@ class Sending:
         self._session.grant()
 
     def grant_on_beat(self, beat: int) -> None:
-        """Lets the decoder render on, on common beats: so the grants of many players wake a decoder process once, and
-        their frames this process."""
+        """Lets the decoder render on, at beats that players share: the grants of many players wake a decoder process
+        once, and their frames wake this process once."""
         if beat % GRANT_STEP_FRAMES == 0:
             self._session.grant(is_long_step=beat % LONG_GRANT_STEP_FRAMES == 0)
 
@@ -238,11 +239,11 @@ class Sending:
         if frame.source == playback.current_source:
             step_ms = FRAME_MS * frame.position_rate
             self._plain_step_ms = round(step_ms)
-            if abs(step_ms - self._plain_step_ms) < 1e-6:  # else each frame's position is worked out
+            if abs(step_ms - self._plain_step_ms) < 1e-6:  # otherwise rounding would add up
                 buffer.allow_plain(self._frames_until_due)
 
     def _send_overlays(self, beat: int) -> Iterator[Due]:
-        """Sends a frame without music in it, in whatever state: the position stands."""
+        """Sends a frame with overlays and no music. The position does not move."""
         if self._playback.wants_frames and not self._is_buffering and self._session.is_steady:
             self.underrun()
             yield Moment.UNDERRAN
@@ -263,12 +264,12 @@ class Sending:
 
     @property
     def _must_send_tail(self) -> bool:
-        """Whether the end of a sound that was cut off is to be sent, in whatever state: without it there is a click."""
+        """Whether the tail of a cut has to be sent, so that the cut does not click."""
         return self._buffer.begins_with_tail and self._playback.clock_started and not self._playback.paused
 
     @property
     def _must_send_overlays(self) -> bool:
-        """Whether overlays sound in the next frame and the music does not: nothing else decides when it is sent."""
+        """Whether the next frame has overlays and no music: it is sent whether the music plays or not."""
         return self._buffer.begins_with_overlays_alone and self._playback.clock_started
 
     @property
@@ -281,11 +282,11 @@ class Sending:
     # What falls due with a frame
 
     def _take_due(self) -> Generator[Due, None, int]:
-        """What falls due with the next frame. Returns the flags of that frame."""
+        """Yields the events of the next frame. Returns the flags of that frame."""
         flags = 0
         while (event := self._session.take_event()) is not None:
             if isinstance(event, SourceBegan):
-                # Not where a seek led, nor where another session goes on.
+                # A track starts only once, though a seek and another session begin a source of it again.
                 flags = 0 if self._playback.is_in_mid_track else FrameFlag.TRACK_STARTS
                 self._begun_source = event.source
             yield event
@@ -311,13 +312,13 @@ class Sending:
     # MP3, and what was sent before
 
     def recall(self) -> None:
-        """For listeners who begin with what was sent before: has it made in their forms."""
+        """Has the last frames encoded for new listeners, who begin with them."""
         for output in self._broadcast.recalls:
             if not self._frames_sent or not self._session.recall(output):
                 self._broadcast.recalled(output, ())
 
     def recall_woken(self) -> None:
-        """After a sleep what was sent before was rendered again, and becomes MP3 by a grant."""
+        """As `recall`, after a sleep: the session has rendered the last frames again, and a grant encodes MP3."""
         outputs = self._broadcast.recalls
         if has_format(outputs, "mp3"):
             self._session.grant()
@@ -334,7 +335,8 @@ class Sending:
         self._broadcast.send_mp3(encoded.output, encoded.first_frame, encoded.end_frame, encoded.mp3_frames)
 
     def _is_mp3_awaited(self) -> bool:
-        """Whether frames that were sent are still being encoded to MP3, which begins when a grant reports them."""
+        """Whether frames that were sent are still being encoded to MP3. The decoder encodes what a grant reports as
+        sent."""
         if not has_format(self._broadcast.outputs, "mp3"):
             return False
         if self._mp3_end_frame >= self._buffer.next_frame or self._mp3_waits >= MP3_PATIENCE_FRAMES:

@@ -1,13 +1,14 @@
 """Sleep: a player that nobody listens to goes on by the clock alone, without a decoder and without ticks.
 
-It sleeps where its source can be sought and the length is exact, so that it is known without a look where the player
-is and when the track ends. Near that end, and when a listener comes, the source is opened again at the sample where the
-player is. Until its audio arrives frames pass without any, so that a listener who comes shifts nothing in time.
+A player sleeps while its source can be sought and has an exact length: then its position and the end of the track
+follow from the time. Near that end, and when a listener comes, the player wakes: its source is opened again at the
+player's position. Until audio arrives the position moves on without it, so that a listener who comes does not change
+when the track ends.
 
   AWAKE           a decoder renders, and each frame is sent
-  ABOUT_TO_SLEEP  the same, and nothing speaks against sleep; a listener may be about to come back
-  ASLEEP          one timer for what falls due next, nothing else
-  WAKING          the source is being opened again; the frames that it is too late for pass without audio
+  ABOUT_TO_SLEEP  as AWAKE, while a timer runs: the listener who left last may come back
+  ASLEEP          one timer for the next event, and nothing else
+  WAKING          the source is being opened again; frames pass without audio
 """
 
 import logging
@@ -24,10 +25,9 @@ from tonearm.player.timers import CallLater, Cancellable
 
 log = logging.getLogger(__name__)
 
-SLEEP_AFTER_S: Final = 2.0  # without listeners: one who has left may come back at once
+SLEEP_AFTER_S: Final = 2.0  # without listeners: a listener who has left may come back at once
 SHORTEST_SLEEP_MS: Final = 5_000  # opening a source again costs as much as a second of decoding
-# How long somebody listens to nothing while the source is opened, before the player counts as loading. One that had
-# not slept would have had as much decoded ahead.
+# For how long a listener hears nothing while the source is opened, before the player counts as loading.
 WAKING_LIMIT_FRAMES: Final = 2 * FRAMES_PER_SECOND
 
 
@@ -39,10 +39,9 @@ class SleepState(Enum):
 
 
 class Circumstances(NamedTuple):
-    """What decides whether a player may sleep. `has_sounded`: the current track has, and does not stand still for lack
-    of audio. `has_overlays`: something sounds over the track. `is_stretched`: a second of the file is not heard in a
-    second, so that its position does not go by frames. From `open_from_ms` on, some time before the track's end
-    at `end_ms`, its source and the next one have to be open."""
+    """What decides whether a player may sleep. `has_sounded`: the current track has begun to sound and is not waiting
+    for audio. `is_stretched`: the speed is changed, so that the position does not follow from the time. The source and
+    the next source have to be open from `open_from_ms` on, some time before the track's end at `end_ms`."""
 
     source: SourceId | None
     info: TrackInfo
@@ -50,7 +49,7 @@ class Circumstances(NamedTuple):
     open_from_ms: int | None
     has_sounded: bool
     has_listeners: bool
-    is_running: bool  # the position moves: it is neither paused nor waiting
+    is_running: bool  # the position moves: the player is neither paused nor waiting
     has_overlays: bool = False
     is_stretched: bool = False
 
@@ -62,7 +61,7 @@ class Circumstances(NamedTuple):
         return self.source is not None and self.has_sounded and is_predictable and is_free
 
     def is_near_end(self, position_ms: int) -> bool:
-        """Whether the source, and the next one, have to be open."""
+        """Whether the source, and the next source, have to be open."""
         return self.open_from_ms is not None and position_ms >= self.open_from_ms
 
     def is_worth_sleeping(self, position_ms: int) -> bool:
@@ -71,7 +70,7 @@ class Circumstances(NamedTuple):
 
 
 class FrameTimes:
-    """When frames pass that nobody sends: the first one at `first_s`, and one every 20 ms from then on."""
+    """The times of frames that are not sent: the first frame at `first_s`, and the others 20 ms after each other."""
 
     def __init__(self, first_s: float) -> None:
         self._next_s = first_s
@@ -83,7 +82,7 @@ class FrameTimes:
         return frames
 
     def deadline_s(self, frames: int = 0) -> float:
-        """When the next frame passes, or one that is `frames` behind it."""
+        """When the next frame passes, or the frame that is `frames` behind it."""
         return self._next_s + frames * FRAME_S
 
 
@@ -105,23 +104,23 @@ class Sleeper(Ticking, Protocol):
 
     @property
     def frames_until_update(self) -> int:
-        """How many frames may pass before one with which something falls due that has nothing to do with tracks."""
+        """How many frames may pass before the frame with the next PlayerUpdate."""
         ...
 
     def pass_frames(self, frames: int) -> None:
-        """Moves on by so many frames, with all that falls due, as if they had been sent."""
+        """Moves the position on by `frames` and emits their events, as if they had been sent."""
         ...
 
     def release_session(self) -> None:
-        """Gives the decoder up and stops ticking."""
+        """Closes the session in the decoder and stops ticking."""
         ...
 
     def reopen_session(self) -> None:
-        """Has the sources opened again where the player is, and ticks."""
+        """Opens a session with the sources again, at the player's position, and ticks."""
         ...
 
     def went_wrong(self) -> None:
-        """An error of the node's own has been logged."""
+        """An error in the node's code was met and logged."""
         ...
 
 
@@ -133,11 +132,11 @@ class Sleep:
         self._clock = clock
         self._call_later = call_later
         self._now = circumstances
-        self._source: SourceId | None = None  # the one that sleeps, or is being opened again
+        self._source: SourceId | None = None  # the current source, while asleep or waking
         self._times: FrameTimes | None = None  # while asleep and running
         self._timer: Cancellable | None = None
-        self._behind_s = 0.0  # how much later than frames pass by `_times` the clock's ticks were since the last sleep
-        self._unheard_frames = 0  # that passed while waking, with a listener
+        self._behind_s = 0.0  # how much later the clock's ticks are than `_times` was in the last sleep
+        self._unheard_frames = 0  # passed without audio while a listener waited
         self._quiet_since_s: float | None = None  # None: nobody has listened yet
         self.state = SleepState.AWAKE
 
@@ -172,14 +171,15 @@ class Sleep:
                 self._prepare()
 
     def catch_up(self) -> None:
-        """Lets the frames pass that are due by now. To be called before anything is done with a player."""
+        """Moves the position on by the frames that are due by now. To be called before anything is done with a
+        player."""
         if self._times is not None:
             frames = self._times.take_due(self._clock.now_s())
             if frames:
                 self._player.pass_frames(frames)
 
     def may_pass_frame(self) -> bool:
-        """Whether a frame for which there is no audio passes, because the player has slept."""
+        """Whether a frame may pass without audio, because the player is waking."""
         if self.state is not SleepState.WAKING:
             return False
         self._unheard_frames += self._now.has_listeners
@@ -190,12 +190,12 @@ class Sleep:
         return False
 
     def woken(self) -> None:
-        """The first audio has come since the player slept."""
+        """The first audio after a sleep has come."""
         self._enter(SleepState.AWAKE)
         self._prepare()
 
     def stop(self) -> None:
-        """Ends it all, with the player."""
+        """Cancels the timer, when the player is deleted."""
         self._enter(SleepState.AWAKE)
 
     def _prepare(self) -> None:
@@ -216,7 +216,7 @@ class Sleep:
             self._behind_s = 0.0
 
     def _run(self, first_s: float | None) -> None:
-        """Lets frames pass from `first_s` on; None: none pass."""
+        """Lets frames pass from `first_s` on; with None no frames pass, as in a pause."""
         self._cancel()
         self._times = None if first_s is None else FrameTimes(first_s)
         if self._times is not None:
@@ -232,7 +232,7 @@ class Sleep:
         return min(frames, max(0, (open_from_ms - self._player.position_ms) // FRAME_MS))
 
     def _ring(self) -> None:
-        """Something falls due."""
+        """The timer's call: an event is due, or the end of the track is near."""
         self.catch_up()
         if not self._now.allow_sleep or self._now.is_near_end(self._player.position_ms):
             self._wake()

@@ -11,10 +11,10 @@ class Cancellable(Protocol):
 
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Cancellable]
-"""Calls a function after so many seconds: the event loop's, or a test's that turns time by hand."""
+"""Calls a function after so many seconds. It is the event loop's, or that of a test that sets the time."""
 
 STUCK_AFTER_S: Final = 10.0
-GIVE_UP_AFTER_S: Final = 20.0  # after it was reported as stuck
+GIVE_UP_AFTER_S: Final = 20.0  # after the source was reported as stuck
 LIVE_PAUSE_S: Final = 10.0
 START_TIMEOUT_S: Final = 30.0
 
@@ -37,11 +37,11 @@ def patience_at_start(timeout_s: float) -> Patience:
 
 
 class StallWatch:
-    """Times how long the audio of a source has been missing: `stuck` is called once in a stall, and `gave_up` when it
-    goes on.
+    """Times how long a source has given no audio. `stuck` is called once in a stall, and `gave_up` when the stall goes
+    on.
 
-    Suspending stops the time, for a pause or a place in a queue; the current wait begins anew after it. With
-    `is_patient` the source is reported, but not given up.
+    While it is suspended, for a pause or for a place in a queue, no time counts; afterwards the current wait begins
+    anew. With `is_patient` the source is reported as stuck, but never given up.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class StallWatch:
 
     @property
     def threshold_ms(self) -> int:
-        """After how long a source like the one that is followed is reported as stuck."""
+        """After how long the followed source is reported as stuck."""
         return round(self._patience.stuck_after_s * 1000)
 
     @property
     def limit_s(self) -> float:
-        """After how long a source like the one that is followed is given up."""
+        """After how long the followed source is given up."""
         return self._patience.stuck_after_s + self._patience.give_up_after_s
 
     def follow(
         self, source: SourceId | None, patience: Patience, *, is_suspended: bool, is_patient: bool = False
     ) -> None:
-        """To be called with every change. `source` is the one whose audio is missing, None when none is."""
+        """To be called with every change. `source` is the source that gives no audio, None when there is none."""
         if source != self._source:
             self._source = source
             self._patience = patience
@@ -102,8 +102,8 @@ class StallWatch:
 
 
 class LivePause:
-    """Calls `rest` when a live stream has been paused for `after_s` seconds: it goes on meanwhile, and what was
-    buffered is not worth keeping."""
+    """Calls `rest` when a live stream has been paused for `after_s` seconds: the stream goes on meanwhile, so what was
+    buffered is out of date."""
 
     def __init__(self, call_later: CallLater, rest: Callable[[], None], after_s: float) -> None:
         self._call_later = call_later
@@ -113,7 +113,7 @@ class LivePause:
         self._source: SourceId | None = None
 
     def follow(self, source: SourceId | None) -> None:
-        """To be called with every change. `source` is the live one that is paused, None when none is."""
+        """To be called with every change. `source` is the live source that is paused, None when there is none."""
         if source == self._source:
             return
         self._source = source

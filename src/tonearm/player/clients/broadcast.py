@@ -1,6 +1,6 @@
-"""One player's listeners: each frame is framed once for each kind of connection and written to all of them.
+"""One player's listeners: each frame is framed once for each kind of connection, and written to all connections.
 
-The broadcast never waits: a listener that is slow loses its own oldest frames, and one that takes nothing is closed.
+The broadcast never waits: a slow listener loses its own oldest frames, and a listener that takes nothing is closed.
 """
 
 import contextlib
@@ -28,12 +28,12 @@ from tonearm.protocol.framing import FRAMERS, FrameFlag, Framing, Stamp, as_mess
 
 log = logging.getLogger(__name__)
 
-CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after which a listener that has taken nothing is closed
+CLOSE_AFTER_FRAMES: Final = 10 * FRAMES_PER_SECOND  # after so many frames a listener that took nothing is closed
 NOTHING_READ: Final = "nothing was read for 10 seconds"
 FAILED: Final = "its connection failed in an unforeseen way"
-CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after which a close that does not end is cut short
+CUT_AFTER_FRAMES: Final = FRAMES_PER_SECOND  # after so many frames a closing connection that is still open is cut
 
-_LEAST_RECENT_MS: Final = 2400  # is kept of what streams get: as much as Chromium wants at 128 kbit/s
+_LEAST_RECENT_MS: Final = 2400  # so much is kept for new streams: Chromium plays nothing before it has as much
 _MP3_FRAME_MS: Final = MP3_FRAME_SAMPLES * 1000 // SAMPLE_RATE_HZ
 
 _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is cut"
@@ -42,9 +42,9 @@ _UNFORESEEN: Final = "a listener's connection failed in an unforeseen way and is
 class _Listener:
     """A connection and the frames that wait for it.
 
-    `keeps_up`: none wait, and it is neither closing nor gone. `ring_size`: how many may wait. `is_counted`: it shows
-    as a listener. `held`: what was sent since it came, while it waits for what was sent before. `is_new`: silence is
-    left out, since sound is about to come.
+    `keeps_up`: no frames wait, and the connection is neither closing nor gone. `ring_size`: how many frames may wait.
+    `is_counted`: the connection shows as a listener. `held`: the frames since it came, while it waits for its burst;
+    None otherwise. `is_new`: it gets no silence, since sound is about to come.
     """
 
     __slots__ = (
@@ -64,11 +64,11 @@ class _Listener:
         self.is_counted = is_counted
         self.held: list[bytes] | None = None
         self.is_new = False
-        self.must_prime = sink.output.format == "opus"  # its decoder knows nothing of the packets before
+        self.must_prime = sink.output.format == "opus"  # see `Broadcast._prime`
 
 
 class _Group:
-    """Listeners that get the very same bytes. `is_special`: others than the message as which the frame has waited."""
+    """Listeners that get the very same bytes. `is_special`: these differ from the message that the buffer has."""
 
     __slots__ = ("frame", "framing", "has_headers", "is_special", "listeners", "must_prime", "output", "wants_silence")
 
@@ -84,10 +84,10 @@ class _Group:
 
 
 class _Mp3Time:
-    """How far an MP3 output is: it is encoded after the frames were sent, in frames of another length.
+    """How far an MP3 output is. MP3 is encoded after the frames were sent to others, and its frames are longer.
 
-    `owed_samples`: how much time has passed for which nothing was sent yet. `end_frame`: frames before it were encoded;
-    None until any was.
+    `owed_samples`: the time that has passed and for which nothing was sent yet. `end_frame`: frames before this one
+    were encoded; None before the first.
     """
 
     __slots__ = ("end_frame", "owed_samples")
@@ -100,8 +100,8 @@ class _Mp3Time:
 class Broadcast:
     """The listeners of one player.
 
-    `count_lost` is called with the number of frames that a listener lost. Of the frame that is being sent,
-    `position_us` gives where it begins in its track, and `is_passed` whether its packet is that of the source itself.
+    `count_lost` is called with the number of frames that a listener lost. `position_us` gives where the frame that is
+    being sent begins in its track, `is_passed` whether its packet is passed through from the source.
     """
 
     def __init__(
@@ -112,12 +112,12 @@ class Broadcast:
         tell_closed: Callable[[Output, str], None] = lambda output, reason: None,
     ) -> None:
         """`tell_closed` is called with the form and the reason when a listener is closed: NOTHING_READ or FAILED."""
-        # Both are replaced and never changed, since listeners may come and go while a frame is sent.
+        # Both tuples are replaced and never changed, since listeners may come and go while a frame is sent.
         self._listeners: tuple[_Listener, ...] = ()
         self._groups: tuple[_Group, ...] = ()
-        # Who frames in these forms are for, each with the place of its payload: those who get it as it is, nearly all,
-        # and the other groups. A tick comes after 20 ms of other work, and every object on its way has to be fetched
-        # into the caches: so the way to a plain listener is short.
+        # The listeners and groups that frames in these forms are for, each with the index of its payload. Nearly all
+        # listeners get the message as the buffer has it, and are listed directly: a tick comes after 20 ms of other
+        # work, so every object on the way has to be fetched into the processor's caches.
         self._forms: Forms = ()
         self._plain_routes: tuple[tuple[_Listener, int], ...] = ()
         self._special_routes: tuple[tuple[_Group, int], ...] = ()
@@ -131,7 +131,7 @@ class Broadcast:
         self.wants_silence = False
 
     def __len__(self) -> int:
-        """How many connections there are, those included that do not count (yet)."""
+        """How many connections there are, with those that are not counted."""
         return len(self._listeners)
 
     @property
@@ -144,7 +144,7 @@ class Broadcast:
 
     @property
     def least_burst_ms(self) -> int:
-        """The shortest burst of all that listen; 0 where one has all that it is to begin with."""
+        """The shortest burst of all listeners; 0 without listeners, and where one has its burst already."""
         if not all(listener.is_new for listener in self._listeners):
             return 0
         return min((listener.sink.burst_ms for listener in self._listeners), default=0)
@@ -153,8 +153,8 @@ class Broadcast:
         """Adds a listener from the next frame on. Returns a call that removes it. Raises `LimitReached` for one form
         too many, and what its connection raises.
 
-        `sounds`: there is sound now, or about to be. Then no silence is put in front of it, up to `settle`; and a
-        listener for whom too little of what was sent before is kept waits for `recalled` or `settle`.
+        `sounds`: there is sound now, or will be soon. Then the listener gets no silence before `settle`, and when no
+        recent messages are kept for its burst it waits for `recalled` or `settle`.
         """
         check_one_more(self.outputs, sink.output)
         listener = _Listener(sink, is_counted=is_counted)
@@ -169,22 +169,22 @@ class Broadcast:
 
     @property
     def recalls(self) -> Outputs:
-        """The forms in which listeners wait for what was sent before."""
+        """The forms in which listeners wait for their burst."""
         return frozenset(listener.sink.output for listener in self._listeners if listener.held is not None)
 
     def recalled(self, output: Output, packets: Sequence[bytes]) -> None:
-        """What was sent before, as far as it can be had."""
+        """Gives the listeners of `output` that wait for their burst what was sent last; `packets` may be empty."""
         self._begin_held(output, [as_message(packet) for packet in packets])
 
     def settle(self, sink: FrameSink) -> None:
-        """A listener waits for nothing any more, and gets silence like all others."""
+        """Ends a new listener's wait for its burst, and has it get silence like all others."""
         for listener in self._listeners:
             if listener.sink is sink:
                 listener.is_new = False
                 self._release(listener, [])
 
     def count(self, sink: FrameSink) -> bool:
-        """Counts a connection as a listener. False when it was counted before, or has left."""
+        """Counts a connection as a listener. Returns False when it was counted before, or has left."""
         for listener in self._listeners:
             if listener.sink is sink and not listener.is_counted:
                 listener.is_counted = True
@@ -192,7 +192,7 @@ class Broadcast:
         return False
 
     def send(self, forms: Forms, payloads: Payloads, number: int = 1, flags: int = 0) -> None:
-        """Gives a frame to every listener whose form it was rendered in. `number` is that of `Stamp`."""
+        """Sends a frame to the listeners of these forms. `number` is the frame's, in the life of the player."""
         if forms is not self._forms:
             self._forms = forms
             self._find_routes()
@@ -202,10 +202,10 @@ class Broadcast:
             self._send_specially(forms, payloads, number, flags)
 
     def send_mp3(self, output: Output, first_frame: int, end_frame: int, mp3_frames: Sequence[bytes]) -> None:
-        """Gives the listeners of an MP3 output what the frames `first_frame` to before `end_frame` were encoded to.
+        """Sends to an MP3 output what the frames from `first_frame` to before `end_frame` were encoded to.
 
-        Frames before `first_frame` that were never encoded, because a decoder process died, are replaced by silence: a
-        stream shorter than the time it took would leave its listeners' players without audio.
+        Frames before `first_frame` that were never encoded, because a decoder process died, become silence: otherwise
+        the stream would be shorter than the time, and the listeners' players would run out of audio.
         """
         time = self._mp3.setdefault(output, _Mp3Time())
         if time.end_frame is not None and first_frame > time.end_frame:
@@ -224,7 +224,7 @@ class Broadcast:
     def send_silence(self, *, is_mp3_awaited: bool = False) -> None:
         """Sends 20 ms of silence to the connections that need data while the player sends nothing.
 
-        `is_mp3_awaited`: what was sent before is still being encoded, so MP3 listeners get their silence after it.
+        `is_mp3_awaited`: earlier frames are still being encoded to MP3, so MP3 listeners get their silence later.
         """
         for output in {group.output for group in self._groups if group.wants_silence}:
             if output.format != "mp3":
@@ -275,7 +275,7 @@ class Broadcast:
         )
 
     def _send_specially(self, forms: Forms, payloads: Payloads, number: int, flags: int) -> None:
-        """Gives a frame to those who do not get it as it is, and keeps it for those who will begin with a burst."""
+        """Sends a frame to groups that get it in another framing, and keeps it for later bursts."""
         messages = (payloads,) if isinstance(payloads, bytes) else payloads
         for group, place in self._special_routes:
             stamp = _NO_STAMP
@@ -293,10 +293,8 @@ class Broadcast:
     # The start of a connection
 
     def _prime(self, group: _Group, number: int, stamp: Stamp) -> None:
-        """Gives each new listener in mid-stream a silent packet before its first one.
-
-        Without it a fresh decoder plays the first 100 ms of quiet music 10 to 20 dB too loud.
-        """
+        """Sends a silent packet to each listener that is new in mid-stream, before its first packet: otherwise its
+        Opus decoder would play the first 100 ms of quiet music much too loud."""
         group.must_prime, group.is_special = False, group.framing is not Framing.WEBSOCKET
         primer = framed(_SILENT_PACKET, group.framing, Stamp(stamp.number, stamp.position_us, FrameFlag.SILENCE))
         for listener in group.listeners:
@@ -335,7 +333,7 @@ class Broadcast:
             listener.held, listener.keeps_up = [], False
 
     def _begin_held(self, output: Output, messages: list[bytes]) -> None:
-        """Those who wait for it begin with what was sent before."""
+        """Starts the listeners that wait for their burst with these messages."""
         recent = self._recent.get(output)
         if recent is not None:
             self._recent[output] = deque((*messages, *recent), recent.maxlen)
@@ -356,7 +354,7 @@ class Broadcast:
             listener.keeps_up = True
 
     def _begin(self, listener: _Listener, messages: Iterable[bytes], held: Sequence[bytes] = ()) -> None:
-        """Writes what was sent before, as much of it as the listener wants, and what was held, which is framed."""
+        """Writes the listener's burst, taken from the end of `messages`, and then `held`, which is framed already."""
         sink = listener.sink
         burst = list(messages)[-_messages_in(sink.output, sink.burst_ms) :]
         if listener.must_prime and (burst or held):
@@ -398,7 +396,7 @@ class Broadcast:
             if listener.keeps_up and listener.sink.offer(message):
                 return
             if listener.has_left:
-                return  # in the course of this very frame
+                return  # while this frame was sent to others
             if listener.held is not None:
                 listener.held.append(message)
                 return
@@ -443,7 +441,7 @@ class Broadcast:
             listener.sink.abort()
 
     def _wait_for_close(self, listener: _Listener) -> None:
-        """Called for each frame while a close is under way: a connection that does not close in time is cut."""
+        """Called for each frame while the connection is closing: cuts it when it does not close in time."""
         listener.stalled_frames += 1
         if listener.stalled_frames >= CUT_AFTER_FRAMES:
             self._remove(listener)

@@ -1,6 +1,6 @@
-"""The events of all players on one connection, for clients that look after a whole node.
+"""The events of all players on one connection, for clients that manage a whole node.
 
-No event is kept: a client that is too slow misses some, and gets a message about it when it has caught up.
+No event is kept: a client that is too slow misses events, and is told so when it has caught up.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ MAX_BEHIND_EVENTS: Final = 4096
 MAX_BEHIND_BYTES: Final = 8 * 1024 * 1024
 CAUGHT_UP_EVENTS: Final = MAX_BEHIND_EVENTS // 2
 CAUGHT_UP_BYTES: Final = MAX_BEHIND_BYTES // 2
-_LOOK_AGAIN_S: Final = 1.0
+_TELL_AGAIN_S: Final = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -35,14 +35,14 @@ class EventFeed:
         return bool(self._has_lost)
 
     def subscribe(self, sink: EventSink) -> Callable[[], None]:
-        """Sends all events to `sink` from now on. Returns how to stop."""
+        """Sends all events to `sink` from now on. Returns a call that stops it."""
         self._has_lost[sink] = False
         return lambda: self._remove(sink)
 
     def send(self, text: str) -> None:
-        """An event of any player, as its own clients get it."""
+        """Sends an event, as the clients of its player get it."""
         for sink in tuple(self._has_lost):
-            if sink in self._has_lost:  # one may leave while another is sent the event
+            if sink in self._has_lost:  # a client may leave while another is sent the event
                 self._offer(sink, text)
 
     def close(self, code: int, reason: str) -> None:
@@ -64,22 +64,22 @@ class EventFeed:
                 sink.send(text)
                 return
             self._has_lost[sink] = True
-            self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+            self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
         except Exception:
             log.exception(_FAILED)
             self._cut(sink)
 
-    def _look_again(self, sink: EventSink) -> None:
-        """Looks again later, so that the message does not wait for the next event of some player."""
+    def _tell_again(self, sink: EventSink) -> None:
+        """Tries from time to time, so that the message does not wait for the next event of some player."""
         try:
             if self._has_lost.get(sink) and not self._tell_lost(sink):
-                self._call_later(_LOOK_AGAIN_S, lambda: self._look_again(sink))
+                self._call_later(_TELL_AGAIN_S, lambda: self._tell_again(sink))
         except Exception:
             log.exception(_FAILED)
             self._cut(sink)
 
     def _tell_lost(self, sink: EventSink) -> bool:
-        """Tells a client that has caught up; False while it has not."""
+        """Tells a client that has caught up what it lost. Returns False while it has not caught up."""
         if sink.pending_messages() > CAUGHT_UP_EVENTS or sink.pending_bytes() > CAUGHT_UP_BYTES:
             return False
         self._has_lost[sink] = False

@@ -26,14 +26,14 @@ from tonearm.protocol import close_codes
 
 KEPT_EVENTS: Final = 256
 MAX_KEPT_BYTES: Final = 1024 * 1024
-# Of an event whose text is not made yet: for all that it says, and for each character of its track's URI.
+# The estimated length of an event whose text is not made yet, and how much a character of its track's URI adds.
 _ABOUT_BYTES: Final = 1024
 _ABOUT_BYTES_PER_URI_CHARACTER: Final = 6
-# What a client missed is written in slices, since texts have to be made: about 2 ms at a stretch.
+# What a client missed is sent in slices, since making the texts would block the loop for too long.
 SLICE_EVENTS: Final = 64
 SLICE_BYTES: Final = 32 * 1024
 
-# From the player's id and life, the event's number, the time of day in ms and the event to the text that clients get.
+# Makes the text for clients from the player's id and life, the event's number, the time of day in ms and the event.
 EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _FAILED: Final = "an event client's connection failed in an unforeseen way and i
 
 @dataclass(slots=True)
 class _KeptEvent:
-    """`text` is made when the first client needs it; many players have no event client at all."""
+    """`text` is made when the first client needs it, since many players have no event client."""
 
     seq: int
     time_ms: int
@@ -53,12 +53,12 @@ class _KeptEvent:
 
 
 class EventLog:
-    """`wall_ms` is the time of day in ms, for clients to read; nothing is decided by it. `life` names the sequence of
-    numbers that begins here. What is added goes to `feed`, too.
+    """The events of one player. `wall_ms` gives the time of day in ms, for clients to read. `life` names the sequence
+    of numbers that begins here. Each event goes to `feed`, too.
 
-    Of the last `KEPT_EVENTS` so many are kept as have `max_bytes` together, one at least. A client for which twice as
-    much waits is closed. `call_later` spreads over some turns of the event loop what a client missed; without it, all
-    is sent at once.
+    The log keeps the last `KEPT_EVENTS` events, or as many of them as fit into `max_bytes`, but at least one. A client
+    is closed when twice as many bytes wait for it. `call_later` spreads over iterations of the event loop what a client
+    missed; without `call_later` all is sent at once.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class EventLog:
         self._kept.append(kept)
         self._kept_bytes += kept.size_bytes
         if _shows_metadata(event):
-            self._text(kept)  # which may be much longer than others, as only its text shows
+            self._text(kept)  # metadata may be long, and the length is only known from the text
         while len(self._kept) > KEPT_EVENTS or (self._kept_bytes > self._max_bytes and len(self._kept) > 1):
             self._kept_bytes -= self._kept.popleft().size_bytes
         for sink in tuple(self._sinks):
             if sink in self._missed:
                 self._missed[sink].append(kept)
-            elif sink in self._sinks:  # one may leave while another is sent the event
+            elif sink in self._sinks:  # a client may leave while another is sent the event
                 self._send(sink, self._text(kept))
         if self._feed is not None and self._feed.has_followers:
             self._feed.send(self._text(kept))
@@ -119,10 +119,10 @@ class EventLog:
         status: Callable[[], PlayerStatus],
         life: str | None = None,
     ) -> Callable[[], None]:
-        """Sends what the client asked for first, then everything new. Returns how to stop.
+        """Sends what the client asked for, then every new event. Returns a call that stops it.
 
-        What the client missed since the event `since` (of this `life`, or of any when that is None) comes first. Where
-        it cannot be had, and when the client asked for a snapshot only, `status` gives the whole state.
+        First come the events after number `since` of this `life` (None: of any life). Where they are not kept any more,
+        and when the client asked for a snapshot without `since`, `status` gives the whole state instead.
         """
         is_other_life = life is not None and life != self.life
         is_kept = since is not None and self.last_seq - len(self._kept) <= since <= self.last_seq
@@ -154,9 +154,9 @@ class EventLog:
         self._missed.pop(sink, None)
 
     def _send_missed(self, sink: EventSink) -> None:
-        """Sends a slice of what a client missed, and the next one in the loop's next turn."""
+        """Sends a slice of what a client missed, and the next slice in the loop's next iteration."""
         missed = self._missed.get(sink)
-        if missed is None:  # it missed nothing, or has left
+        if missed is None:  # the client missed nothing, or has left
             return
         events = size_bytes = 0
         try:

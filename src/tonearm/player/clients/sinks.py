@@ -19,17 +19,17 @@ class FrameSink(Protocol):
 
     @property
     def wants_silence(self) -> bool:
-        """True for a connection that must be fed while the player sends nothing (HTTP streams)."""
+        """Whether the connection gets silence while the player sends nothing, as HTTP streams do."""
         ...
 
     @property
     def burst_ms(self) -> int:
-        """How much of the audio before it gets at once, filled up with silence."""
+        """How much audio from before it came the listener gets at once, filled up with silence."""
         ...
 
     @property
     def max_latency_ms(self) -> int:
-        """How much audio is kept for it, beyond the burst, while its connection takes nothing."""
+        """How much audio, beyond the burst, is kept for the listener while its connection takes nothing."""
         ...
 
     def write(self, message: bytes) -> None: ...
