@@ -5,10 +5,11 @@ import contextlib
 from pathlib import Path
 
 import aiohttp
-from bench import media, processes
+from bench import processes
 from bench.relay import PAGE_HEAD_BYTES, opus_packets
 from bench.subjects import relay
 
+from tests.support.audio_files import tone, wav
 from tests.support.missing_programs import needs
 from tonearm.interop.ogg_opus import OggOpusStream
 
@@ -33,9 +34,10 @@ async def test_packets_come_out_as_they_went_in() -> None:
 
 @needs("ffmpeg")
 async def test_its_encoder_is_not_seconds_ahead_of_what_is_sent(tmp_path: Path) -> None:
-    uri = str(media.make_tone(tmp_path))
+    song = tmp_path / "tone.wav"
+    song.write_bytes(wav(tone(1000.0, 60.0)))
     packets: list[bytes] = []
-    async with relay(uri) as subject, aiohttp.ClientSession() as session:
+    async with relay(str(song)) as subject, aiohttp.ClientSession() as session:
         socket = await session.ws_connect(subject.url + subject.path("p", "opus"))
         while len(packets) < 25:
             packets.append(await socket.receive_bytes())
