@@ -55,19 +55,20 @@ soundcheck: $(VENV)/.dev
 	$(BIN)/python -m tools.soundcheck $(CLIPS) $(ARGS)
 
 # Strange requests to every path, damaged files and strange ones: the latter also on a whole node beside others, SECONDS long or SEEDS many, from SEED on.
-# A node that is killed KILLS times while players change has all that it acknowledged.
+# STATES damaged files of the state. A node that is killed KILLS times while players change has all that it acknowledged.
 # One file or story again: make fuzz SEED=12 FILES=1 SEEDS=1
 MUTATIONS ?= 2000
 FILES ?= 2000
 REQUESTS ?= 200
 SECONDS ?= 300
 KILLS ?= 200
+STATES ?= 2000
 SEEDS ?=
 SEED ?=
 fuzz: $(VENV)/.dev
-	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" FUZZ_KILLS="$(KILLS)" \
+	MUTATIONS="$(MUTATIONS)" FUZZ_FILES="$(FILES)" FUZZ_REQUESTS="$(REQUESTS)" FUZZ_SECONDS="$(SECONDS)" FUZZ_SEEDS="$(SEEDS)" FUZZ_SEED="$(SEED)" FUZZ_KILLS="$(KILLS)" FUZZ_STATES="$(STATES)" \
 	$(BIN)/python -m pytest -q -s --timeout 86400 tests/worker/media/test_mutated_media.py \
-	tests/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py \
+	tests/worker/media/test_strange_media.py tests/e2e/test_strange_media.py tests/e2e/test_fuzzed_api.py tests/node/test_damaged_state.py \
 	tests/e2e/test_saved_state.py::test_nothing_that_was_acknowledged_is_lost_by_kill_9 $(ARGS)
 
 # A node with everything at once, restarts and faults among it, and whether it ends where it began; writes soak.html.

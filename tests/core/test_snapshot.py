@@ -14,6 +14,7 @@ from tonearm.core.filters import FilterChange
 from tonearm.core.play_queue import LoopMode
 from tonearm.core.playback import Playback
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
+from tonearm.core.source_uri import parse_source_uri
 from tonearm.protocol.json_text import json_text
 from tonearm.protocol.saved_state import SavedPlayer, state_out
 
@@ -144,3 +145,14 @@ def test_all_that_is_set_comes_back() -> None:
     assert again.loop_mode is LoopMode.QUEUE
     assert again.filters == log.playback.filters
     assert again.filters.effects == Effects(limiter=None)
+
+
+@pytest.mark.parametrize("uri", ["song.wav", "./a/../song.wav", "ht|p://radio.example/a", "/folder/../song.wav"])
+def test_a_path_that_no_folder_was_found_for_yet_can_be_read_again(uri: str) -> None:
+    """As it stands in a record that somebody wrote by hand."""
+    snapshot = snapshot_of("a")
+    assert snapshot.current is not None
+    track = replace(snapshot.current.track, uri=parse_source_uri(uri))
+    again = read_back(replace(snapshot, current=replace(snapshot.current, track=track)))
+    assert again.current is not None
+    assert again.current.track.uri == track.uri

@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from tonearm.node.state_file import Change, StateFile
 class Kept:
     """A player whose events are told to `saving`."""
 
-    def __init__(self, log: PlaybackLog) -> None:
+    def __init__(self, player_id: str, log: PlaybackLog) -> None:
+        self.player_id = player_id
         self.log = log
 
     @property
@@ -29,7 +31,7 @@ class Kept:
         return self.log.playback
 
     def snapshot(self) -> PlayerSnapshot:
-        return self.playback.snapshot()
+        return replace(self.playback.snapshot(), player_id=self.player_id)
 
 
 class Bench:
@@ -71,7 +73,7 @@ async def playing(folder: Path) -> Bench:
     """A player that plays and is in the file."""
     bench = Bench(folder)
     await bench.start()
-    bench.players["p"] = Kept(playing_player("ab"))
+    bench.players["p"] = Kept("p", playing_player("ab"))
     bench.saving.changed("p")
     await eventually(lambda: bench.saving.saved("p"), "the player is written")
     return bench
@@ -173,7 +175,7 @@ async def test_an_answer_waits_for_its_own_player_only_and_that_is_written_befor
     bench = await playing(tmp_path)
     saving, writes = bench.saving, HeldWrites(monkeypatch)
     others = [f"p{number}" for number in range(3 * PLAYERS_A_BATCH)]
-    bench.players |= {player_id: Kept(playing_player("ab")) for player_id in others}
+    bench.players |= {player_id: Kept(player_id, playing_player("ab")) for player_id in others}
     saving.changed("p0")
     await writes.begun(1)
     for player_id in others:
@@ -199,7 +201,7 @@ async def test_many_players_that_change_at_once_are_written_in_few_batches(tmp_p
     bench = Bench(tmp_path)
     await bench.start()
     for number in range(300):
-        bench.players[f"p{number}"] = Kept(playing_player("abc"))
+        bench.players[f"p{number}"] = Kept(f"p{number}", playing_player("abc"))
         bench.saving.changed(f"p{number}")
     await eventually(lambda: bench.saving.saved("p299"), "the last of them is written")
     assert bench.saving.figures.writes <= 10

@@ -13,7 +13,8 @@ from tests.support.shelf import Shelf
 from tests.support.sinks import MemoryEventClient, MemoryListener
 from tonearm.core.errors import BadRequest, LimitReached, PlayerExists, PlayerNotFound, SourceRefused
 from tonearm.core.play_queue import LeftOut, LoopMode
-from tonearm.node.node import Node, NodeSettings, is_player_id
+from tonearm.core.player_id import is_player_id
+from tonearm.node.node import Node, NodeSettings
 
 
 async def test_positions_follow_what_is_sent(node: Node, shelf: Shelf) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from tonearm.core.errors import (
-    BadRequest,
     LimitReached,
     PlayerExists,
     PlayerNotFound,
@@ -32,6 +30,7 @@ from tonearm.core.metadata import MAX_METADATA_BYTES
 from tonearm.core.overlays import OverlaySettings
 from tonearm.core.play_queue import LeftOut, LoopMode
 from tonearm.core.playback_state import MAX_WAITING_BYTES
+from tonearm.core.player_id import require_player_id
 from tonearm.core.printable import text_for_logs
 from tonearm.core.queue_edits import QueueLimits
 from tonearm.core.snapshot import PlayerSnapshot, Resume
@@ -65,8 +64,6 @@ from tonearm.sandbox.report import SandboxMode
 from tonearm.sandbox.supervision import decoder_supervision
 from tonearm.sources.opener import SourceOpener
 from tonearm.version import VERSION
-
-_PLAYER_ID: Final = re.compile(r"[A-Za-z0-9._~:@+\-]{1,128}")
 
 PLAYERS_A_SLICE: Final = 250  # some 3 µs each
 LATE_FOR_S: Final = 10.0  # after frames were left out
@@ -340,7 +337,7 @@ class Node:
 
         Raises `BadRequest`, `InvalidIdentifier`, `PlayerExists`, `LimitReached`, `SourceBlocked` and `SourceRefused`.
         """
-        _require_player_id(player_id)
+        require_player_id(player_id)
         # A mistake in the request itself is reported before any conflict.
         wanted = WantedTrack(track) if isinstance(track, str) else track
         checked = None if wanted is None else self._track_maker.check(wanted, came_through_proxy)
@@ -376,7 +373,7 @@ class Node:
         Raises `BadRequest` and `LimitReached`.
         """
         player_id = snapshot.player_id
-        _require_player_id(player_id)
+        require_player_id(player_id)
         if player_id in self._reserved_ids:
             raise PlayerExists(f"A player {player_id!r} is being created; try again.")
         self._track_maker.check_metadata(snapshot.metadata)
@@ -641,17 +638,6 @@ async def _stopped(what: str, stopping: Awaitable[None]) -> None:
 
 def _by(client: str) -> str:
     return f" (asked for by {text_for_logs(client)[:_LOGGED_CHARACTERS]})" if client else ""
-
-
-def is_player_id(text: str) -> bool:
-    return _PLAYER_ID.fullmatch(text) is not None and text not in (".", "..")
-
-
-def _require_player_id(text: str) -> None:
-    if not is_player_id(text):
-        raise BadRequest(
-            "A player's id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ + - and is not '.' or '..'."
-        )
 
 
 def _tell_nobody(player_id: str, events: Sequence[Event]) -> None: ...

@@ -27,6 +27,8 @@ from tonearm.core.events import (
     TrackStuck,
 )
 from tonearm.core.figures import StateFigures
+from tonearm.core.player_id import MAX_PLAYER_ID_CHARACTERS, require_player_id
+from tonearm.core.printable import text_for_logs
 from tonearm.core.snapshot import PlayerSnapshot, Resume, played_on, resumed
 from tonearm.node.state_file import Change, StateFile, StateFileError
 from tonearm.protocol.saved_state import read_state
@@ -245,9 +247,13 @@ class Saving:
         found = []
         for player_id, value in self._file.players():
             try:
+                require_player_id(player_id)
                 taken_ms, snapshot = read_state(value)
+                if snapshot.player_id != player_id:
+                    raise BadRequest("Its record is that of another player.")
             except BadRequest as error:
-                log.error("player %s cannot be restored, and stays in the state's file: %s", player_id, error.message)
+                name = text_for_logs(player_id)[:MAX_PLAYER_ID_CHARACTERS]
+                log.error("player %s cannot be restored, and stays in the state's file: %s", name, error.message)
                 continue
             found.append(resumed(played_on(snapshot, taken_ms, now_ms), resume))
         return found

@@ -25,12 +25,14 @@ SIGN_EVERY_MS: Final = 1_000  # at most
 LONG_LOG_BYTES: Final = 16 * 1024 * 1024
 _APPLICATION_ID: Final = 0x746F6E65  # "tone", so that `file` can tell it
 
-_TABLES: Final = """
-CREATE TABLE node (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), alive_at_ms INTEGER, unready_starts INTEGER);
-CREATE TABLE players (id TEXT PRIMARY KEY, place INTEGER, head TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE tracks (player TEXT, id TEXT, track TEXT NOT NULL, PRIMARY KEY (player, id)) WITHOUT ROWID;
-INSERT INTO node VALUES (1, 0, 0);
-"""
+_NODE_TABLE: Final = (
+    "CREATE TABLE node (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), alive_at_ms INTEGER, unready_starts INTEGER)"
+)
+_TABLES: Final = (
+    _NODE_TABLE,
+    "CREATE TABLE players (id TEXT PRIMARY KEY, place INTEGER, head TEXT NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE tracks (player TEXT, id TEXT, track TEXT NOT NULL, PRIMARY KEY (player, id)) WITHOUT ROWID",
+)
 
 # What the file holds of a track is as new as these.
 _TrackState = tuple[Track, bool, int, bool]
@@ -92,14 +94,16 @@ class StateFile:
         return int(alive_at_ms)
 
     def players(self) -> Iterator[tuple[str, JsonObject]]:
-        """Every player's id and its state, in the order of their creation; a state that cannot be read is empty."""
+        """Every player's id and its state, in the order of their creation; a state that cannot be read is empty, and
+        an id that is no text is shown as one."""
         database = self._open_database
         for player_id, head in database.execute("SELECT id, head FROM players ORDER BY place").fetchall():
+            name = player_id if isinstance(player_id, str) else repr(player_id)
             rows = database.execute("SELECT track FROM tracks WHERE player = ?", (player_id,)).fetchall()
             try:
-                yield player_id, {**json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
-            except (ValueError, TypeError):
-                yield player_id, {}
+                yield name, {**json.loads(head), "tracks": [json.loads(track) for (track,) in rows]}
+            except (ValueError, TypeError, RecursionError):
+                yield name, {}
 
     def write(self, changes: Sequence[Change], now_ms: int) -> None:
         """Writes all of the changes or none. Raises `sqlite3.Error`."""
@@ -165,6 +169,7 @@ class StateFile:
             self.path.touch(0o600)  # links of sources may hold what nobody else should know
         database = sqlite3.connect(self.path, timeout=0.5, isolation_level=None, check_same_thread=False)
         self._database = database
+        database.text_factory = lambda text: text.decode("utf-8", "replace")  # what is damaged must not end the reading
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA journal_mode = WAL").fetchall()
         database.execute("PRAGMA synchronous = NORMAL")
@@ -177,9 +182,7 @@ class StateFile:
             self._let_go()
             raise
         database.execute("COMMIT")
-        ((verdict,),) = database.execute("PRAGMA quick_check(1)").fetchall()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
+        _require_sound(database)
 
     def _require_ours(self, database: sqlite3.Connection) -> None:
         ((version,),) = database.execute("PRAGMA user_version")
@@ -195,7 +198,7 @@ class StateFile:
                 raise StateFileError(
                     f"{self.path} is a database of another program; set state.path to a file of its own"
                 )
-            for statement in _TABLES.strip().split(";\n"):
+            for statement in (*_TABLES, "INSERT INTO node VALUES (1, 0, 0)"):
                 database.execute(statement)
             database.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             database.execute(f"PRAGMA user_version = {STATE_VERSION}")
@@ -257,6 +260,18 @@ class StateFile:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _require_sound(database: sqlite3.Connection) -> None:
+    """Raises `sqlite3.DatabaseError` for a file of which not everything is where it should be."""
+    ((verdict,),) = database.execute("PRAGMA quick_check(1)").fetchall()
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
+    if {sql for (sql,) in database.execute("SELECT sql FROM sqlite_schema")} != {*_TABLES}:
+        raise sqlite3.DatabaseError("its tables are not those of a state")
+    types = database.execute("SELECT typeof(alive_at_ms), typeof(unready_starts) FROM node").fetchall()
+    if types != [("integer", "integer")]:
+        raise sqlite3.DatabaseError("it does not say when a node used it last")
 
 
 def _state_of(queued: QueuedTrack) -> _TrackState:

@@ -196,7 +196,7 @@ class SavedPlayer(RequestModel):
                 error=None if self.error is None else PlayFailure(**dict(self.error)),
             )
         except KeyError as error:
-            raise BadRequest(f"The track {error.args[0]} is not in `tracks`.") from error
+            raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
 
     def _played(self, tracks: dict[str, QueuedTrack]) -> Iterator[PlayedTrack]:
         for one in self.history:
@@ -272,10 +272,11 @@ def saved_track_out(queued: QueuedTrack) -> JsonObject:
     """`SavedTrack`."""
     track, info, uri = queued.track, queued.track.info, queued.track.uri
     first = initial_track_info(uri)
+    is_found = uri.kind == "file" and uri.path.startswith("/")  # a relative path means something in a folder only
     values: JsonObject = {
         "id": track.id,
         "uri": uri.given,
-        "address": uri.normalised if uri.kind == "file" and uri.given != uri.path else None,
+        "address": uri.normalised if is_found and uri.given != uri.path else None,
         "cameThroughProxy": uri.came_through_proxy,
         "metadata": track.metadata,
         "startMs": track.start_ms,
