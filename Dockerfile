@@ -16,5 +16,6 @@ WORKDIR /music
 # In a container the port is reached from outside it. Files are those of /music; private networks stay closed.
 ENV PATH=/opt/tonearm/bin:$PATH PYTHONDONTWRITEBYTECODE=1 TONEARM_SERVER__HOST=0.0.0.0 TONEARM_SOURCES__FILES='["/music"]'
 EXPOSE 2333
-HEALTHCHECK --interval=10s --timeout=5s --start-period=10s CMD ["python", "-m", "tonearm", "players", "--json"]
+# Python and one request: a command of tonearm would take ten times the processor time, each time.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=15s CMD ["python", "-c", "import os, urllib.request as ask; ask.urlopen(ask.Request('http://127.0.0.1:' + os.environ.get('TONEARM_SERVER__PORT', '2333') + '/healthz', headers={'Authorization': os.environ.get('TONEARM_SERVER__PASSWORD', '')}))"]
 CMD ["tonearm", "serve"]

@@ -1,5 +1,7 @@
 """What is given to others is whole: the wheel, the files for Docker and systemd."""
 
+import asyncio
+import json
 import re
 import shutil
 import socket
@@ -104,6 +106,25 @@ def test_the_image_and_the_composition_name_what_there_is() -> None:
     service = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))["services"]["tonearm"]
     assert service["cap_drop"] == ["ALL"]
     assert "USER 1000" in text
+
+
+@pytest.mark.parametrize("password", ["", "sesame"])
+async def test_the_image_asks_whether_the_node_answers(tmp_path: Path, password: str) -> None:
+    (check,) = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
+    python, *arguments = json.loads(check)
+    assert python == "python"
+
+    async def exit_code(port: int, password: str) -> int | None:
+        variables = {"TONEARM_SERVER__PORT": str(port), "TONEARM_SERVER__PASSWORD": password}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, env=environment(variables), stderr=subprocess.DEVNULL
+        )
+        return await process.wait()
+
+    async with running_node(tmp_path, f'[server]\npassword = "{password}"\n') as node:
+        assert await exit_code(node.port, password) == 0
+        assert await exit_code(node.port, "wrong") == (1 if password else 0)
+    assert await exit_code(node.port, password) == 1
 
 
 @needs("systemd-analyze")
