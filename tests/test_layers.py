@@ -66,9 +66,9 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
     "player": ("player", "decoder", "protocol.close_codes", "protocol.framing", "core"),
     "player.clients": ("player.clients", "player.timers", "protocol.close_codes", "protocol.framing", "core"),
     "node.artwork": ("node.lookup", "decoder.opening.track_loader", "core"),
-    "node.lookup": ("decoder.opening.source_input", "decoder.opening.track_loader", "sources", "interop", "core"),
+    "node.lookup": ("decoder.opening.track_loader", "sources", "interop", "core"),
     "node.wanted_tracks": (
-        *("node.lookup", "decoder.opening.source_input", "protocol.json_text"),
+        *("node.lookup", "protocol.json_text"),
         *("sources", "interop", "core"),
     ),
     "node.process_figures": ("core",),
@@ -127,7 +127,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 
 # Libraries that only some rooms may know: all that are imported and not of the standard library.
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
-    "av": _worker("media", "sources.packet_store", "packets", "warm_up"),
+    "av": _worker("media", "sources.packet_decoding", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "client", "dashboard"),
     "click": ("cli", "commands"),
     "discord": ("discord",),

@@ -37,7 +37,7 @@ from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
 from tonearm.server.station import Station
 from tonearm.service_manager import supervised
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.opener import SourceOpener
 from tonearm.sources.proxied_requests import source_opener
 from tonearm.sources.resolver.pages import ResolverSettings, ResolverSetupError

@@ -28,7 +28,7 @@ from tonearm.core.errors import BadRequest, SourceBlocked, SourceRefused
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 
 BODY = bytes(range(256)) * 40
 

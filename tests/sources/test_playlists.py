@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,7 @@ from tonearm.core.opened_source import OpenedSource
 from tonearm.core.play_queue import LeftOut, Playlist
 from tonearm.core.source_uri import parse_source_uri
 from tonearm.core.track_info import SourceFacts
-from tonearm.decoder.opening.source_input import playlist_tracks
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.playlist import Listed, entry_uri, linked_uri, looks_like_playlist, may_be_playlist, parse_listing
 
 SPACES = 'xmlns="http://xspf.org/ns/0/" version="1"'
@@ -288,7 +288,7 @@ class TestCueSheets:
         async with opener() as source_opener:
             opened = await source_opener.open(parse_source_uri(str(tmp_path / "x.cue")))
         assert isinstance(opened, Playlist)
-        first, second, third = playlist_tracks(opened, {})
+        first, second, third = opened.tracks(uuid.uuid4, {})
         assert (first.info.title, first.info.author, first.start_ms, first.end_ms) == ("One", "The Band", 0, 192_493)
         tagged = second.with_facts(SourceFacts(length_ms=300_000, title="The Album", author="Everybody"))
         assert (tagged.info.title, tagged.info.author, tagged.info.length_ms) == ("Two", "A Guest", 300_000)

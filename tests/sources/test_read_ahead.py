@@ -7,7 +7,7 @@ from tests.support.fetching import opener
 from tests.support.media_server import MediaServer, media
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import parse_source_uri
-from tonearm.sources.http.client import (
+from tonearm.sources.fetch_settings import (
     LEAST_READ_AHEAD_BYTES,
     MOST_READ_AHEAD_BYTES,
     FetchSettings,

@@ -19,7 +19,7 @@ from tonearm.core.frame import FRAME_BYTES, FRAMES_PER_SECOND
 from tonearm.node.node import Node, NodeSettings
 from tonearm.protocol.rendering import player_out, queued_track_out
 from tonearm.sandbox.report import SandboxMode
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 
 BUFFER_S = 0.2  # of audio that a decoder process renders ahead
 

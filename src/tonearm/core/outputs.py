@@ -77,13 +77,3 @@ def check_one_more(outputs: Outputs, output: Output) -> None:
 
 def mp3_output(bitrate_bps: int) -> Output:
     return Output("mp3", bitrate_bps)
-
-
-def silent_mp3_frame(bitrate_bps: int) -> bytes:
-    """24 ms of silence at 48 kHz: a header, and side information by which no spectrum follows.
-
-    It can stand between any two frames that borrow no bits from others, as ours do.
-    """
-    header = 0xFFFB_0400 | (MP3_BITRATES_BPS.index(bitrate_bps) + 1) << 12
-    size = MP3_FRAME_SAMPLES // 8 * bitrate_bps // 48_000
-    return header.to_bytes(4, "big") + bytes(size - 4)

@@ -4,13 +4,14 @@
 events, of pause or of time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from tonearm.core.failure import PlayError, PlayFailure
+from tonearm.core.json_value import Json
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 
@@ -114,6 +115,25 @@ class Playlist:
     left_out: LeftOut = field(default_factory=LeftOut)
     name: str = ""
     selected: int | None = None
+
+    def tracks(self, new_id: Callable[[], object], metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
+        """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
+        return tuple(
+            Track.create(
+                str(new_id()),
+                entry.uri,
+                metadata,
+                title=entry.title,
+                author=entry.author,
+                length_ms=entry.length_ms,
+                artwork_url=entry.artwork_url,
+                keeps_names=entry.is_part and entry.title is not None,
+                is_playlist_entry=True,
+                metadata_bytes=metadata_bytes,
+                has_own_tags=entry.has_own_tags,
+            )
+            for entry in self.entries
+        )
 
 
 class NothingFound(PlayError):

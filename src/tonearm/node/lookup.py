@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import uuid
 from dataclasses import dataclass, replace
 
 from tonearm.core.errors import BadRequest, LoadFailed, ResolveFailed, SourceBlocked, SourceRefused
@@ -11,7 +12,6 @@ from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, initial_track_info, parse_source_uri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoder.opening.source_input import playlist_tracks
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.interop.track_codec import is_encoded_track
 from tonearm.sources.opener import SourceOpener
@@ -99,7 +99,7 @@ def raise_refusal(failure: PlayFailure) -> None:
 
 async def _found(playlist: Playlist) -> FoundTracks:
     # In a thread: making hundreds of tracks takes some ms.
-    tracks = await asyncio.to_thread(playlist_tracks, playlist, {})
+    tracks = await asyncio.to_thread(playlist.tracks, uuid.uuid4, {})
     selected = -1 if playlist.selected is None else playlist.selected
     return FoundTracks(tracks, playlist.left_out, playlist.name, selected)
 

@@ -14,7 +14,6 @@ from tonearm.core.playback_state import MAX_POSITION_MS
 from tonearm.core.source_uri import SourceUri
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
-from tonearm.decoder.opening.source_input import playlist_tracks
 from tonearm.interop.track_codec import decode_track
 from tonearm.node.lookup import client_uri
 from tonearm.protocol.json_text import json_bytes
@@ -124,5 +123,5 @@ class TrackMaker:
         if playlist is None:
             return (track,), LeftOut()
         # In a thread: making hundreds of tracks takes some ms.
-        entries = await asyncio.to_thread(playlist_tracks, playlist, track.metadata, track.metadata_bytes)
+        entries = await asyncio.to_thread(playlist.tracks, uuid.uuid4, track.metadata, track.metadata_bytes)
         return entries, playlist.left_out

@@ -21,7 +21,9 @@ from tonearm.server.public_events import PublicEvents
 from tonearm.server.public_page import PublicPage
 from tonearm.server.routes_description import DescriptionRoutes
 from tonearm.server.routes_figures import FigureRoutes
-from tonearm.server.routes_players import InfoRoutes, OverlayRoutes, PlayerRoutes, QueueRoutes
+from tonearm.server.routes_info import InfoRoutes
+from tonearm.server.routes_overlays import OverlayRoutes
+from tonearm.server.routes_players import PlayerRoutes, QueueRoutes
 from tonearm.server.routes_state import StateRoutes
 from tonearm.server.routes_tracks import TrackRoutes
 from tonearm.server.routing import Edge, NodeEdge, Route, RouteTable

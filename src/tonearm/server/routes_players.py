@@ -1,4 +1,4 @@
-"""The endpoints of players (their life, their queue, their settings, their overlays) and of the node itself."""
+"""The endpoints of players: their life, their queue, their settings."""
 
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -13,17 +13,12 @@ from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.player.player import Player
 from tonearm.protocol.rendering import (
     filters_out,
-    node_info_out,
-    overlay_created_out,
-    overlay_out,
-    overlays_created_out,
     played_track_out,
     player_created_out,
     player_out,
     queued_track_details_out,
     queued_track_out,
     track_queued_out,
-    version_out,
 )
 from tonearm.protocol.requests import (
     MAX_NEW_TRACKS,
@@ -33,7 +28,6 @@ from tonearm.protocol.requests import (
     LoopPatch,
     MetadataPatch,
     NewOverlay,
-    NewOverlays,
     NewPlayer,
     NewTrack,
     PositionPatch,
@@ -45,9 +39,8 @@ from tonearm.server.audio_parameters import whole_number
 from tonearm.server.bodies import as_model, read_body, read_json
 from tonearm.server.errors import BodyTooLarge
 from tonearm.server.http_server import while_connected
-from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply, prefers_json
-from tonearm.server.routing import OVERLAY_ARGUMENT, TRACK_ARGUMENT, Call, Handler, Route
-from tonearm.version import BUILD_TIME_MS, VERSION
+from tonearm.server.replies import json_list_reply, json_reply, no_content, picture_reply
+from tonearm.server.routing import TRACK_ARGUMENT, Call, Handler, Route
 
 # A skip comes after the changes of the queue that were asked for before it. But a playlist from a slow server must not
 # keep the skipped track playing for long.
@@ -296,63 +289,3 @@ async def _skip_target(request: web.BaseRequest) -> str | None:
         return (await read_body(request, SkipTarget)).to
     except (BadRequest, BodyTooLarge):
         return None
-
-
-class InfoRoutes:
-    """What this node is."""
-
-    def routes(self) -> Sequence[Route]:
-        return (Route("GET", "/info", self._info), Route("GET", "/version", self._version))
-
-    async def _info(self, call: Call) -> web.Response:
-        return json_reply(node_info_out(VERSION, BUILD_TIME_MS))
-
-    async def _version(self, call: Call) -> web.Response:
-        if prefers_json(call.request.headers.getall("Accept", [])):
-            return json_reply(version_out(VERSION))
-        return web.Response(text=VERSION)
-
-
-class OverlayRoutes:
-    """The endpoints of overlays: sounds over whatever a player plays."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def routes(self) -> Sequence[Route]:
-        overlays = "/v0/players/{player_id}/overlays"
-        return (
-            Route("POST", overlays, self._add),
-            Route("GET", overlays, self._list),
-            Route("GET", f"{overlays}/{OVERLAY_ARGUMENT}", self._show),
-            Route("DELETE", f"{overlays}/{OVERLAY_ARGUMENT}", self._remove),
-        )
-
-    async def _add(self, call: Call) -> web.Response:
-        value = await read_json(call.request)
-        if isinstance(value, dict) and "overlays" in value and "uri" not in value:
-            return self._add_all(call, as_model(call.request, value, NewOverlays))
-        body = as_model(call.request, value, NewOverlay)
-        overlay_id = self._node.add_overlay(
-            call.player_id, wanted_track(body), body.as_settings(), came_through_proxy=call.came_through_proxy
-        )
-        return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
-
-    def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
-        wanted = [
-            (wanted_track(overlay, f"overlays.{index}."), overlay.as_settings(f"overlays.{index}."))
-            for index, overlay in enumerate(body.overlays)
-        ]
-        overlay_ids = self._node.add_overlays(call.player_id, wanted, came_through_proxy=call.came_through_proxy)
-        return json_reply(overlays_created_out(overlay_ids), HTTPStatus.CREATED)
-
-    async def _list(self, call: Call) -> web.StreamResponse:
-        overlays = self._node.player(call.player_id).status().overlays
-        return await json_list_reply(call.request, map(overlay_out, overlays))
-
-    async def _show(self, call: Call) -> web.Response:
-        return json_reply(overlay_out(self._node.player(call.player_id).overlay(call.overlay_id)))
-
-    async def _remove(self, call: Call) -> web.Response:
-        self._node.player(call.player_id).remove_overlay(call.overlay_id)
-        return no_content()

@@ -22,12 +22,14 @@ from tonearm.core.play_queue import LeftOut, Playlist, PlaylistEntry
 from tonearm.core.policy import SourcePolicy, is_host_of
 from tonearm.core.printable import text_for_logs
 from tonearm.core.source_uri import SourceUri, has_playlist_ending, hint_for_link, parse_source_uri, title_from_uri
+from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.folder import folder_listing
 from tonearm.sources.guard import AddressGuard, AddressRefusedError
 from tonearm.sources.hls.files import HlsFiles, PlaylistFile, Version
 from tonearm.sources.hls.source import open_hls
-from tonearm.sources.http.client import FetchSettings, HttpClient, LinkHeaders
+from tonearm.sources.http.client import HttpClient
 from tonearm.sources.http.errors import admission_error
+from tonearm.sources.http.link_headers import LinkHeaders
 from tonearm.sources.http.opening import open_http
 from tonearm.sources.local_file import FileOpener, FileRefusedError, IsFolderError
 from tonearm.sources.playlist import (

@@ -17,7 +17,7 @@ from tonearm.core.opened_source import SourceReader
 from tonearm.core.printable import printable
 from tonearm.core.source_uri import CUE_ENDING, HLS_ENDING, SourceUri, has_playlist_ending, media_fragment
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 
 MAX_PLAYLIST_BYTES: Final = 1024 * 1024
 # Enough to see what something is.

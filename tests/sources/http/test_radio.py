@@ -16,7 +16,7 @@ from tests.support.media_server import Answer, MediaServer, Reply, Request, in_t
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode
 from tonearm.core.opened_source import OpenedSource, StreamTitle
-from tonearm.sources.http.client import FetchSettings
+from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http.radio import RadioReader
 
 # No run of these bytes looks like another one.

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.json_value import Json
 from tonearm.core.opened_source import OPENING, UNRESOLVED_PAGE, FileVersion, OpenedSource, ReportWait, Wait
 from tonearm.core.play_queue import Playlist, SourceId
 from tonearm.core.printable import text_for_logs
@@ -382,7 +381,7 @@ class SourceOpening:
             opened = await opener.open(self._part.uri, self._report_wait)
             if isinstance(opened, Playlist):
                 # In a thread: to make hundreds of tracks takes some ms.
-                self._expanded(self._source, await asyncio.to_thread(playlist_tracks, opened, {}))
+                self._expanded(self._source, await asyncio.to_thread(opened.tracks, uuid.uuid4, {}))
             else:
                 self._begin(opened)
         except PlayError as error:
@@ -433,23 +432,3 @@ class SourceOpening:
             joins=None if carrier is None else carrier.session_id,
         )
         self._link.send(order, descriptor)
-
-
-def playlist_tracks(playlist: Playlist, metadata: Json, metadata_bytes: int = 2) -> tuple[Track, ...]:
-    """A track with a new id for each entry. What the playlist calls it is its title until it is opened."""
-    return tuple(
-        Track.create(
-            str(uuid.uuid4()),
-            entry.uri,
-            metadata,
-            title=entry.title,
-            author=entry.author,
-            length_ms=entry.length_ms,
-            artwork_url=entry.artwork_url,
-            keeps_names=entry.is_part and entry.title is not None,
-            is_playlist_entry=True,
-            metadata_bytes=metadata_bytes,
-            has_own_tags=entry.has_own_tags,
-        )
-        for entry in playlist.entries
-    )

@@ -11,6 +11,7 @@ from typing import Final
 
 from tonearm.core.frame import FRAME_MS, FRAME_SAMPLES, FRAMES_PER_SECOND, SAMPLE_RATE_HZ, SILENT_FRAME
 from tonearm.core.outputs import (
+    MP3_BITRATES_BPS,
     MP3_DELAY_SAMPLES,
     MP3_FRAME_SAMPLES,
     SILENT_PACKET,
@@ -20,7 +21,6 @@ from tonearm.core.outputs import (
     Outputs,
     Payloads,
     check_one_more,
-    silent_mp3_frame,
 )
 from tonearm.player.clients.sinks import FrameSink
 from tonearm.protocol import close_codes
@@ -466,3 +466,13 @@ def _silence(output: Output) -> bytes:
             return _SILENT_PACKET
         case "mp3":
             return as_message(silent_mp3_frame(output.bitrate_bps))
+
+
+def silent_mp3_frame(bitrate_bps: int) -> bytes:
+    """24 ms of silence at 48 kHz: a header, and side information by which no spectrum follows.
+
+    It can stand between any two frames that borrow no bits from others, as ours do.
+    """
+    header = 0xFFFB_0400 | (MP3_BITRATES_BPS.index(bitrate_bps) + 1) << 12
+    size = MP3_FRAME_SAMPLES // 8 * bitrate_bps // 48_000
+    return header.to_bytes(4, "big") + bytes(size - 4)

@@ -9,8 +9,9 @@ import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.http.client import Answer, LinkHeaders
+from tonearm.sources.http.client import Answer
 from tonearm.sources.http.errors import status_error
+from tonearm.sources.http.link_headers import LinkHeaders
 
 _CONTENT_RANGE: Final = re.compile(r"\s*bytes\s+(\d{1,18})-(\d{1,18})/(\d{1,18}|\*)\s*\Z", re.IGNORECASE)
 

@@ -5,10 +5,12 @@ from typing import Final
 
 from tonearm.core.opened_source import OpenedSource
 from tonearm.core.source_uri import SourceUri
-from tonearm.sources.http.client import Answer, FetchSettings, HttpClient, LinkHeaders
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.client import Answer, HttpClient
 from tonearm.sources.http.errors import PassingError
 from tonearm.sources.http.facts import empty_error, remote_file
 from tonearm.sources.http.file import HttpFileReader
+from tonearm.sources.http.link_headers import LinkHeaders
 from tonearm.sources.http.radio import TITLES_WANTED, RadioReader, station_name
 
 # The whole, as a range, which shows whether parts can be had, and titles, which later requests for a file do not ask

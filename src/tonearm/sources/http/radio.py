@@ -15,7 +15,8 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import SourceReader, StreamTitle
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
-from tonearm.sources.http.client import FetchSettings, HttpClient, next_chunk
+from tonearm.sources.fetch_settings import FetchSettings
+from tonearm.sources.http.client import HttpClient, next_chunk
 from tonearm.sources.http.errors import status_error
 from tonearm.sources.http.facts import RemoteFile, refuse_encoded
 from tonearm.sources.read_ahead import ReadAhead, RetryBudget

@@ -31,7 +31,7 @@ from tonearm.core.source_uri import SourceUri
 from tonearm.sandbox.report import SandboxMode, SandboxReport
 from tonearm.sandbox.supervision import resolver_supervision
 from tonearm.sources.guard import AddressGuard
-from tonearm.sources.http.client import LinkHeaders
+from tonearm.sources.http.link_headers import LinkHeaders
 from tonearm.sources.resolver.answers import (
     Judge,
     ResolvedPage,

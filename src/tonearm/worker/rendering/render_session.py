@@ -32,11 +32,11 @@ from tonearm.worker.rendering.block_packets import (
     FIRST_BLOCK_FRAMES,
     BlockPackets,
     Packets,
-    SentFrames,
     history_before,
 )
 from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic, begins_with_tail
 from tonearm.worker.rendering.output import BlockOutput, Limits
+from tonearm.worker.rendering.sent_frames import SentFrames
 from tonearm.worker.rendering.session_sources import SessionSource, SessionSources
 from tonearm.worker.rendering.timeline import NO_SOURCE, Block, Checkpoint, Timeline, position_after
 from tonearm.worker.sources.pcm_store import Segment, first_segments

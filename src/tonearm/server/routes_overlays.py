@@ -1,0 +1,59 @@
+"""The endpoints of overlays: sounds over whatever a player plays."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from aiohttp import web
+
+from tonearm.node.node import Node
+from tonearm.protocol.rendering import overlay_created_out, overlay_out, overlays_created_out
+from tonearm.protocol.requests import NewOverlay, NewOverlays
+from tonearm.server.bodies import as_model, read_json
+from tonearm.server.replies import json_list_reply, json_reply, no_content
+from tonearm.server.routes_players import wanted_track
+from tonearm.server.routing import OVERLAY_ARGUMENT, Call, Route
+
+
+class OverlayRoutes:
+    """A player's overlays are found through the node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def routes(self) -> Sequence[Route]:
+        overlays = "/v0/players/{player_id}/overlays"
+        return (
+            Route("POST", overlays, self._add),
+            Route("GET", overlays, self._list),
+            Route("GET", f"{overlays}/{OVERLAY_ARGUMENT}", self._show),
+            Route("DELETE", f"{overlays}/{OVERLAY_ARGUMENT}", self._remove),
+        )
+
+    async def _add(self, call: Call) -> web.Response:
+        value = await read_json(call.request)
+        if isinstance(value, dict) and "overlays" in value and "uri" not in value:
+            return self._add_all(call, as_model(call.request, value, NewOverlays))
+        body = as_model(call.request, value, NewOverlay)
+        overlay_id = self._node.add_overlay(
+            call.player_id, wanted_track(body), body.as_settings(), came_through_proxy=call.came_through_proxy
+        )
+        return json_reply(overlay_created_out(overlay_id), HTTPStatus.CREATED)
+
+    def _add_all(self, call: Call, body: NewOverlays) -> web.Response:
+        wanted = [
+            (wanted_track(overlay, f"overlays.{index}."), overlay.as_settings(f"overlays.{index}."))
+            for index, overlay in enumerate(body.overlays)
+        ]
+        overlay_ids = self._node.add_overlays(call.player_id, wanted, came_through_proxy=call.came_through_proxy)
+        return json_reply(overlays_created_out(overlay_ids), HTTPStatus.CREATED)
+
+    async def _list(self, call: Call) -> web.StreamResponse:
+        overlays = self._node.player(call.player_id).status().overlays
+        return await json_list_reply(call.request, map(overlay_out, overlays))
+
+    async def _show(self, call: Call) -> web.Response:
+        return json_reply(overlay_out(self._node.player(call.player_id).overlay(call.overlay_id)))
+
+    async def _remove(self, call: Call) -> web.Response:
+        self._node.player(call.player_id).remove_overlay(call.overlay_id)
+        return no_content()
