@@ -117,7 +117,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
         *SUPERVISION,
     ),
     "log_lines": ("core.printable",),
-    "commands": ("commands", "client", "config", "core", "exit_codes"),
+    "commands": ("commands", "client", "config", "core", "exit_codes", "sandbox.report"),
     "commands.listen": (
         *("commands.listen", "commands.running", *METERS, "client", "protocol.filters", "core", "exit_codes"),
     ),

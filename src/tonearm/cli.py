@@ -41,11 +41,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def tonearm() -> None:
     """An audio node over HTTP and WebSocket, and a client for it.
 
-    \b
     Exit codes: 0 it went well; 1 it failed; 2 wrong arguments or configuration; 3 something that the node needs is not
     there; 4 no node was reached, or it refused the password.
-    Completion, for bash (or zsh, fish):  eval "$(_TONEARM_COMPLETE=bash_source tonearm)"
+
+    \b
+    Completion, for bash (or zsh, fish):
+      eval "$(_TONEARM_COMPLETE=bash_source tonearm)"
     """
+
+
+def _players_there(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+    """For completion: their ids, as far as the node tells them at once."""
+    from tonearm.commands.running import NodeOptions
+    from tonearm.commands.show import player_ids
+
+    given = context.params
+    url, password = (given.get("url") or DEFAULT_NODE, given.get("password") or "")
+    return [found for found in player_ids(NodeOptions(url, password)) if found.startswith(begun)]
+
+
+def _player_argument(*, required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.argument("player", required=required, shell_complete=_players_there)
 
 
 def _config_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +105,7 @@ def _wait_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="JSON for scripts, instead of a table.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="For scripts: an object of JSON in each line.")(command)
 
 
 @tonearm.command("serve")
@@ -105,7 +121,7 @@ def _serve_command(**options: Any) -> int:
 @tonearm.command("init-config")
 @click.argument("file", type=_FILE, default="tonearm.toml")
 def _init_config_command(file: Path) -> int:
-    """Write a commented file with every key at its default (tonearm.toml)."""
+    """Write a file with every key of the configuration, explained."""
     return _init_config(file)
 
 
@@ -118,7 +134,11 @@ def _check_config_command(config: Path | None) -> int:
 
 @tonearm.command("play")
 @click.argument("tracks", metavar="URI...", nargs=-1, required=True)
-@click.option("--player", help="The player's id; one that there is gets the tracks into its queue, and stays.")
+@click.option(
+    "--player",
+    shell_complete=_players_there,
+    help="The player's id; one that there is gets the tracks into its queue, and stays.",
+)
 @click.option("--keep", is_flag=True, help="Leave a new player there at the end, too.")
 @_json_option
 @_wait_option
@@ -126,9 +146,8 @@ def _check_config_command(config: Path | None) -> int:
 def _play_command(**options: Any) -> int:
     """Play files, links or searches, and show how far they are.
 
-    \b
-    Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit.
-    With --json each event is a line.
+    Keys: space pause, n skip, p previous, left and right 10 s back and on, + and - volume, q quit. With --json each
+    event is a line.
     """
     from tonearm.commands.play import PlayOptions, play
 
@@ -146,7 +165,7 @@ def _players_command(**options: Any) -> int:
 
 
 @tonearm.command("queue")
-@click.argument("player")
+@_player_argument()
 @_json_option
 @_node_options
 def _queue_command(**options: Any) -> int:
@@ -161,14 +180,14 @@ def _queue_command(**options: Any) -> int:
 @_json_option
 @_node_options
 def _info_command(**options: Any) -> int:
-    """Say what a file or link is, as the node sees it, or why it cannot be played."""
+    """Say what a file or link is, or why it cannot be played."""
     from tonearm.commands.show import show_info
 
     return show_info(**options)
 
 
 @tonearm.command("events")
-@click.argument("player")
+@_player_argument()
 @_json_option
 @_wait_option
 @_node_options
@@ -181,19 +200,22 @@ def _events_command(**options: Any) -> int:
 
 @tonearm.command("doctor")
 @_config_option
-@click.option("--uri", help="Also try whether the node can play this.")
+@click.option("--uri", help="Also have the node play this, until it is heard.")
 @click.option("--discord", is_flag=True, help="Also look for what a Discord bot needs.")
 @_json_option
 @_node_options
 def _doctor_command(**options: Any) -> int:
-    """Look for what is wrong with this machine, the configuration and the node, with a remedy for each."""
+    """Look for what is wrong here, with a remedy for each.
+
+    Of this machine, the configuration, decoding, the sandbox, and the node.
+    """
     from tonearm.commands.doctor import DoctorOptions, doctor
 
     return doctor(DoctorOptions(**options))
 
 
 @tonearm.command("listen")
-@click.argument("player")
+@_player_argument()
 @click.option("--save", type=_FILE, metavar="FILE.wav", help="Write the audio to a WAV file.")
 @click.option("--raw", is_flag=True, help="Write PCM to stdout, for: aplay -f S16_LE -r 48000 -c 2 (ALSA).")
 @_wait_option
@@ -211,11 +233,11 @@ def _listen_command(**options: Any) -> int:
 
 
 @tonearm.command("export")
-@click.argument("player", required=False)
+@_player_argument(required=False)
 @click.option("--output", "-o", "file", type=_FILE, metavar="FILE", help="Default: stdout.")
 @_node_options
 def _export_command(**options: Any) -> int:
-    """Write the players of a running node, or one of them, to a file."""
+    """Write the players of a node, or one of them, to a file."""
     from tonearm.commands.transfer import export_players
 
     return export_players(**options)
@@ -223,10 +245,10 @@ def _export_command(**options: Any) -> int:
 
 @tonearm.command("import")
 @click.argument("file", type=_FILE)
-@click.argument("player", required=False)
+@_player_argument(required=False)
 @_node_options
 def _import_command(**options: Any) -> int:
-    """Have a running node take over the players of such a file, or one of them."""
+    """Have a node take over the players of such a file, or one."""
     from tonearm.commands.transfer import import_players
 
     return import_players(**options)

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audio_files import music, wav
-from tests.support.command import run_tonearm
+from tests.support.command import RunningTonearm, run_tonearm
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.running_node import RunningNode, shared_node
@@ -135,8 +136,11 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     healthy = tonearm(node, "doctor", "--uri", "song.wav", "--json")
     findings = {one["subject"]: one for one in map(json.loads, healthy.stdout.splitlines())}
     assert healthy.returncode == 0, findings
-    assert {"system", "decoding", "configuration", "clock", "node", "decoders", "source"} <= findings.keys()
-    assert findings["source"]["verdict"] == "ok"
+    subjects = {"system", "configuration", "decoding", "codecs", "sandbox", "clock", "node", "decoders", "source"}
+    assert subjects <= findings.keys()
+    assert findings["source"]["verdict"] == findings["codecs"]["verdict"] == "ok"
+    assert "was heard after" in findings["source"]["text"]
+    assert b"doctor" not in asyncio.run(node.request("GET", "/v0/players")).body
     ill = run_tonearm(
         *("doctor", "--uri", "missing.wav", "--discord"),
         folder=tmp_path,
@@ -146,13 +150,76 @@ def test_doctor(node: RunningNode, tmp_path: Path) -> None:
     assert "✗ configuration" in ill.stdout
     assert "✗ source" in ill.stdout
     assert "→" in ill.stdout
-    nowhere = {"TONEARM_URL": "http://127.0.0.1:1", "TONEARM_SERVER__PORT": "0"}
-    alone = run_tonearm("doctor", folder=tmp_path, variables=nowhere)
-    assert alone.returncode == 0, alone.stdout
+    alone = run_tonearm(
+        "doctor",
+        folder=tmp_path,
+        variables={
+            "TONEARM_URL": "http://127.0.0.1:1",
+            "TONEARM_SERVER__PORT": "0",
+            "TONEARM_DECODER__SANDBOX": "required",
+        },
+        lacks=("seccomp=EINVAL", "prctl-seccomp=EINVAL"),
+    )
+    assert alone.returncode == 1, alone.stdout
     assert "is free" in alone.stdout
+    assert "✗ sandbox: none (" in alone.stdout
 
 
 def test_a_shell_can_complete(node: RunningNode) -> None:
     variables = {"_TONEARM_COMPLETE": "bash_complete", "COMP_WORDS": "tonearm pla", "COMP_CWORD": "1"}
     completed = run_tonearm(folder=node.folder, variables=variables, is_fork=False)
     assert set(completed.stdout.split()) == {"plain,play", "plain,players"}
+    assert asyncio.run(node.request("POST", "/v0/players", {"id": "long-name", "idle": True})).status == 201
+    variables |= {"TONEARM_URL": node.url, "COMP_WORDS": "tonearm queue lon", "COMP_CWORD": "2"}
+    assert run_tonearm(folder=node.folder, variables=variables).stdout.split() == ["plain,long-name"]
+
+
+def test_a_reader_who_has_enough_ends_a_command_without_a_word(node: RunningNode) -> None:
+    command = f"{sys.executable} -m tonearm play clip.wav clip.wav --json | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=node.folder,
+        env=environment({"TONEARM_URL": node.url}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.count("\n"), done.stderr) == (1, "")
+
+
+def test_a_terminal_that_knows_ascii_only_gets_ascii(node: RunningNode) -> None:
+    (node.folder / "Łódź.wav").write_bytes(wav(music(0.2)))
+    variables = {"TONEARM_URL": node.url, "PYTHONIOENCODING": "ascii"}
+    shown = run_tonearm("info", "Łódź.wav", folder=node.folder, variables=variables, is_fork=False)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "??d?" in shown.stdout
+
+
+def test_a_player_of_somebody_else_stays(node: RunningNode) -> None:
+    body = {"id": "theirs", "idle": True}
+    assert asyncio.run(node.request("POST", "/v0/players", body)).status == 201
+    assert tonearm(node, "play", "clip.wav", "--player", "theirs").returncode == 0
+    assert asyncio.run(node.request("DELETE", "/v0/players/theirs")).status == 204
+
+
+def test_a_player_that_goes_away_is_told(node: RunningNode) -> None:
+    running = RunningTonearm(
+        *("play", "song.wav", "song.wav", "--player", "shortly"),
+        folder=node.folder,
+        variables={"TONEARM_URL": node.url},
+    )
+    assert running.stdout.readline() == b"song\n"
+    assert asyncio.run(node.request("DELETE", "/v0/players/shortly")).status == 204
+    _, errors = running.communicate()
+    assert (running.wait(), errors) == (1, b"tonearm: The player shortly is gone.\n")
+
+
+def test_a_command_that_is_ended_leaves_no_player(node: RunningNode) -> None:
+    running = RunningTonearm(
+        *("play", "song.wav", "song.wav", "--player", "ended"), folder=node.folder, variables={"TONEARM_URL": node.url}
+    )
+    assert running.stdout.readline() == b"song\n"
+    running.send_signal(signal.SIGTERM)
+    _, errors = running.communicate()
+    assert (running.wait(), errors) == (128 + signal.SIGTERM, b"")
+    assert b'"ended"' not in asyncio.run(node.request("GET", "/v0/players")).body

@@ -3,28 +3,35 @@
 import asyncio
 import ctypes.util
 import importlib.metadata
+import json
 import os
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
-import click
+from rich.text import Text
 
 from tonearm import exit_codes
 from tonearm.client import ApiError, ConnectError, Node, TonearmError
-from tonearm.commands.running import NodeOptions, print_json, seen_by_node
+from tonearm.commands.running import NodeOptions, print_json, seen_by_node, show
 from tonearm.config.load import load_config
 from tonearm.config.problem import ConfigError
 from tonearm.config.schema import Config
+from tonearm.core.printable import one_line
+from tonearm.sandbox.report import SandboxMode
 
 _MARKS: Final = {"ok": "✓", "note": "!", "wrong": "✗"}
 _COLOURS: Final = {"ok": "green", "note": "yellow", "wrong": "red"}
 _ROUNDS: Final = 100  # of 10 ms
 _GOOD_MS: Final = 5.0
+_SOUND_WITHIN_S: Final = 10.0
+
+Verdict: TypeAlias = Literal["ok", "note", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class DoctorOptions:
 class Finding:
     """`remedy` is empty where there is nothing to do."""
 
-    verdict: Literal["ok", "note", "wrong"]
+    verdict: Verdict
     subject: str
     text: str
     remedy: str = ""
@@ -61,26 +68,23 @@ def doctor(options: DoctorOptions) -> int:
 
 def _show(finding: Finding, as_json: bool) -> None:
     if as_json:
-        print_json({name: getattr(finding, name) for name in ("verdict", "subject", "text", "remedy")})
+        print_json(asdict(finding))
         return
-    mark = click.style(_MARKS[finding.verdict], fg=_COLOURS[finding.verdict])
-    click.echo(f"{mark} {finding.subject}: {finding.text}" + (f" → {finding.remedy}" if finding.remedy else ""))
+    told = one_line(f"{finding.subject}: {finding.text}" + (f" → {finding.remedy}" if finding.remedy else ""))
+    show(Text.assemble((_MARKS[finding.verdict], _COLOURS[finding.verdict]), " ", told))
 
 
 async def _findings(options: DoctorOptions) -> AsyncIterator[Finding]:
     yield _system()
-    yield _library("av", "decoding", "pip install --force-reinstall av")
     finding, config = _configuration(options.config)
     yield finding
+    for one in _decoding(SandboxMode.AUTO if config is None else SandboxMode(config.decoder.sandbox)):
+        yield one
     for one in _files(config):
         yield one
     yield await _clock()
-    reached = False
-    async for one in _node(options):
-        reached |= one.verdict == "ok"
+    async for one in _node(options, config):
         yield one
-    if not reached:
-        yield _port(config)
     if options.discord:
         for one in _discord():
             yield one
@@ -93,11 +97,35 @@ def _system() -> Finding:
     return Finding("ok", "system", f"Linux, Python {version}, {os.cpu_count()} cores")
 
 
-def _library(name: str, purpose: str, remedy: str) -> Finding:
-    try:
-        return Finding("ok", purpose, f"{name} {importlib.metadata.version(name)}")
-    except importlib.metadata.PackageNotFoundError:
-        return Finding("wrong", purpose, f"{name} is not installed", remedy)
+def _decoding(mode: SandboxMode) -> Iterator[Finding]:
+    """What a decoder process finds here, said by one."""
+    done = subprocess.run(  # noqa: S603 - our own module, by our own interpreter
+        [sys.executable, "-m", "tonearm.worker.trial", mode.value],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # one thread, as the sandbox wants it
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        reason = (done.stderr.strip() or f"the trial ended with {done.returncode}").splitlines()[-1]
+        yield Finding("wrong", "decoding", reason, "pip install --force-reinstall av numpy")
+        return
+    told = json.loads(done.stdout)
+    yield Finding("ok", "decoding", f"FFmpeg {told['libav']}, av {_version('av')}")
+    if told["missing"]:
+        remedy = "pip install --force-reinstall --only-binary :all: av"
+        yield Finding("wrong", "codecs", f"this FFmpeg is without {', '.join(told['missing'])}", remedy)
+    else:
+        yield Finding("ok", "codecs", f"all {told['codecs']}, and encoders for Opus and MP3")
+    level, problem = told["sandbox"], told["problem"]
+    if problem:
+        verdict: Verdict = "wrong" if mode.needs_seccomp and level == "none" else "note"
+        yield Finding(verdict, "sandbox", f"{level} ({problem})", "docs/security.md says what it needs")
+    elif mode is SandboxMode.OFF:
+        yield Finding("note", "sandbox", "decoder.sandbox is off", 'decoder.sandbox = "auto"')
+    else:
+        yield Finding("ok", "sandbox", level)
 
 
 def _configuration(path: Path | None) -> tuple[Finding, Config | None]:
@@ -136,8 +164,9 @@ async def _clock() -> Finding:
     return Finding("ok", "clock", text)
 
 
-async def _node(options: DoctorOptions) -> AsyncIterator[Finding]:
-    node = Node(options.at.url, password=options.at.password)
+async def _node(options: DoctorOptions, config: Config | None) -> AsyncIterator[Finding]:
+    password = options.at.password or (config.server.password.get_secret_value() if config is not None else "")
+    node = Node(options.at.url, password=password)
     try:
         async with node:
             info = await node.info()
@@ -156,18 +185,34 @@ async def _node(options: DoctorOptions) -> AsyncIterator[Finding]:
             if options.uri is not None:
                 yield await _playable(node, options.uri, options.at.url)
     except ConnectError as error:
-        verdict: Literal["note", "wrong"] = "note" if error.cause == "nothing_listens" else "wrong"
-        yield Finding(verdict, "node", error.message, "tonearm serve" if verdict == "note" else "see --url")
+        if error.cause != "nothing_listens":
+            yield Finding("wrong", "node", error.message, "look at --url and TONEARM_URL")
+            return
+        yield Finding("note", "node", error.message, "tonearm serve")
+        yield _port(config)
     except ApiError as error:
         yield Finding("wrong", "node", error.message)
 
 
 async def _playable(node: Node, uri: str, url: str) -> Finding:
+    """Plays it, until something of it is heard."""
+    source = seen_by_node(uri, url)
     try:
-        reason = await node.explain(seen_by_node(uri, url))
+        reason = await node.explain(source)
+        if reason is not None:
+            return Finding("wrong", "source", reason)
+        began_s = time.monotonic()
+        player = await node.create_player(f"doctor-{os.getpid()}", source)
+        try:
+            async with asyncio.timeout(_SOUND_WITHIN_S), player.audio() as audio:
+                await anext(aiter(audio))
+        finally:
+            await player.delete()
+    except TimeoutError:
+        return Finding("wrong", "source", f"{uri}: no sound within {_SOUND_WITHIN_S:g} s", "read the node's log")
     except TonearmError as error:
         return Finding("wrong", "source", error.message)
-    return Finding("wrong", "source", reason) if reason else Finding("ok", "source", f"{uri} can be played")
+    return Finding("ok", "source", f"{uri} was heard after {time.monotonic() - began_s:.1f} s")
 
 
 def _port(config: Config | None) -> Finding:
@@ -182,8 +227,18 @@ def _port(config: Config | None) -> Finding:
 
 
 def _discord() -> Iterator[Finding]:
-    extra = "pip install '.[discord]'"
-    for name in ("discord.py", "PyNaCl", "davey"):
-        yield _library(name, "discord", extra)
+    for names in (("discord.py", "py-cord", "disnake", "nextcord"), ("PyNaCl",), ("davey", "dave-py")):
+        found = [f"{name} {version}" for name in names if (version := _version(name)) is not None]
+        if found:
+            yield Finding("ok", "discord", ", ".join(found))
+        else:
+            yield Finding("wrong", "discord", f"{' or '.join(names)} is not installed", "pip install '.[discord]'")
     if ctypes.util.find_library("opus") is None:
         yield Finding("note", "discord", "no libopus: PCM sources will not do, Opus does", "apt install libopus0")
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

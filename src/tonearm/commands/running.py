@@ -129,14 +129,14 @@ def print_json(value: Any) -> None:
     say(json.dumps(as_plain(value), ensure_ascii=False))
 
 
-def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """As `show`."""
-    table = Table(box=None, header_style="bold")
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], otherwise: str = "") -> None:
+    """As `show`; `otherwise` is for no rows."""
+    table = Table(box=None, header_style="bold", show_header=any(heads), pad_edge=False)
     for head in heads:
         table.add_column(head, overflow="fold")
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
-    show(table)
+    show(table if table.rows else otherwise)
 
 
 def show(what: RenderableType) -> None:
@@ -144,7 +144,7 @@ def show(what: RenderableType) -> None:
     console = Console(width=None if sys.stdout.isatty() else _NO_FOLD)
     with console.capture() as captured:
         console.print(what)
-    say(captured.get().rstrip("\n"))
+    say("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def clock(ms: float) -> str:

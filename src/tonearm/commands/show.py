@@ -1,9 +1,10 @@
 """`tonearm players`, `queue`, `info`, `events`: what a node says, as a table or as JSON."""
 
+import asyncio
 from contextlib import aclosing
 
 from tonearm import exit_codes
-from tonearm.client import Event, Node
+from tonearm.client import Event, Node, TonearmError
 from tonearm.commands.running import (
     NodeOptions,
     as_plain,
@@ -44,10 +45,24 @@ def show_players(as_json: bool, at: NodeOptions) -> int:
             rows.append(
                 (player.id, state, info.title if info else "", at, str(len(player.queue)), str(player.listeners))
             )
-        print_table(("Player", "State", "Title", "Position", "Waiting", "Listeners"), rows)
+        heads = ("Player", "State", "Title", "Position", "Waiting", "Listeners")
+        print_table(heads, rows, otherwise="There are no players.")
         return exit_codes.OK
 
     return run(at, work)
+
+
+def player_ids(at: NodeOptions) -> list[str]:
+    """Those that there are; none where no node answers within a moment."""
+
+    async def ask() -> list[str]:
+        async with Node(at.url, password=at.password, timeout_s=1.0) as node:
+            return [player.id for player in await node.players()]
+
+    try:
+        return asyncio.run(ask())
+    except TonearmError:
+        return []
 
 
 def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
@@ -61,7 +76,7 @@ def show_queue(player: str, as_json: bool, at: NodeOptions) -> int:
             (str(number), track.title, track.author, clock(track.length) if track.length else "", track.id)
             for number, track in enumerate(tracks, 1)
         )
-        print_table(("", "Title", "Author", "Length", "Id"), rows)
+        print_table(("", "Title", "Author", "Length", "Id"), rows, otherwise="Nothing waits.")
         return exit_codes.OK
 
     return run(at, work)

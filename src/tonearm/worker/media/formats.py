@@ -45,6 +45,8 @@ CODECS: Final = frozenset(
     }
 )
 
+_ENCODERS: Final = frozenset({"libopus", "libmp3lame"})
+
 MIN_SAMPLE_RATE_HZ: Final = 4_000
 MAX_SAMPLE_RATE_HZ: Final = 384_000
 MAX_CHANNELS: Final = 8
@@ -53,6 +55,15 @@ MAX_CHANNELS: Final = 8
 UNFRAMED_CONTAINERS: Final = frozenset({"mp3", "aac", "ac3", "eac3"})
 
 MAX_ALLOCATION_BYTES: Final = 64 * 1024 * 1024
+
+
+def missing_codecs() -> list[str]:
+    """Those that this libav has not: decoders, and the encoders for listeners."""
+    return sorted((CODECS | _ENCODERS) - av.codecs_available)
+
+
+def libav_version() -> str:
+    return str(av.ffmpeg_version_info)
 
 
 def probe_name(container_name: str) -> str:
