@@ -61,14 +61,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         process.end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(serve: Serve, number: int) -> None:
+def test_a_private_node_serves_until_a_signal_exits_with_0_and_warns_of_nothing(serve: Serve) -> None:
     node = serve(is_fork=False)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INFO tonearm \S+ listens on http://127\.0\.0\.1:\d+\n", node.log[-1]
     )
     assert "version" in node.get("/info")
-    assert node.stop(number) == 0
+    assert node.stop(signal.SIGTERM) == 0
     assert not any(word in line for line in node.log for word in ("ERROR", "Traceback", "WARNING"))
 
 

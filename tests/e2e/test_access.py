@@ -52,13 +52,13 @@ async def test_a_password_is_asked_for_everywhere(tmp_path: Path) -> None:
         right = (("Authorization", PASSWORD.encode()),)
         new = b'{"id": "p", "uri": "x.wav"}'
         assert (await request(node.port, "POST", "/v0/players", headers=right, body=new)).status == 201
-        for method, target, body, _ in ROUTES:
-            for headers in NO_ENTRY:
-                for upgrade in ((), WEBSOCKET_HEADERS):
-                    answer = await request(node.port, method, target, headers=(*headers, *upgrade), body=body)
-                    assert answer.status == 401, (method, target, headers)
-                    if method != "HEAD":
-                        assert refusal(answer) == (401, "unauthorized")
+        for number, (method, target, body, _) in enumerate(ROUTES):
+            upgrade = WEBSOCKET_HEADERS if target.endswith(("/ws", "/events")) else ()
+            for headers in ((), NO_ENTRY[number % len(NO_ENTRY)]):
+                answer = await request(node.port, method, target, headers=(*headers, *upgrade), body=body)
+                assert answer.status == 401, (method, target, headers)
+                if method != "HEAD":
+                    assert refusal(answer) == (401, "unauthorized")
         for socket in ("ws", "events"):
             async with websocket(node.port, f"/v0/players/p/{socket}", headers=right):
                 pass
@@ -111,26 +111,6 @@ async def test_pages_of_other_sites_are_refused(node: RunningNode, tmp_path: Pat
         assert await ask(locked, "radio.example", "http://evil.example", Authorization="x") == 403
 
 
-async def test_every_route_is_closed_to_pages_that_give_themselves_this_name(node: RunningNode) -> None:
-    """A page whose name was made to lead here sends no Origin with what it gets; elements of other sites never do."""
-    await create(node, "p", "x.wav")
-    streams = [("GET", f"/v0/players/p/stream.{kind}", None) for kind in ("wav", "ogg", "mp3")]
-    later = ("history", "artwork", "overlays", "overlays/x")
-    more = [("GET", f"/v0/players/p/{path}", None) for path in later]
-    others = [("GET", path, None) for path in ("/v0/events", "/v0/search?query=x", "/v0/loadplaylist?identifier=x")]
-    for method, path, body in [*(route[:3] for route in ROUTES), *streams, *more, *others]:
-        upgrade = WEBSOCKET_HEADERS if path.endswith(("/ws", "/events")) else ()
-        for headers in (
-            (("Host", f"evil.example:{node.port}"),),
-            (("Host", f"127.0.0.1:{node.port}"), ("Sec-Fetch-Site", "cross-site")),
-            (("Host", f"127.0.0.1:{node.port}"), ("Sec-Fetch-Site", "same-site")),
-        ):
-            answer = await request(node.port, method, path, headers=(*headers, *upgrade), body=body)
-            assert answer.status == 403, (method, path, headers)
-            assert method == "HEAD" or answer.json()["code"] == "foreign_origin"
-    assert (await state(node, "p"))["queueLength"] == 0
-
-
 async def test_the_order_of_checks(tmp_path: Path) -> None:
     config = '[server]\npassword = "x"\n[sources]\nblocked = ["blocked"]\n'
     foreign = ("Origin", "http://evil.example")
@@ -160,23 +140,6 @@ async def test_the_order_of_checks(tmp_path: Path) -> None:
         ):
             assert refusal(answer) == wanted
         assert len((await ask("GET", "/v0/players", None, let_in)).json()) == 1
-
-
-async def test_what_bodies_may_be(node: RunningNode) -> None:
-    deep = b'{"id": "deep", "uri": "x", "metadata": ' + b"[" * 70 + b"]" * 70 + b"}"
-    for body in (
-        *(b"", b"{", b"[]", b'"x"', b"null", b'{"id": 1, "uri": "x"}', b'{"id": "a", "uri": null}', deep),
-        *(b'{"id": "a", "uri": "x", "metadata": NaN}', b'{"id": "a", "uri": "x", "metadata": -Infinity}'),
-        *(b'{"uri": "x"}', b'{"id": "a"}', b'{"id": "a", "uri": "x"} more', b"\xff\xfe"),
-    ):
-        assert refusal(await request(node.port, "POST", "/v0/players", body=body)) == (400, "bad_request"), body
-    # Any content type is read as JSON, and unknown fields are ignored.
-    for number, content_type in enumerate(("text/plain", "application/x-www-form-urlencoded", "nonsense")):
-        body = b'{"id": "%d", "uri": "x", "other": {}}' % number
-        headers = (("Content-Type", content_type),)
-        assert (await request(node.port, "POST", "/v0/players", headers=headers, body=body)).status == 201
-    many = b"[" + b",".join([b'"L2E="'] * 1001) + b"]"
-    assert refusal(await request(node.port, "POST", "/v0/decodetracks", body=many)) == (413, "body_too_large")
 
 
 async def test_info_is_of_the_build_and_not_of_the_moment(node: RunningNode, tmp_path: Path) -> None:

@@ -141,16 +141,18 @@ async def test_each_way_to_write_a_host(closed_node: RunningNode) -> None:
     async with Canary(host="::") as canary:
         await create(node, "queue", f"http://{PUBLIC}:9/")
         for status, code, hosts in ((403, "source_refused", HOSTS), (400, "bad_request", NO_HOSTS)):
-            for host in hosts:
-                for scheme in ("http", "HTTPS"):
-                    uri = f"{scheme}://{host}:{canary.port}/song.wav"
-                    for target in ("/v0/players", "/v0/players/queue/queue"):
-                        answer = await node.request("POST", target, {"id": "new", "uri": uri, "metadata": {}})
-                        assert refusal(answer) == (status, code), uri
-                        assert status == 400 or ALLOWING_KEY in answer.json()["message"]
+            for number, host in enumerate(hosts):
+                # What a text leads to is decided in one place, whoever sends it: each way in has its share of them.
+                uri = f"{('http', 'HTTPS')[number % 2]}://{host}:{canary.port}/song.wav"
+                if number % 3 == 2:
                     loaded = await node.request("GET", f"/v0/loadtracks?identifier={quote(uri, safe='')}")
                     assert loaded.status == (403 if status == 403 else 200), uri
                     assert status == 403 or loaded.json() == {"loadType": "empty", "data": {}}
+                else:
+                    target = ("/v0/players", "/v0/players/queue/queue")[number % 3]
+                    answer = await node.request("POST", target, {"id": "new", "uri": uri, "metadata": {}})
+                    assert refusal(answer) == (status, code), uri
+                    assert status == 400 or ALLOWING_KEY in answer.json()["message"]
         for uri in (f"http://{PUBLIC}/{'x' * 4096}", "http://" + "1." * 2100):
             answer = await node.request("POST", "/v0/players", {"id": "new", "uri": uri})
             assert refusal(answer) == (400, "bad_request")

@@ -61,24 +61,6 @@ async def test_a_player_begins_with_what_it_is_given(node: RunningNode) -> None:
         assert "FiltersChange" not in {event["op"] for event in tape.events}
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        ({"volume": 6}, "bad_request"),
-        ({"volume": "1"}, "bad_request"),
-        ({"filters": {"volume": 6}}, "bad_request"),
-        ({"filters": None}, "bad_request"),
-        ({"loop": "all"}, "bad_request"),
-        ({"paused": 1}, "bad_request"),
-        ({"uri": None}, "bad_request"),
-    ],
-)
-async def test_nothing_is_created_with_what_cannot_be(node: RunningNode, body: dict[str, object], code: str) -> None:
-    answer = await node.request("POST", "/v0/players", {"id": "p", "uri": "a.wav", **body})
-    assert refusal(answer) == (400, code)
-    assert (await node.request("GET", "/v0/players")).json() == []
-
-
 async def test_an_encoded_track_is_as_good_as_its_uri(node: RunningNode) -> None:
     write_clips(node, 1.0, "a", "b")
     uri = str(node.folder / "a.wav")

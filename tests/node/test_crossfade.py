@@ -44,9 +44,9 @@ async def two_songs(
 async def test_the_next_track_comes_in_under_the_end_of_the_one_before(
     node: Node, shelf: Shelf, curve: CrossfadeCurve
 ) -> None:
-    player, (first, second) = await two_songs(node, shelf, duration_ms=1_000, curve=curve)
+    player, (first, second) = await two_songs(node, shelf, 1.5, duration_ms=500, curve=curve)
     await player.wait_state("idle")
-    expected = faded(first, second, samples_of_ms(2_000), samples_of_ms(1_000), curve)
+    expected = faded(first, second, samples_of_ms(1_000), samples_of_ms(500), curve)
     heard = samples(player.listener.pcm)
     assert np.abs(heard[: len(expected)] - expected).max() <= 1
     assert not heard[len(expected) :].any()
@@ -64,13 +64,6 @@ async def test_events_and_position_belong_to_the_track_that_comes_in(node: Node,
     assert player.state["track"]["info"]["title"] == "song2"
     await player.more_frames(20)
     assert abs(player.state["position"] - 20 * (len(player.listener) - started)) <= 60
-
-
-async def test_at_most_half_of_a_track_fades(node: Node, shelf: Shelf) -> None:
-    player, (first, second) = await two_songs(node, shelf, seconds=2.0, duration_ms=12_000)
-    await player.wait_state("idle")
-    expected = faded(first, second, 48_000, 48_000, CrossfadeCurve.EQUAL_POWER)
-    assert np.abs(samples(player.listener.pcm)[: len(expected)] - expected).max() <= 1
 
 
 async def test_a_track_in_a_loop_fades_into_itself(node: Node, shelf: Shelf) -> None:
@@ -161,17 +154,8 @@ async def test_the_death_of_the_decoder_ends_only_the_old_sound(node: Node, shel
     assert player.listener.pcm[-FRAME_BYTES * 50 :] == padded(second)[-FRAME_BYTES * 50 :]
 
 
-async def test_the_settings_are_told_and_can_be_read(node: Node, shelf: Shelf) -> None:
-    player, _ = await two_songs(node, shelf, duration_ms=1_000)
-    node.player("p").change_crossfade(CrossfadeEdit(curve=CrossfadeCurve.LINEAR))
-    node.player("p").change_crossfade(CrossfadeEdit(curve=CrossfadeCurve.LINEAR))
-    settings = {"durationMs": 1_000, "curve": "linear", "onSkip": False}
-    assert player.state["crossfade"] == settings
-    assert [event["crossfade"] for event in player.events.named("CrossfadeChange")] == [settings]
-
-
-@pytest.mark.parametrize("speed", [2.0, 0.75])
-async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shelf, speed: float) -> None:
+async def test_at_a_timescale_the_duration_is_time_heard(node: Node, shelf: Shelf) -> None:
+    speed = 2.0
     first, second = shelf.song(3.0), shelf.song(3.0)
     await node.create_player("p", first[0], {})
     node.player("p").change_crossfade(CrossfadeEdit(duration_ms=600))
@@ -229,15 +213,15 @@ async def test_a_seek_behind_the_beginning_of_a_crossfade_leaves_its_rest(node: 
 
 
 async def test_a_seek_from_afar_fades_as_soon_as_the_next_track_is_there(node: Node, shelf: Shelf) -> None:
-    songs = [shelf.song(30.0), shelf.song(4.0)]
+    songs = [shelf.song(15.0), shelf.song(4.0)]
     await node.create_player("p", songs[0][0], {})
     node.player("p").change_crossfade(CrossfadeEdit(duration_ms=2_000, curve=CrossfadeCurve.LINEAR))
     await node.enqueue("p", songs[1][0], {})
     player = Listening(node, "p")
     await player.listener.wait_frames(20)
-    node.player("p").seek(28_500)
+    node.player("p").seek(13_500)
     await player.wait_state("idle")
-    begins = range(samples_of_ms(28_520), samples_of_ms(29_900), FRAME_SAMPLES)
+    begins = range(samples_of_ms(13_520), samples_of_ms(14_900), FRAME_SAMPLES)
     begins_at = begin_of_fade(samples(player.listener.pcm), songs[0][1], songs[1][1], begins)
     assert begins_at is not None
     assert player.ends == [("song1", "finished"), ("song2", "finished")]

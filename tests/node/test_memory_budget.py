@@ -37,7 +37,9 @@ async def test_players_wait_where_there_is_no_memory_and_get_their_turn(
         await eventually(lambda: all(map(plays_or_says_why, waiting)), "those who wait say why")
         for player in waiting:
             if player.state["state"] == "loading":
-                assert "more to do than it can" in player.events.named("TrackStuck")[0]["cause"]
+                cause = player.events.named("TrackStuck")[0]["cause"]
+                # On a busy machine one that has got its room may still be opening its file by then.
+                assert "more to do than it can" in cause or "being opened" in cause
         for player in playing:
             if player not in waiting:
                 await node.delete_player(player.id)

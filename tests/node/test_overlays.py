@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from tests.support.audio_files import music, opus, pcm_of, wav
+from tests.support.audio_files import music, pcm_of, wav
 from tests.support.eventually import eventually
 from tests.support.media_server import MediaServer, Reply, Request, media
 from tests.support.node_in_process import Listening, listening
@@ -363,14 +363,6 @@ async def test_a_dead_process_is_not_heard(node: Node, shelf: Shelf) -> None:
     assert overlay_events(player) == STARTED_AND_FINISHED
 
 
-async def test_one_from_an_opus_file_is_decoded_like_any_other(node: Node, shelf: Shelf) -> None:
-    song, _ = shelf.song(2.0)
-    player = await playing(node, song)
-    add(node, shelf.put("bell.opus", opus(music(0.5, seed=3))))
-    await over(player)
-    assert overlay_events(player) == STARTED_AND_FINISHED
-
-
 async def test_a_part_of_a_file(node: Node, shelf: Shelf) -> None:
     song, _ = shelf.song(0.3)
     jingle, clip = shelf.song(1.0)
@@ -401,13 +393,3 @@ async def test_it_waits_for_the_clock(node: Node, shelf: Shelf) -> None:
     first_frames = samples(player.listener.pcm)[: (8 + player.waited_frames) * FRAME_SAMPLES]
     at = place_of(clip, first_frames, samples(pcm))
     assert at <= (3 + player.waited_frames) * FRAME_SAMPLES
-
-
-async def test_the_end_of_the_player_is_the_end_of_it(node: Node, shelf: Shelf) -> None:
-    song, _ = shelf.song(1.0)
-    jingle, _ = shelf.song(1.0)
-    player = await playing(node, song)
-    add(node, jingle)
-    await player.events.wait_for("OverlayStart", 1)
-    await node.delete_player("p")
-    assert [event["op"] for event in player.events.events][-3:] == ["TrackEnd", "OverlayEnd", "PlayerDelete"]

@@ -51,15 +51,16 @@ def largest_bend(pcm: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("name", "make", "remote"),
     [
-        ("a.wav", lambda: wav(music(20.0))),
-        ("a.flac", lambda: flac(music(20.0, rate_hz=44_100), 44_100)),
-        ("a.mp3", lambda: mp3(music(20.0, rate_hz=44_100))),
-        ("a.opus", lambda: opus(music(20.0))),
+        ("a.wav", lambda: wav(music(10.0)), False),
+        ("a.flac", lambda: flac(music(10.0, rate_hz=44_100), 44_100), True),
+        ("a.mp3", lambda: mp3(music(10.0, rate_hz=44_100)), False),
+        ("a.mp3", lambda: mp3(music(10.0, rate_hz=44_100)), True),
+        ("a.opus", lambda: opus(music(10.0)), False),
     ],
+    ids=["wav file", "flac http", "mp3 file", "mp3 http", "opus file"],
 )
-@pytest.mark.parametrize("remote", [False, True], ids=["file", "http"])
 async def test_what_is_heard_after_a_seek(
     node: Node, shelf: Shelf, server: MediaServer, name: str, make: Callable[[], bytes], remote: bool
 ) -> None:
@@ -68,7 +69,7 @@ async def test_what_is_heard_after_a_seek(
     uri = server.serve(f"/{name}", media(file)) if remote else shelf.put(name, file)
     player = await listening(node, "p", uri)
     await player.more_frames(5)
-    for target_ms in (12_345, 3_000, 3_700, 18_001):
+    for target_ms in (6_345, 3_000, 3_700, 9_001):
         before = len(player.listener)
         node.player("p").seek(target_ms)
         assert player.state["position"] == target_ms
@@ -107,12 +108,12 @@ async def test_a_seek_in_pause_is_heard_when_the_pause_ends(node: Node, shelf: S
 
 
 async def test_of_many_seeks_a_second_the_last_one_is_heard(node: Node, shelf: Shelf) -> None:
-    whole = music(60.0)
+    whole = music(20.0)
     player = await listening(node, "p", shelf.put("long.flac", flac(whole)))
     await player.more_frames(3)
     dice = random.Random(5)
     for _ in range(60):
-        target_ms = dice.randrange(0, 58_000)
+        target_ms = dice.randrange(0, 18_000)
         node.player("p").seek(target_ms)
         await asyncio.sleep(dice.choice([0, 0, 0.004, 0.015, 0.03]))
     count = len(player.listener)
@@ -162,9 +163,9 @@ async def test_a_seek_survives_the_death_of_the_decoder(node: Node, shelf: Shelf
     assert joint(messages, samples(pcm), samples_of_ms(7_000)) < 10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Shelf, seed: int) -> None:
-    songs = [shelf.song(30.0) for _ in range(8)]
+    songs = [shelf.song(15.0) for _ in range(8)]
     player = await listening(node, "p", *(uri for uri, _ in songs))
     await player.more_frames(3)
     dice = random.Random(seed)
@@ -173,7 +174,7 @@ async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Sh
     for _ in range(40):
         match dice.choice(["seek", "seek", "seek", "skip", "pause", "play", "filters", "wait"]):
             case "seek":
-                control.seek(dice.randrange(25_000))
+                control.seek(dice.randrange(12_000))
             case "skip" if playing < 7:
                 playing += 1
                 control.skip()
@@ -186,7 +187,7 @@ async def test_seeks_skips_pauses_and_filters_in_any_order(node: Node, shelf: Sh
         await asyncio.sleep(dice.choice([0, 0.003, 0.02, 0.05]))
     control.change_filters(FilterChange(volume=1.0))
     control.play()
-    target_ms = dice.randrange(25_000)
+    target_ms = dice.randrange(12_000)
     control.seek(target_ms)
     await player.more_frames(30)
     place = place_of(player.listener.messages[-1], samples(songs[playing][1]))

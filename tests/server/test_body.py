@@ -145,10 +145,17 @@ async def test_of_many_wrong_fields_only_the_first_is_looked_at(port: int) -> No
     body = b'{"eq": [' + b"1," * (MAX_VALUES - 10) + b"1]}"
     answer = await request(port, "PATCH", "/v0/players/p/filters", body=body)
     assert (answer.status, answer.json()["message"]) == (400, "The field `eq.0` must be an object.")
-    begun_s = time.process_time()
+    assert await least_cpu_s(port, "/v0/players/p/filters", body) < 0.1  # it was 0.4 when all were looked at
+
+
+async def least_cpu_s(port: int, path: str, body: bytes) -> float:
+    """Of a few requests: what else the machine does makes all but the quickest longer."""
+    taken_s = []
     for _ in range(5):
-        await request(port, "PATCH", "/v0/players/p/filters", body=body)
-    assert time.process_time() - begun_s < 0.5  # each took 0.4 s when all were looked at
+        begun_s = time.process_time()
+        await request(port, "PATCH", path, body=body)
+        taken_s.append(time.process_time() - begun_s)
+    return min(taken_s)
 
 
 async def test_many_unknown_names_hold_nobody_up(port: int) -> None:
@@ -161,10 +168,7 @@ async def test_many_unknown_names_hold_nobody_up(port: int) -> None:
         answer = await request(port, "PATCH", path, body=body)
         assert answer.status in (204, 400)
         assert len(answer.header("Tonearm-Ignored") or answer.json()["message"]) < 500
-        begun_s = time.process_time()
-        for _ in range(5):
-            await request(port, "PATCH", path, body=body)
-        assert time.process_time() - begun_s < 0.5, path  # each took 0.4 s when all were looked at
+        assert await least_cpu_s(port, path, body) < 0.1, path  # it was 0.4 when all were looked at
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ import time
 
 import pytest
 
-from tests.support.edge import running_edge
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import Headers, connected, request, send_json
 from tonearm.core import errors
 from tonearm.core.errors import RequestError
-from tonearm.server.app import EdgeSettings
 from tonearm.server.errors import STATUS_BY_ERROR
 
 FOREIGN: Headers = (("Origin", "http://evil.example"),)
@@ -66,29 +64,6 @@ async def test_a_failure_of_the_node_itself_tells_no_details(
     assert b"secret" not in answer.body
     assert "secret detail" in caplog.text
     assert "Traceback" in caplog.text
-
-
-async def test_the_checks_come_in_order(node: FakeNode) -> None:
-    password: Headers = (("Authorization", "secret"),)
-    bad_body = b"{"
-    too_large = b" " * (1024 * 1024 + 1)
-    existing, new = (b'{"id": "%s", "uri": "blocked.mp3"}' % name for name in (b"p", b"new"))
-    async with running_edge(node, EdgeSettings(password="secret")) as port:
-
-        async def code(method: str, path: str, headers: Headers, body: bytes) -> str:
-            return str((await request(port, method, path, headers=headers, body=body)).json()["code"])
-
-        assert await code("PUT", "/v0/players/x/play", FOREIGN, bad_body) == "unauthorized"
-        assert await code("PUT", "/v0/players/x/play", (*password, *FOREIGN), bad_body) == "foreign_origin"
-        assert await code("PUT", "/v0/playerz/x/play", password, bad_body) == "not_found"
-        assert await code("PUT", "/v0/players/x/play", password, bad_body) == "method_not_allowed"
-        assert await code("POST", "/v0/players/x/queue", password, bad_body) == "player_not_found"
-        assert await code("POST", "/v0/players/p/queue", password, too_large) == "body_too_large"
-        assert await code("POST", "/v0/players/p/queue", password, bad_body) == "bad_request"
-        with node.refusing(errors.SourceBlocked("It is blocked.")):
-            assert await code("POST", "/v0/players", password, bad_body) == "bad_request"
-            assert await code("POST", "/v0/players", password, existing) == "player_exists"
-            assert await code("POST", "/v0/players", password, new) == "source_blocked"
 
 
 @pytest.mark.parametrize(

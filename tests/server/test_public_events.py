@@ -4,10 +4,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tests.support.eventually import eventually
+import pytest
+
+from tests.support.eventually import PATIENCE_S, eventually
 from tests.support.fake_node import FakeNode
 from tests.support.http_client import TEXT, websocket
 from tonearm.protocol import close_codes
+from tonearm.server import streams
 from tonearm.server.app import build_public_app, serve
 from tonearm.server.audio_parameters import AudioSettings
 from tonearm.server.http_server import ConnectionLimits
@@ -56,7 +59,10 @@ async def test_all_who_follow_are_one_client_of_the_player_and_hear_only_what_is
         await eventually(lambda: not player.followers, "nobody looks any more")
 
 
-async def test_who_reads_nothing_is_closed_and_the_others_go_on(node: FakeNode) -> None:
+async def test_who_reads_nothing_is_closed_and_the_others_go_on(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "CLOSE_GRACE_S", PATIENCE_S)  # the one who was closed reads when all has been sent
     player = node.fakes["p"]
     async with (
         public_address(node) as port,

@@ -14,7 +14,7 @@ from tonearm.node.node import WantedSettings
 from tonearm.node.wanted_tracks import WantedTrack
 
 EVERY_CHARACTER = "azAZ09._~:@+-"
-IDS = [EVERY_CHARACTER, "a.", ".a", "...", "a..b", "~", ":", "@", "+", "-", "a+b", "1:2", "x" * 128, "2B"]
+IDS = [EVERY_CHARACTER, "...", "a+b", "x" * 128]
 
 
 @pytest.mark.parametrize("player_id", IDS)
