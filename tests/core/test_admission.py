@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.simulated_load import Player, SimulatedNode
-from tonearm.core.admission import HOLD_S, LATE_S, Capacity, Claim, Load, Urgency, settle
+from tonearm.core.admission import CLOSED_S, LATE_S, Capacity, Claim, LoadReport, Urgency, settle
 
 PLAYS, STARTS, UNHEARD = Urgency
 COST = 1 / 250  # of a player, as share of a process
@@ -41,7 +41,7 @@ def test_who_is_heard_takes_the_place_of_what_nobody_hears() -> None:
 
 def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
     capacity = Capacity()
-    late, in_time = Load(0.5, 0.5, 0.5, 100.0, 2 * LATE_S), Load(0.5, 0.5, 0.5, 100.0, 0.0)
+    late, in_time = LoadReport(0.5, 0.5, 0.5, 100.0, 2 * LATE_S), LoadReport(0.5, 0.5, 0.5, 100.0, 0.0)
     for report, now_s in ((late, 1.0), (in_time, 1.5), (late, 2.0), (in_time, 2.5)):
         capacity.reported(report, 100, now_s)
         assert capacity.room(100, now_s) >= 0
@@ -50,16 +50,16 @@ def test_a_process_that_was_late_for_a_moment_keeps_its_sessions() -> None:
 def test_a_process_that_is_late_gives_some_up_and_takes_none_for_a_while() -> None:
     capacity = Capacity()
     for now_s in (1.0, 1.5):
-        capacity.reported(Load(0.5, 0.5, 0.5, 100.0, now_s), 100, now_s)
+        capacity.reported(LoadReport(0.5, 0.5, 0.5, 100.0, now_s), 100, now_s)
     assert -10 <= capacity.room(100, 1.5) < 0
     assert capacity.is_late
     capacity.settled()
     for step in range(4):
-        capacity.reported(Load(0.5, 0.45, 0.45, 90.0, 0.0), 90, 2.0 + step / 2)
+        capacity.reported(LoadReport(0.5, 0.45, 0.45, 90.0, 0.0), 90, 2.0 + step / 2)
         assert capacity.room(90, 2.0 + step / 2) == 0
-    now_s = 2.0 + HOLD_S
+    now_s = 2.0 + CLOSED_S
     for _ in range(4):
-        capacity.reported(Load(0.5, 0.3, 0.3, 60.0, 0.0), 60, now_s)
+        capacity.reported(LoadReport(0.5, 0.3, 0.3, 60.0, 0.0), 60, now_s)
     assert capacity.room(60, now_s) > 0
 
 

@@ -18,7 +18,7 @@ from tonearm.core.failure import FailureCode, PlayFailure, Stage
 from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.overlays import OverlaySettings, OverlayState, OverlayStatus
 from tonearm.core.play_queue import EndReason, LeftOut, LoopMode, PlayedTrack, QueuedTrack
-from tonearm.core.player_status import Snapshot
+from tonearm.core.player_status import StateMessage
 from tonearm.core.track_info import SourceFacts, TrackInfo
 from tonearm.interop.track_codec import decode_track
 from tonearm.protocol import rendering, replies
@@ -154,7 +154,7 @@ def test_a_player_shows_its_overlays() -> None:
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_snapshot_is_the_whole_state_and_says_when_events_are_lost(is_lost: bool) -> None:
     status = make_status("p", metadata={"a": 1}, last_seq=4)
-    text = rendering.event_text("p", "1ife", 4, 9, Snapshot(status, is_lost))
+    text = rendering.event_text("p", "1ife", 4, 9, StateMessage(status, is_lost))
     check_event(text)
     state = rendering.player_out(status)
     assert json.loads(text) == {"op": "PlayerState", "time": 9, **state, **({"lost": True} if is_lost else {})}

@@ -4,7 +4,7 @@ is carried. Nothing of it waits, so minutes pass in a moment."""
 import itertools
 from dataclasses import dataclass, field
 
-from tonearm.core.admission import Capacity, Claim, Load, Urgency, settle
+from tonearm.core.admission import Capacity, Claim, LoadReport, Urgency, settle
 
 TICK_S = 0.05
 REPORT_S = 0.5
@@ -133,7 +133,7 @@ class SimulatedNode:
             self._report_at_s += REPORT_S
             for process in self.processes:
                 late_s = max([process.late_s, *(self._late_s(player) for player in self._due(process))])
-                load = Load(REPORT_S, process.busy_s, process.sound_s, process.made_s, late_s)
+                load = LoadReport(REPORT_S, process.busy_s, process.sound_s, process.made_s, late_s)
                 process.capacity.reported(load, len(process.players), self.now_s)
                 process.busy_s = process.sound_s = process.made_s = process.late_s = 0.0
                 self._settle(process)

@@ -41,7 +41,7 @@ from tonearm.decoder.messages import (
     Plan,
     Pong,
     ReadRequest,
-    SeekFailed,
+    SeekRefused,
     TitleAt,
 )
 from tonearm.sandbox.report import SandboxMode
@@ -156,7 +156,7 @@ def test_a_source_that_cannot_be_sought_begins_at_its_start_and_says_so(driver: 
     driver.open_bytes(wav(SONG), is_seekable=False, start_sample=54_321)
     sent = SentAudio(driver)
     assert sent.play(WHOLE) == padded(SONG_PCM)
-    assert any(isinstance(message, SeekFailed) for message in driver.received)
+    assert any(isinstance(message, SeekRefused) for message in driver.received)
 
 
 @pytest.mark.parametrize("is_seekable", [True, False])

@@ -1,8 +1,8 @@
-"""Who is carried when more is wanted than the decoder processes can do: those who play go on, the newest wait.
+"""Admission of sessions to decoder processes: in an overload, players that play go on and the newest ones wait.
 
-Work that comes too late cannot be done by hurrying: ordered by deadline alone, all players would lose frames together.
-So a process is asked for no more than it can do. `Capacity` says for how many sessions a process has room, from what it
-reports about itself; `settle` says which ones those are.
+Scheduling by deadline alone would make all players lose frames together. So a process gets no more sessions than it can
+serve. `Capacity` says for how many sessions a process has room, from its own reports; `settle` says which sessions come
+and leave.
 """
 
 import heapq
@@ -14,48 +14,50 @@ from typing import Final, NamedTuple, TypeVar
 
 from tonearm.core.memory_budget import MemoryRoom
 
-FULL: Final = 0.9  # of a process's time; the rest is for what comes unevenly
-CALM: Final = 0.75  # with less to do than this, what was too much before has passed
-LATE_S: Final = 0.25  # what is later than this counts, and it comes of overload where it lasts for `LATE_REPORTS`
+FULL: Final = 0.9  # share of a process's time; the rest is for bursts
+CALM: Final = 0.75  # share of a process's time below which an overload has passed
+LATE_S: Final = 0.25  # work later than this in `LATE_REPORTS` reports is an overload
 LATE_REPORTS: Final = 2
 AVERAGED_REPORTS: Final = 4  # work comes in bursts of up to 0.8 s, as grants do
-HOLD_S: Final = 5.0  # after an overload nobody is let in for so long, and twice as long after the next one
-LONGEST_HOLD_S: Final = 40.0
-FIRST_COST: Final = 1 / 200  # of a session, as share of a process, before any was measured
+CLOSED_S: Final = 5.0  # for so long after an overload no session is admitted; twice as long after the next overload
+LONGEST_CLOSED_S: Final = 40.0
+FIRST_COST: Final = 1 / 200  # of a session, as share of a process's time, before any was measured
 LEAST_COST: Final = 1 / 5000
-_MEASURED_FROM: Final = 2.0  # seconds of sound in the averaged reports, before they say what a session costs
+_MEASURED_FROM: Final = 2.0  # seconds of sound in the averaged reports from which on the cost is measured
 _LEAST_SHED, _MOST_SHED = 0.05, 0.1  # shares of the sessions that leave at once
-CAREFUL_S: Final = 60.0  # for so long after an overload fewer sessions than it had are let in, and few at once
-_GROWTH = 0.05  # share of the sessions that come at once then
-_PROBE = 0.02  # and while all the time is used, but nothing is late
+CAREFUL_S: Final = 60.0  # for so long after an overload fewer sessions than the process had are admitted, few at once
+_GROWTH = 0.05  # share of the sessions that come at once in that time
+_PROBE = 0.02  # share of the sessions that come at once while all the time is used, but nothing is late
 _IN_TIME_S: Final = 0.05
-_START_HOLD_S: Final = 1.0
+_START_CLOSED_S: Final = 1.0
 
 _T = TypeVar("_T")
 
 
 class Urgency(IntEnum):
-    """The lower, the more urgent."""
+    """How urgent a session is: the lower the value, the more urgent."""
 
-    PLAYS = 0  # somebody listens, and has heard it
-    STARTS = 1  # somebody listens, and waits for it
-    UNHEARD = 2  # nobody listens, or it is paused
+    PLAYS = 0  # the player has listeners, and has sent sound
+    STARTS = 1  # the player has listeners, and has sent no sound yet
+    UNHEARD = 2  # the player has no listeners, or is paused
 
 
 class Claim(NamedTuple):
-    """What a session's place depends on. The lower claim is served first: of one urgency, who asked first."""
+    """What a session's place depends on. The lower claim is served first: among equal urgency, the lower number, which
+    asked earlier."""
 
     urgency: Urgency
     number: int
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadReport:
     """What a decoder process did since its last report, `seconds` before.
 
-    `busy_s`: how long it worked. `sound_s`: for how much of that its busiest thread made sound, instead of opening
-    sources. `made_s`: the seconds of sound that were made, of all sessions together. `late_s`: how late work for
-    somebody was at most, because other work came first. `memory`: what share of the memory for sessions is used.
+    `busy_s`: how long the process worked. `sound_s`: the part of `busy_s` in which its busiest thread made sound,
+    instead of opening sources. `made_s`: the seconds of sound that were made, of all sessions together. `late_s`: by
+    how much the latest work for a listener was late, because other work came first. `memory`: the share of the memory
+    for sessions that is used.
     """
 
     seconds: float
@@ -70,12 +72,12 @@ class Capacity:
     """For how many sessions one process has room. Times are seconds of a monotonic clock; callers pass them in."""
 
     def __init__(self) -> None:
-        self._reports: list[Load] = []
+        self._reports: list[LoadReport] = []
         self._cost = FIRST_COST
         self._late_reports = 0
         self._last_late_s = 0.0
         self._begun: list[int] = [0]  # sessions that began since each of the averaged reports, the last one first
-        self._hold_s = HOLD_S
+        self._closed_s = CLOSED_S
         self._closed_until_s = -math.inf
         self._shed_at_s = -math.inf
         self._shed_from = 0  # sessions that it had then
@@ -83,7 +85,7 @@ class Capacity:
         self._memory = MemoryRoom()
 
     def began(self) -> None:
-        """Another session was put into the process: what it costs is not in the reports yet."""
+        """Another session was put into the process. The reports do not contain its cost yet."""
         self._begun[0] += 1
         self._memory.began()
 
@@ -91,8 +93,8 @@ class Capacity:
         """The process had no memory for a session that was put there."""
         self._memory.refused()
 
-    def reported(self, load: Load, sessions: int, now_s: float) -> None:
-        """Takes what the process says, which has so many sessions."""
+    def reported(self, load: LoadReport, sessions: int, now_s: float) -> None:
+        """Takes a report of the process, which has `sessions` sessions."""
         self._memory.reported(load.memory, sessions)
         self._reports = [load, *self._reports[: AVERAGED_REPORTS - 1]]
         self._begun = [0, *self._begun[: AVERAGED_REPORTS - 1]]
@@ -104,8 +106,8 @@ class Capacity:
         self._last_late_s = load.late_s
         self._excess = 0.0
         if self._late_reports >= LATE_REPORTS and is_worse:
-            if sum(self._begun) > _MOST_SHED * sessions:  # what has just begun takes more than it will
-                self._closed_until_s = max(self._closed_until_s, now_s + _START_HOLD_S)
+            if sum(self._begun) > _MOST_SHED * sessions:  # sessions that have just begun cost more at first
+                self._closed_until_s = max(self._closed_until_s, now_s + _START_CLOSED_S)
             else:
                 self._excess = _LEAST_SHED
                 self._close(sessions, now_s)
@@ -114,16 +116,18 @@ class Capacity:
 
     @property
     def is_late(self) -> bool:
-        """Whether who plays has to leave, too, for others to go on."""
+        """Whether even sessions that play have to leave, so that the others go on."""
         return self._excess > 0.0 or self._memory.has_too_little
 
     def has_memory(self, sessions: int) -> bool:
-        """Whether one session more has memory, though it be for others to leave."""
+        """Whether the process has memory for one session more. It may still lack the time."""
         return self._memory.room(sessions) > 0
 
     def room(self, sessions: int, now_s: float) -> int:
-        """How many sessions more it can take, which has so many; below 0: how many it has too many. Unless `is_late`,
-        these are such that have not begun and cannot, since all time goes to those who play."""
+        """How many sessions more the process can take, which has `sessions`; below 0: how many it has too many.
+
+        Unless `is_late`, the sessions that are too many have not begun, and cannot: all time goes to those that play.
+        """
         return min(self._memory.room(sessions), self._room_in_time(sessions, now_s))
 
     def _room_in_time(self, sessions: int, now_s: float) -> int:
@@ -135,8 +139,8 @@ class Capacity:
             return 0
         if self._busy > FULL and sessions > 1 / self._cost:
             return -math.ceil(sessions - 1 / self._cost)
-        # What began lately takes more than it will. So the number of sessions may show room where the time does not.
-        # Where other programs use the processor, too, all time seems to be used before it is.
+        # Sessions that have just begun cost more at first, and other programs may use the processor. So the number of
+        # sessions may show room where the time does not.
         by_time = (FULL - self._busy) / self._cost - min(sum(self._begun), sessions)
         by_number = (wanted - sessions) / 2
         room = math.floor(max(by_time, by_number))
@@ -148,7 +152,7 @@ class Capacity:
         return max(0, room)
 
     def settled(self) -> None:
-        """The sessions that it had too many have left."""
+        """The sessions that the process had too many have left."""
         self._excess = 0.0
         self._memory.settled()
 
@@ -165,17 +169,20 @@ class Capacity:
     def _close(self, sessions: int, now_s: float) -> None:
         if now_s > self._closed_until_s:  # another overload
             self._shed_from = sessions
-            was_soon = now_s - self._shed_at_s < 2 * self._hold_s
-            self._hold_s = min(2 * self._hold_s, LONGEST_HOLD_S) if was_soon else HOLD_S
+            was_soon = now_s - self._shed_at_s < 2 * self._closed_s
+            self._closed_s = min(2 * self._closed_s, LONGEST_CLOSED_S) if was_soon else CLOSED_S
         self._shed_at_s = now_s
-        self._closed_until_s = now_s + self._hold_s
+        self._closed_until_s = now_s + self._closed_s
 
 
 def settle(
     carried: Iterable[_T], waiting: Iterable[_T], room: int, claim: Callable[[_T], Claim], *, spares_players: bool
 ) -> tuple[list[_T], list[_T]]:
-    """Who leaves a process, the least urgent first, and who comes for it. Who plays or starts for a listener takes the
-    place of what nobody hears. With `spares_players` nobody leaves who plays."""
+    """The sessions that leave a process, the least urgent first, and the waiting ones that come into it.
+
+    `room` is `Capacity.room`. A waiting session with listeners takes the place of a carried one that is `UNHEARD`.
+    With `spares_players` no session leaves that plays.
+    """
     if room < 0:
         leaving = [one for one in carried if not (spares_players and claim(one).urgency is Urgency.PLAYS)]
         return heapq.nlargest(-room, leaving, key=claim), []

@@ -9,7 +9,7 @@ from tonearm.core.errors import BadRequest
 from tonearm.core.track import Track
 
 DURATION_MAX_MS: Final = 12_000
-SHORTEST_LATE_MS: Final = 100  # that is left of a crossfade which begins late; what is shorter is a plain join
+SHORTEST_LATE_MS: Final = 100  # of a crossfade that begins late; with less time left the tracks join without it
 
 
 class CrossfadeCurve(StrEnum):
@@ -21,7 +21,7 @@ class CrossfadeCurve(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeSettings:
-    """A player's crossfades. With a duration of 0 tracks join sample for sample. `on_skip`: a skip fades, too."""
+    """A player's crossfades. With a duration of 0 tracks join without a gap. `on_skip`: a skip fades, too."""
 
     duration_ms: int = 0
     curve: CrossfadeCurve = CrossfadeCurve.EQUAL_POWER
@@ -30,7 +30,7 @@ class CrossfadeSettings:
 
 @dataclass(frozen=True, slots=True)
 class CrossfadeEdit:
-    """A change of the settings; None leaves them as they are."""
+    """A change of `CrossfadeSettings`; a field that is None leaves the setting as it is."""
 
     duration_ms: int | None = None
     curve: CrossfadeCurve | None = None
@@ -49,7 +49,7 @@ class CrossfadeEdit:
 class FadeTime:
     """The next track begins at `at_ms` of the current one's file, and both sound for `duration_ms` of time heard.
 
-    `is_late`: what is left of a crossfade whose time had come when the current sound began.
+    `is_late`: the crossfade should have begun before the current source did, so only the rest of it is left.
     """
 
     at_ms: int
@@ -59,7 +59,8 @@ class FadeTime:
 
 @dataclass(slots=True)
 class FadeBegin:
-    """From which position on a source may fade into the next one: where it began, or was asked to fade."""
+    """From which position on the current source may fade into the next one: where the source began, or where the
+    crossfade was asked for."""
 
     source: int | None = None
     from_ms: int = 0
@@ -73,9 +74,11 @@ class FadeBegin:
 def fade_at_end(
     settings: CrossfadeSettings, current: Track, next_track: Track, rate: float = 1.0, from_ms: int = 0
 ) -> FadeTime | None:
-    """The fade from the end of `current` into `next_track`: at most half of either, as they are heard at `rate`
-    (seconds of the file in a second heard). It begins at the position `from_ms` or later, and is shorter when that is
-    late. None: they join without one."""
+    """The fade from the end of `current` into `next_track`; None: they join without a fade.
+
+    The fade takes at most half of either track, as it is heard at `rate` (seconds of the file in a second heard). It
+    begins at the position `from_ms` or later, and is shorter when `from_ms` is late.
+    """
     this, other = _part_ms(current), _part_ms(next_track)
     if not settings.duration_ms or this is None or other is None:
         return None
@@ -91,7 +94,7 @@ def fade_at_end(
 def fade_of_skip(
     settings: CrossfadeSettings, current: Track, position_ms: int, next_track: Track, rate: float = 1.0
 ) -> FadeTime | None:
-    """The fade of a skip at `position_ms`, at `rate` as above. None: the current track ends at once."""
+    """The fade of a skip at `position_ms`, at `rate` as in `fade_at_end`. None: the current track ends at once."""
     longest = fade_at_end(settings, current, next_track, rate) if settings.on_skip else None
     part = _part_ms(current)
     if longest is None or part is None:
@@ -101,6 +104,6 @@ def fade_of_skip(
 
 
 def _part_ms(track: Track) -> tuple[int, int] | None:
-    """Where the track begins and ends in its file. None when it has no end that is known."""
+    """Where the track begins and ends in its file; None when its end is not known."""
     end_ms = track.known_end_ms
     return None if track.info.is_stream or end_ms is None else (track.start_ms, end_ms)

@@ -15,7 +15,7 @@ _EffectT = TypeVar("_EffectT", bound="Effect")
 
 
 def ranged(default: float | None, lowest: float, highest: float) -> Any:
-    """A field of an effect: its default and the range, both ends included, that `checked` holds it to."""
+    """A field of an effect: its default, and the least and the greatest value that `checked` allows."""
     return field(default=default, metadata={_RANGE: (lowest, highest)})
 
 
@@ -43,7 +43,7 @@ class Effect:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether it is off with these values, as Lavalink leaves out such an effect."""
+        """Whether these values leave the sound as it is. Lavalink leaves out such an effect, too."""
         return False
 
 
@@ -55,7 +55,8 @@ def wire_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Karaoke(Effect):
-    """Removes what is the same in both channels; a band around `filter_band` (Hz) is given back in mono."""
+    """Removes what is the same in both channels, such as a voice; a band around `filter_band` (Hz), `filter_width` Hz
+    wide, is given back in mono."""
 
     level: float = ranged(1.0, 0.0, 1.0)
     mono_level: float = ranged(1.0, 0.0, 1.0)
@@ -221,7 +222,7 @@ class Limiter(Effect):
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """All effects of a player; None is off. In the order in which the sound goes through them."""
+    """All effects of a player, in the order in which the sound goes through them; None is off."""
 
     timescale: Timescale | None = None
     karaoke: Karaoke | None = None

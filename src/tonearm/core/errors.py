@@ -1,8 +1,8 @@
-"""What a request can be refused for, in the node's own words. The edge maps each class to a status."""
+"""The errors by which a request is refused. `server.errors` maps each class to a status of HTTP."""
 
 
 class RequestError(Exception):
-    """Base of everything that the edge answers with 4xx. `message` says what was wrong and what to do."""
+    """Base of all errors that are answered with a 4xx. `message` says what was wrong and what to do."""
 
     code: str = "bad_request"
 
@@ -80,7 +80,7 @@ class ResolverDisabled(RequestError):
 
 
 class LoadFailed(RequestError):
-    """The entries of a playlist cannot be had."""
+    """The entries of a playlist cannot be loaded."""
 
     code = "load_failed"
 

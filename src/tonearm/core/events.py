@@ -1,4 +1,4 @@
-"""What happens to a player, as values. How they are written for clients is `protocol`'s matter.
+"""What happens to a player, as values. `protocol.rendering` writes them for clients.
 
 `position_ms` is the position in the current track's file when it happened.
 """
@@ -55,7 +55,7 @@ class TrackException(TrackEvent):
 
 @dataclass(frozen=True, slots=True)
 class TrackStuck(TrackEvent):
-    """Nothing of the track could be sent for `threshold_ms`. `cause` says in a few words what is missing."""
+    """Nothing of the track could be sent for `threshold_ms`. `cause` says in a few words what the track waits for."""
 
     threshold_ms: int
     cause: str
@@ -63,7 +63,7 @@ class TrackStuck(TrackEvent):
 
 @dataclass(frozen=True, slots=True)
 class StreamTitle:
-    """A stream plays what has this title from now on."""
+    """From now on a stream plays something with this title."""
 
     track_id: str
     title: str
@@ -107,7 +107,8 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class SeekFailed:
-    """The current track cannot be sought, as it turned out: it plays from its start. `code` says why."""
+    """A seek was accepted while the track was loading, and its source cannot be sought: it plays from its start. `code`
+    says why."""
 
     track_id: str
     code: str
@@ -124,7 +125,7 @@ class QueueUpdate:
 
 @dataclass(frozen=True, slots=True)
 class QueueDetails:
-    """Of these waiting tracks more is known now: title, author or length."""
+    """Title, author or length of these waiting tracks are known now."""
 
     track_ids: tuple[str, ...]
 
@@ -189,7 +190,7 @@ class OverlayException:
 class DeleteReason(StrEnum):
     """Why a player was deleted without being asked for."""
 
-    EXPIRED = "expired"  # for long it had neither listener, event client nor request
+    EXPIRED = "expired"  # for a long time it had no listener, no event client and no request
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Stage(StrEnum):
-    """Where on its way from URI to frame a track failed."""
+    """Where on the way from its URI to its frames a track failed."""
 
     RESOLVE = "resolve"
     CONNECT = "connect"
@@ -48,8 +48,9 @@ HTTP_STATUS_MAX: Final = 999
 class PlayFailure:
     """What went wrong with a track, in words for the user.
 
-    `message` says what happened, `hint` what to do about it; neither is empty. Decoder processes send failures, and
-    are not trusted: what a client would refuse, or a record could not hold, is no failure. Raises `ValueError`.
+    `message` says what happened, `hint` what to do about it; neither is empty. `http_status` is that of a server's
+    answer. Raises `ValueError` for values that clients would refuse or that the state's file could not hold, since
+    failures come from decoder processes, too, which are not trusted.
     """
 
     code: FailureCode
@@ -91,7 +92,7 @@ _TOLD_CHARACTERS: Final = 300  # of an error
 
 
 def own_error(error: Exception | None = None) -> PlayFailure:
-    """For a track at which the node's own code raised `error`, or something: no file should make it do that."""
+    """For a track at which the node's own code raised `error` (None: unknown). No file should make it raise."""
     told = "" if error is None else f" ({type(error).__name__}: {error}"[:_TOLD_CHARACTERS] + ")"
     return PlayFailure(
         FailureCode.INTERNAL,
@@ -102,7 +103,7 @@ def own_error(error: Exception | None = None) -> PlayFailure:
 
 
 def never_started(within_s: float, cause: str, stage: Stage) -> PlayFailure:
-    """For a source that gave no audio in the time that it had; `cause` is what was waited for last."""
+    """For a source that gave no audio within `within_s` seconds; `cause` is what it waited for last."""
     return PlayFailure(
         FailureCode.TIMEOUT,
         stage,

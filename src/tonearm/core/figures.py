@@ -11,10 +11,10 @@ from tonearm.core.failure import Stage
 from tonearm.core.outputs import OutputFormat
 from tonearm.core.player_status import PlayerQuality
 
-# Frames whose tick began so much after it was due are counted, each at every limit that it passed.
+# A frame whose tick began late is counted once for each of these limits that its lateness passed.
 LATE_MS: Final = (5, 20, 100)
 
-# Upper limits of the histogram of how late ticks were, in seconds; the last one is that from which frames are left out.
+# Upper limits of the histogram of lateness. From the last one on frames are left out.
 LATENESS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 UnderrunCause: TypeAlias = Literal["source", "decoder"]
@@ -23,13 +23,13 @@ ProcessKind: TypeAlias = Literal["node", "decoder", "other"]
 
 
 def underrun_cause(waits_in: Stage) -> UnderrunCause:
-    """What an underrun is put down to, by the stage in which the current source waits."""
+    """Who is at fault for an underrun, by the stage in which the current source waits."""
     return "decoder" if waits_in in (Stage.DECODE, Stage.FILTER) else "source"
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerFigures:
-    """One player's share. `listeners` are counted by format."""
+    """What one player adds to the figures. `listeners` are counted by format."""
 
     state: PlayerState
     is_asleep: bool
@@ -39,8 +39,8 @@ class PlayerFigures:
 
 @dataclass(slots=True)
 class Totals:
-    """What is counted beside the players there are, since the node was started: the frames of those that were deleted,
-    and what players do not count each for itself."""
+    """What is counted since the node was started beside the figures of its present players: those of deleted players,
+    and what players do not count themselves."""
 
     frames_sent: int = 0
     frames_lost: int = 0
@@ -52,7 +52,7 @@ class Totals:
     track_failures: Counter[str] = field(default_factory=Counter)  # by the code of the failure
 
     def add_deleted(self, quality: PlayerQuality) -> None:
-        """Keeps what a player has counted that is deleted now."""
+        """Keeps the counts of a player that is being deleted."""
         self.frames_sent += quality.frames_sent
         self.frames_lost += quality.frames_lost
         self.late_plans += quality.late_plans
@@ -61,7 +61,7 @@ class Totals:
 
 
 class Lateness:
-    """How late frames were sent, as a histogram: how many in each of `LATENESS_S`, and above them all."""
+    """A histogram of how late frames were sent: how many up to each of `LATENESS_S`, and how many above the last."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENESS_S) + 1)
@@ -74,8 +74,11 @@ class Lateness:
 
 @dataclass(slots=True)
 class DecoderWork:
-    """What all decoder processes have done since the node was started: how long they worked, how much sound they made,
-    and the frames of it in each form. What becomes MP3 is counted in its own frames, of 24 ms."""
+    """What all decoder processes have done since the node was started.
+
+    `worked_s`: how long they worked. `made_s`: how much sound they made. `frames`: how many they made in each way, of
+    20 ms, and of 24 ms for MP3.
+    """
 
     worked_s: float = 0.0
     made_s: float = 0.0
@@ -85,7 +88,7 @@ class DecoderWork:
 
 @dataclass(frozen=True, slots=True)
 class ResolverFigures:
-    """`working` pages are resolved now, `waiting` ones wait for a place."""
+    """How many pages are being resolved (`working`), and how many wait for a free place."""
 
     working: int
     waiting: int
@@ -93,7 +96,7 @@ class ResolverFigures:
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """The state's file. `unsaved_answers` had to be given before the change was in it."""
+    """The state's file. `unsaved_answers`: how many requests were answered before the file had their change."""
 
     is_degraded: bool
     writes: int
@@ -114,7 +117,8 @@ class ProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """The whole node at one moment. Counts are since its start, `frames_late` by `LATE_MS`."""
+    """The whole node at one moment. Counts are since its start. `frames_late` are by `LATE_MS`, `underruns` by cause,
+    `track_failures` by code, `fetches` by outcome, `sandboxes` by kind of process."""
 
     version: str
     uptime_s: float

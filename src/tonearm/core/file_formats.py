@@ -1,4 +1,4 @@
-"""What both the node and its decoder processes know of the bytes of files: ID3 tags, pictures."""
+"""Formats of files that both the node and its decoder processes read: the length of an ID3 tag, kinds of pictures."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ ID3_HEADER_BYTES: Final = 10
 
 MAX_PICTURE_BYTES: Final = 8 * 1024 * 1024
 
-# Only what browsers show and what cannot hold a program, as SVG can.
+# Formats that browsers show. SVG is not among them: it may contain a program.
 _BY_FIRST_BYTES: Final = (
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -17,9 +17,9 @@ _BY_FIRST_BYTES: Final = (
 
 
 def id3_tag_bytes(first: bytes) -> int:
-    """How many bytes the ID3v2 tag at the start has, with its header; 0 without one, or where the header is not whole.
+    """The size in bytes of the ID3v2 tag that `first` begins with, with its header; 0 without a whole header.
 
-    It may stand before any audio (ID3v2.4 structure, 3.1).
+    Such a tag may stand before any audio (ID3v2.4 structure, 3.1).
     """
     if len(first) < ID3_HEADER_BYTES or not first.startswith(b"ID3"):
         return 0
@@ -31,7 +31,7 @@ def id3_tag_bytes(first: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`media_type` is one of those above or `image/webp`; `version` is a name of these very bytes."""
+    """A cover. `media_type` is one that `picture_type` returns; `version` is a name that changes with the bytes."""
 
     data: bytes
     media_type: str
@@ -39,7 +39,7 @@ class Picture:
 
 
 def picture_type(data: bytes) -> str | None:
-    """The media type of a picture, by its own first bytes; None for anything that is not shown."""
+    """The media type of a picture, by its first bytes; None for a format that is not shown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for first, media_type in _BY_FIRST_BYTES if data.startswith(first)), None)

@@ -19,7 +19,7 @@ LAVALINK_GAIN_MAX: Final = 1.0
 
 
 def db_of_lavalink_gain(gain: float) -> float:
-    """The gain in dB of a band for which Lavalink's equalizer has `gain`: it becomes 1 + 4 · gain times as loud.
+    """The gain in dB of a band that has `gain` in Lavalink's equalizer, where its amplitude becomes 1 + 4 · gain.
 
     Silence (-0.25) is the lowest gain that a band has here. Raises BadRequest outside of Lavalink's range.
     """
@@ -33,8 +33,8 @@ def db_of_lavalink_gain(gain: float) -> float:
 class Filters:
     """The sound settings of a player. `volume` is linear and comes after the equalizer.
 
-    So the interface promises. lavadsp's `VectorSupport.volume` multiplies by tan(0.79 · volume) up to 1.5 and by
-    1.64 · volume above (0.42 for 0.5, 3.28 for 2), and takes 0.98 to 1.02 for 1.
+    docs/interface.md promises this curve. lavadsp's `VectorSupport.volume` multiplies by tan(0.79 · volume) up to 1.5
+    and by 1.64 · volume above (0.42 for 0.5, 3.28 for 2), and takes 0.98 to 1.02 for 1.
     """
 
     volume: float = 1.0
@@ -51,17 +51,17 @@ class Filters:
 
     @property
     def changes_nothing(self) -> bool:
-        """True when samples pass bit for bit."""
+        """Whether samples pass through unchanged, bit for bit."""
         return self.volume == 1.0 and self.is_flat_equalizer and not self.has_effects
 
 
 @dataclass(frozen=True, slots=True)
 class FilterChange:
-    """A change of the sound settings; None leaves them as they are.
+    """A change of the sound settings; a field that is None leaves its setting as it is.
 
     `gains` lists (band, gain in dB): listed bands are set, others stay, and an empty list makes the equalizer flat.
-    `effects` replaces those that it names (as the fields of `Effects`), or switches them off with None. `resets`:
-    everything is made flat first.
+    `effects` has effects by the names of the fields of `Effects`: each replaces the one before, and None switches the
+    effect off. `resets`: all settings take their defaults first.
     """
 
     volume: float | None = None

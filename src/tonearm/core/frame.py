@@ -18,10 +18,10 @@ SILENT_FRAME: Final = bytes(FRAME_BYTES)
 
 
 def samples_of_ms(duration_ms: float) -> int:
-    """Samples a channel in `duration_ms`, rounded down."""
+    """How many samples of each channel `duration_ms` has, rounded down."""
     return int(duration_ms * SAMPLE_RATE_HZ) // 1000
 
 
 def ms_of_samples(samples: int) -> int:
-    """Whole milliseconds in `samples` samples a channel, rounded down."""
+    """How many milliseconds `samples` samples of each channel take, rounded down."""
     return samples * 1000 // SAMPLE_RATE_HZ

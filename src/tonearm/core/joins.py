@@ -1,4 +1,5 @@
-"""How the current track of a player joins the next one: when that is opened, and how the two fade into each other."""
+"""How a player's current track joins the next one: when the next one is opened, and how the two fade into each
+other."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -10,14 +11,14 @@ from tonearm.core.playback_state import PlaybackState
 from tonearm.core.track import Track
 
 OPEN_NEXT_BEFORE_END_MS: Final = 10_000
-# Where nobody listens, and the next track is a file that was opened before: each second that the player does not sleep
-# costs as much decoding as the rest of the track.
+# Without listeners, when the next track is a file that was opened before. The player wakes up to open it, and
+# each second that it is awake costs CPU time.
 OPEN_KNOWN_FILE_BEFORE_END_MS: Final = 1_000
-FADE_LEAD_MS: Final = 60  # of time heard, until a plan that is made now can change the sound
+FADE_LEAD_MS: Final = 60  # heard before a plan that is made now can change the sound
 
 
 class Sound(NamedTuple):
-    """What is heard: a track at a position."""
+    """What is heard: a track's source at a position in its file."""
 
     source: SourceId
     track: Track
@@ -25,7 +26,7 @@ class Sound(NamedTuple):
 
 
 class Joins:
-    """Of one player. Decides once for each current source when the track after it is opened."""
+    """The joins of one player. For each current source it is decided once when the track after it is opened."""
 
     def __init__(self, playback: PlaybackState, has_listeners: Callable[[], bool]) -> None:
         self._playback = playback
@@ -37,7 +38,8 @@ class Joins:
 
     @property
     def open_from_ms(self) -> int | None:
-        """From which position on the next track is opened: at once where a skip may fade into it. None without end."""
+        """From which position on the next track is opened; 0 where a skip may fade into it, None without a known
+        end."""
         playback = self._playback
         end_ms, settings = playback.current.known_end_ms, playback.crossfade
         if end_ms is None or playback.current.info.is_stream:
@@ -49,15 +51,15 @@ class Joins:
 
     @property
     def ms_until_opening(self) -> int | None:
-        """How far the position is from there, in the file; None when there is nothing to wait for."""
+        """How far the position is from `open_from_ms`; None when there is nothing to wait for."""
         from_ms = self.open_from_ms
         if self._ordered_for == self._playback.current_source or from_ms is None:
             return None
         return max(0, from_ms - self._playback.position_ms)
 
     def take_opening(self, is_decoded: Callable[[SourceId], bool]) -> bool:
-        """Whether the next track is to be opened now, because little of the current one is left; true once for each
-        source. Endless streams have no next one to wait for."""
+        """Whether the next track is to be opened now, because little of the current one is left. True once for each
+        source, never for an endless stream."""
         playback = self._playback
         source = playback.current_source
         if source is None or source == self._ordered_for or playback.current.info.is_stream:
@@ -69,7 +71,7 @@ class Joins:
         return True
 
     def _heard_before_end_ms(self) -> int:
-        """How long before the current track's end, in time heard."""
+        """How long before the current track's end the next one is opened, in time heard."""
         playback = self._playback
         if not self._has_listeners() and _is_known_file(playback.current):
             coming = playback.front_of_queue or playback.current
@@ -86,24 +88,25 @@ class Joins:
 
     @property
     def may_fade_yet(self) -> bool:
-        """Whether a crossfade that is asked for now may begin late: not where the next track was late for one."""
+        """Whether a crossfade that is set now may begin late. Not after the begin of the fade that is
+        planned already."""
         fade, playback = self._next_fade, self._playback
         return playback.next_track is not None and (fade is None or fade.is_late or playback.position_ms < fade.at_ms)
 
     def fade_from_now(self) -> None:
-        """A crossfade was asked for whose time may have passed: its rest begins now."""
+        """A crossfade was set, and the time for its begin may have passed: its rest begins now."""
         if self._playback.current_source == self._begin.source:
             self._begin.from_ms = self._playback.position_ms
 
     def source_opened(self, source: SourceId) -> None:
-        """To be called before the playback learns it. A next source that is late for its fade gets the rest of it."""
+        """To be called before `Playback.opened`. A next source that is late for its fade gets the rest of the fade."""
         if source == self._playback.next_source:
             fade = self._next_fade
             if fade is not None and fade.is_late:
                 self._begin.from_ms = max(self._begin.from_ms, self._soon_ms)
 
     def seek_failed(self, source: SourceId) -> None:
-        """The source plays from its start. To be called when the playback has learned it."""
+        """The source plays from its start. To be called after `Playback.seek_failed`."""
         if source == self._begin.source:
             self._begin.from_ms = self._soon_ms
 
@@ -117,7 +120,7 @@ class Joins:
         return Sound(source, playback.current, playback.position_ms)
 
     def fade_of_skip(self, skipped: Sound) -> FadeTime | None:
-        """How a sound that was skipped fades out under the current track, whose source is open."""
+        """How the skipped sound fades out under the current track; None when it ends at once."""
         playback = self._playback
         if playback.current_source is None:
             return None
@@ -135,7 +138,7 @@ class Joins:
 
     @property
     def _soon_ms(self) -> int:
-        """The position that a fade which is asked for now can begin at."""
+        """The earliest position at which a fade that is planned now can begin."""
         playback = self._playback
         return playback.position_ms + int(FADE_LEAD_MS * playback.filters.effects.position_rate)
 

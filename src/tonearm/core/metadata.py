@@ -10,7 +10,7 @@ MAX_METADATA_BYTES: Final = 64 * 1024
 
 
 def require_metadata_bytes(size_bytes: int, max_bytes: int) -> None:
-    """Raises BadRequest for metadata that is too long as JSON."""
+    """Raises BadRequest when metadata of `size_bytes` bytes as JSON is longer than `max_bytes`."""
     if size_bytes > max_bytes:
         raise BadRequest(
             f"The metadata has {size_bytes} bytes as JSON; player.max_metadata_bytes allows {max_bytes}. Keep what is "
@@ -41,8 +41,8 @@ def apply_metadata(existing: Json, merge: bool, value: Json) -> Json:
 
 
 def is_same_json(left: Json, right: Json) -> bool:
-    """True when both have the same JSON text, but for the order of fields: `true` is not 1, and 1 is not 1.0."""
-    # Nearly always one of these decides, ten times as quickly as the walk, whose time for 64 KiB would delay frames.
+    """Whether both have the same JSON text, but for the order of fields: `true` is not 1, and 1 is not 1.0."""
+    # These two comparisons decide nearly always. The loop below takes ten times as long: too long for 64 KiB.
     with contextlib.suppress(RecursionError):
         if left != right:
             return False

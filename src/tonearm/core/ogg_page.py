@@ -1,4 +1,4 @@
-"""The pages of Ogg (RFC 3533, section 6), for those who read them and those who make them."""
+"""Reads and writes the pages of Ogg (RFC 3533, section 6)."""
 
 import struct
 import zlib
@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 OGG_PATTERN: Final = b"OggS"
 OGG_CONTINUED: Final = 0x01  # the page begins in the middle of a packet
 OGG_FIRST: Final = 0x02  # the page begins a logical stream
-OGG_LAST: Final = 0x04  # the page ends one
+OGG_LAST: Final = 0x04  # the page ends a logical stream
 OGG_CHECKSUM_AT: Final = 22  # in the page, 4 bytes
-WHOLE_SEGMENT: Final = 255  # a packet goes on behind a segment of this size
+WHOLE_SEGMENT: Final = 255  # a packet goes on in the next segment after one of this size
 MOST_SEGMENTS: Final = 255
 
 # Pattern, version, flags, granule, serial, sequence, checksum, number of segments.
@@ -19,7 +19,7 @@ _BITS_REVERSED: Final = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256)
 
 
 class PageHead(NamedTuple):
-    """What a page says of itself. `lacing` has the sizes of its segments."""
+    """The header of a page without its checksum. `lacing` has the size of each segment, a byte each."""
 
     flags: int
     granule: int
@@ -37,7 +37,8 @@ class PageHead(NamedTuple):
 
 
 def page_head(raw: bytes | bytearray, at: int = 0) -> PageHead | None:
-    """The head of the page that begins at this byte; None where none does, or not all of its head is there."""
+    """The header of the page that begins at byte `at` of `raw`; None without a page there, or when its header is cut
+    off."""
     if len(raw) - at < _HEADER.size or not raw.startswith(OGG_PATTERN, at):
         return None
     _, version, flags, granule, serial, sequence, _, segments = _HEADER.unpack_from(raw, at)
@@ -46,7 +47,7 @@ def page_head(raw: bytes | bytearray, at: int = 0) -> PageHead | None:
 
 
 def ogg_page(head: PageHead, content: bytes | memoryview) -> bytes:
-    """The page, with its checksum."""
+    """The page with this header and content, and its checksum."""
     flags, granule, serial, sequence, lacing = head
     header = _HEADER.pack(OGG_PATTERN, 0, flags, granule, serial, sequence, 0, len(lacing))
     page = bytearray(b"".join((header, lacing, content)))
@@ -57,8 +58,8 @@ def ogg_page(head: PageHead, content: bytes | memoryview) -> bytes:
 def ogg_checksum(page: bytes | bytearray) -> bytes:
     """The four bytes of a page's checksum, CRC-32 with Ogg's polynomial. `page` has four zeros in their place.
 
-    Ogg's begins with 0 and takes the highest bit of each byte first; zlib's inverts before and after, and takes the
-    lowest first. With all bits reversed one is the other, at zlib's speed.
+    Ogg's CRC begins with 0 and takes the highest bit of each byte first. zlib's CRC inverts before and after, and takes
+    the lowest bit first. On bytes with reversed bits zlib computes Ogg's CRC, much faster than Python could.
     """
     reversed_bits = zlib.crc32(page.translate(_BITS_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return reversed_bits.to_bytes(4, "big").translate(_BITS_REVERSED)

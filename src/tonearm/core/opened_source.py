@@ -11,10 +11,11 @@ from tonearm.core.track_info import PageFacts, SourceFacts
 
 
 class Wait(NamedTuple):
-    """What a source waits for while it gives no audio: in a few words, and the stage that fails when it never comes.
+    """What a source waits for while it gives no audio.
 
-    `counts`: the time is the source's own fault. It is not where others have to be done first, or a retry is delayed.
-    `is_told`: clients are told of it after a while, though it does not count.
+    `cause` says it in a few words. `stage` is the stage that has failed when the wait never ends. `counts`: the time
+    counts towards `sources.start_timeout_s`, unless other work comes first or a retry is delayed. `is_told`: clients
+    are told of the wait after a while, even when it does not count.
     """
 
     cause: str
@@ -32,43 +33,43 @@ RESOLVING: Final = Wait("the page is being resolved", Stage.RESOLVE)
 
 
 def ignore_wait(wait: Wait) -> None:
-    """For callers that show no waits."""
+    """A `ReportWait` for callers that show no waits."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamTitle:
-    """`title`, which is clean text, belongs to what begins at `offset` of the source's bytes."""
+class TitleAtByte:
+    """A title of a radio stream, as printable text, for the sound from byte `offset` of the source on."""
 
     offset: int
     title: str
 
 
 class StreamEntry(NamedTuple):
-    """A demuxer can begin with `head`, followed by the bytes of a stream from `offset` on."""
+    """A point where a demuxer can begin to read a stream: it gets `head`, then the stream's bytes from `offset` on."""
 
     offset: int
     head: bytes
 
 
 class SharedStream(ABC):
-    """A live stream that several may read, each from where it is when they begin."""
+    """A live stream with several readers, each of which begins near its newest bytes."""
 
     @abstractmethod
     def new_reader(self) -> "SourceReader":
-        """A further reader, which is the caller's. The stream is closed with its last one."""
+        """A further reader, which the caller closes. The stream is closed with its last reader."""
 
     @property
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether nothing more comes of it for who begins now."""
+        """Whether a reader that began now would get no bytes."""
 
 
 class SourceReader(ABC):
     """The bytes of one source, by offset, for one reader at a time.
 
-    Reading on where the last read ended is always possible, and other offsets where the source is seekable. One that
-    is neither seekable nor of known size may come in parts, each a whole file for a demuxer: a read after the end of
-    one gives the next.
+    A read may always begin where the last one ended, and elsewhere when the source is seekable. A source that is
+    neither seekable nor of known size may come in parts, each a whole file for a demuxer: a read after the end of a
+    part gives the next part.
     """
 
     @abstractmethod
@@ -80,26 +81,26 @@ class SourceReader(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Gives everything back, whatever is under way. May be called more than once."""
+        """Frees all resources, even while a read is under way. May be called more than once."""
 
     def take_descriptor(self) -> int | None:
-        """A descriptor of a local file, which is the caller's; None when only `read_at` has the bytes.
+        """A descriptor of a local file, which the caller closes; None when the bytes come by `read_at` only.
 
-        It can be had again, for a second reader, as long as the system has descriptors left.
+        Each call returns a further descriptor, as long as the system has any left.
         """
         return None
 
     def set_length(self, length_ms: int) -> None:  # noqa: B027 - most readers have no use for it
-        """Says how long the whole source plays, so that the reader can choose how far to read ahead."""
+        """Tells the reader how long the whole source plays, by which it chooses how far it reads ahead."""
 
     @property
     def stream(self) -> SharedStream | None:
-        """The stream of which others may read, too; None when the source is this reader's alone."""
+        """The stream that other readers may share; None when the source belongs to this reader alone."""
         return None
 
     @property
     def waiting_bytes(self) -> int:
-        """How much of a live source has arrived and was not read."""
+        """How many bytes of a live source have arrived and were not read yet."""
         return 0
 
     @property
@@ -108,7 +109,7 @@ class SourceReader(ABC):
         return False
 
     def take_entries(self, up_to_offset: int) -> Sequence[StreamEntry]:
-        """Where a demuxer can begin before `up_to_offset`, as far as this is known besides by the bytes; each once."""
+        """The entries before `up_to_offset` that the reader knows without parsing the bytes, each given once."""
         return ()
 
     @property
@@ -116,14 +117,14 @@ class SourceReader(ABC):
         """Whether the connection was lost and is being made again."""
         return False
 
-    def take_titles(self, up_to_offset: int) -> Sequence[StreamTitle]:
-        """The titles of what begins before `up_to_offset`, in order, each given once."""
+    def take_titles(self, up_to_offset: int) -> Sequence[TitleAtByte]:
+        """The titles before `up_to_offset`, in order, each given once."""
         return ()
 
 
 class FileVersion(NamedTuple):
-    """A local file and its contents, as far as its file system says: another file, or one that was written to since,
-    has another version."""
+    """Identifies a local file and its contents by what the file system says: it differs for another file, and after a
+    write."""
 
     device: int
     inode: int
@@ -132,7 +133,7 @@ class FileVersion(NamedTuple):
     changed_ns: int
 
 
-# What a decoder gets as content type of a web page on a node without a resolver: its message names the way out.
+# The content type by which a decoder recognises a web page on a node without a resolver. Its error names the resolver.
 UNRESOLVED_PAGE: Final = "text/html; resolver=off"
 RESOLVER_HINT: Final = (
     "Give the direct address of a file or stream; or set resolver.enabled in the node's configuration, which plays the "
@@ -148,9 +149,10 @@ def is_html(content_type: str | None) -> bool:
 class OpenedSource:
     """A source that can be read; its holder closes it.
 
-    `uri` is where redirects ended, `name` the last part of its path, a hint for the container. `length_ms` is 0 when
-    only the bytes can show it. `station_name` is that of a radio station, `page` the facts of the page that led to the
-    source. `version` is None for what is no local file. `is_unresolved_page`: it is HTML, on a node without a resolver.
+    `uri` is where redirects ended. `name` is the last part of its path, a hint for the container. `length_ms` is 0
+    unless it is known beside the bytes. `station_name` is that of a radio station, `page` the facts of the page that
+    led to the source. `version` is None unless it is a local file. `is_unresolved_page`: it is HTML, and the node has
+    no resolver.
     """
 
     uri: SourceUri
@@ -173,7 +175,8 @@ class OpenedSource:
         )
 
     def completed(self, facts: SourceFacts) -> SourceFacts:
-        """The facts that the decoder found in the bytes, completed by those from beside the bytes."""
+        """`facts`, which the decoder found in the bytes, completed by the length, the station and the page known
+        here."""
         if self.length_ms and not facts.is_stream:
             facts = replace(facts, length_ms=self.length_ms, is_length_exact=False)
         if self.station_name is not None:

@@ -1,5 +1,5 @@
 """The forms in which a player's audio leaves the decoder. A frame is rendered once, and encoded once for each form that
-somebody listens to."""
+has listeners."""
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -19,22 +19,24 @@ MOST_OPUS_PACKET_BYTES: Final = 1276
 # What MPEG-1 layer III can be written with (ISO/IEC 11172-3, 2.4.2.3).
 MP3_BITRATES_BPS: Final = tuple(1000 * kbps for kbps in (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320))
 MP3_FRAME_SAMPLES: Final = 1152
-# What the encoder keeps to itself at most until more comes: its own delay, and a frame that is not full yet.
+# How much the encoder keeps at most until more comes: its own delay, and a frame that is not full yet.
 MP3_DELAY_SAMPLES: Final = 1105 + MP3_FRAME_SAMPLES
 
-OPUS_LOOKAHEAD_SAMPLES: Final = 312  # of an encoder for audio: its sound is so much later than what goes in
-PRIMING_FRAMES: Final = 3  # before the first packet of an encoder that begins in mid-stream: as good as one that ran
+OPUS_LOOKAHEAD_SAMPLES: Final = 312  # the delay of libopus in its audio mode
+PRIMING_FRAMES: Final = 3  # that an encoder gets before its first packet when it begins in mid-stream
 
-# 20 ms of silence, and what a decoder takes as one: CELT, fullband, stereo, no data.
+# 20 ms of silence: CELT, fullband, stereo, no data (RFC 6716, 3.1).
 SILENT_PACKET: Final = b"\xfc\xff\xfe"
 
 
 class Output(NamedTuple):
-    """One form. The settings after `format` are those of its encoder: a PCM output has none, an MP3 output only
-    `bitrate_bps`. `complexity` 0 to 10: each step costs more time for a little more quality. `passes_through`: packets
-    of a source may come as they are, whatever their bitrate.
+    """One form. The settings after `format` are those of its encoder: PCM has none, MP3 only `bitrate_bps`.
 
-    A tuple of plain values, because it is a key that is looked up for each frame.
+    `complexity` is 0 to 10: each step costs more time for a little more quality. `has_fec`: packets carry data by which
+    a decoder hides the loss of the one before. `passes_through`: packets of an Opus source may come as they are,
+    whatever their bitrate.
+
+    It is a tuple of plain values because it is a key that is looked up for each frame.
     """
 
     format: OutputFormat
@@ -53,9 +55,9 @@ Outputs: TypeAlias = frozenset[Output]
 NO_OUTPUTS: Final[Outputs] = frozenset()
 PCM_ONLY: Final[Outputs] = frozenset({PCM})
 
-# The forms that frames were rendered in, none when it was for nobody, and one frame in each of them, in the same order:
-# 3840 bytes of PCM, or one packet, as a WebSocket message. In one form, as nearly all are, it is that message itself: a
-# tuple for each frame takes 0.2 µs. There is never any MP3 among them: that is made of frames that were sent.
+# `Forms` are the forms that frames were rendered in, `Payloads` one frame in each of them, in the same order: 3840
+# bytes of PCM, or one packet, as a WebSocket message. With one form, as nearly always, it is the message itself, which
+# saves a tuple for each frame. MP3 is never among them: it is encoded from frames that were sent.
 Forms: TypeAlias = tuple[Output, ...]
 Payloads: TypeAlias = bytes | tuple[bytes, ...]
 
@@ -66,7 +68,7 @@ def has_format(outputs: Outputs, name: OutputFormat) -> bool:
 
 
 def check_one_more(outputs: Outputs, output: Output) -> None:
-    """Raises `LimitReached` where `outputs` have as many of the format as there may be, and not this one."""
+    """Raises `LimitReached` when `output` would be one more than `MOST_ENCODERS` of its format beside `outputs`."""
     encoders = sorted(other for other in outputs if other.format == output.format)
     if output not in outputs and len(encoders) >= MOST_ENCODERS:
         raise LimitReached(
@@ -76,4 +78,5 @@ def check_one_more(outputs: Outputs, output: Output) -> None:
 
 
 def mp3_output(bitrate_bps: int) -> Output:
+    """The form of MP3 at this bitrate, one of `MP3_BITRATES_BPS`."""
     return Output("mp3", bitrate_bps)

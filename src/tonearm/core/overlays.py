@@ -1,9 +1,10 @@
 """The rules of a player's overlays: sounds over whatever plays. A state machine without I/O and without a clock.
 
-Each overlay has a source of its own. The shell opens it, reports what becomes of it by its number, and takes the events
-that follow; a report about a number that is not known (any more) changes nothing. The way of one overlay:
+Each overlay has a source of its own. `player.player_overlays` opens the source, reports about it by its number, and
+gets the events that follow. A report about a number that is not known (any more) changes nothing. The states of an
+overlay:
 
-  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`). Those
+  LOADING   until the source has given its first audio (`ready`) and the first frame with it is sent (`began`). Overlays
             that were added together wait for each other, so that they begin with the same frame
   PLAYING   until the last frame with it was sent (`ended`), it failed (`failed`), or it was taken away (`remove`)
 """
@@ -27,7 +28,7 @@ FADE_MAX_MS: Final = 2_000
 
 
 class OverlayState(StrEnum):
-    """Whether a frame of it was sent yet."""
+    """Whether a frame of an overlay was sent yet."""
 
     LOADING = "loading"
     PLAYING = "playing"
@@ -35,8 +36,8 @@ class OverlayState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OverlaySettings:
-    """How an overlay sounds. `volume` is linear; the music is lowered by `duck_db` (up to 0) meanwhile, and glides
-    there and back within `fade_ms`."""
+    """How an overlay sounds. `volume` is linear. The music is lowered by `duck_db` (at most 0) while the overlay
+    sounds, and glides there and back within `fade_ms`."""
 
     volume: float = 1.0
     duck_db: float = -12.0
@@ -68,15 +69,15 @@ class OverlayStatus:
 class _Overlay:
     track: Track
     settings: OverlaySettings
-    first_of_group: SourceId  # of those that begin together
+    first_of_group: SourceId  # the first source of the overlays that begin together
     state: OverlayState = field(default=OverlayState.LOADING)
     has_audio: bool = False
-    failure: PlayFailure | None = None  # that ends it once the audio decoded before has sounded
+    failure: PlayFailure | None = None  # ends the overlay once the audio decoded before has sounded
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyOverlay:
-    """An overlay that may sound."""
+    """An overlay that may sound: its whole group has audio."""
 
     source: SourceId
     track: Track
@@ -98,17 +99,17 @@ class Overlays:
 
     @property
     def sources(self) -> tuple[SourceId, ...]:
-        """Of all overlays, oldest first."""
+        """The sources of all overlays, oldest first."""
         return tuple(self._overlays)
 
     @property
     def ready(self) -> Iterator[ReadyOverlay]:
         """The overlays that may sound, oldest first."""
-        held = {overlay.first_of_group for overlay in self._overlays.values() if not overlay.has_audio}
+        waiting = {overlay.first_of_group for overlay in self._overlays.values() if not overlay.has_audio}
         return (
             ReadyOverlay(source, overlay.track, overlay.settings)
             for source, overlay in self._overlays.items()
-            if overlay.first_of_group not in held
+            if overlay.first_of_group not in waiting
         )
 
     def track(self, source: SourceId) -> Track | None:
@@ -120,7 +121,7 @@ class Overlays:
         return OverlayStatus(overlay.track.id, overlay.track, overlay.settings, overlay.state, position_ms)
 
     def source_of(self, overlay_id: str) -> SourceId:
-        """Raises OverlayNotFound."""
+        """The source of an overlay. Raises OverlayNotFound."""
         for source, overlay in self._overlays.items():
             if overlay.track.id == overlay_id:
                 return source
@@ -150,7 +151,7 @@ class Overlays:
     def remove_all(self) -> tuple[Event, ...]:
         return tuple(event for source in self.sources for event in self._end(source, OverlayEndReason.STOPPED))
 
-    # What the shell reports
+    # What is reported about sources
 
     def opened(self, source: SourceId, facts: SourceFacts) -> None:
         overlay = self._overlays.get(source)
@@ -158,7 +159,7 @@ class Overlays:
             overlay.track = overlay.track.with_facts(facts)
 
     def got_audio(self, source: SourceId) -> bool:
-        """The source gave its first audio. False when that was known."""
+        """The source gave its first audio. False when that was known before."""
         overlay = self._overlays.get(source)
         if overlay is None or overlay.has_audio:
             return False
@@ -173,7 +174,7 @@ class Overlays:
         return self.failed(source, ENDED_WITHOUT_AUDIO)
 
     def began(self, source: SourceId) -> tuple[Event, ...]:
-        """The first frame with it is about to be sent."""
+        """The first frame with the overlay is about to be sent."""
         overlay = self._overlays.get(source)
         if overlay is None or overlay.state is OverlayState.PLAYING:
             return ()
@@ -181,20 +182,20 @@ class Overlays:
         return (OverlayStart(overlay.track.id),)
 
     def interrupted(self, source: SourceId, failure: PlayFailure) -> None:
-        """The source gave audio, which still sounds to its end, and gives no more because of `failure`."""
+        """The source gives no more audio because of `failure`. The audio that it gave is still heard."""
         overlay = self._overlays.get(source)
         if overlay is not None:
             overlay.failure = failure
 
     def failed(self, source: SourceId, failure: PlayFailure) -> tuple[Event, ...]:
-        """The source gives no audio any more, and what it gave does not sound, because of `failure`."""
+        """The source gives no more audio because of `failure`. The audio that it gave is not heard."""
         overlay = self._overlays.get(source)
         if overlay is None:
             return ()
         return (OverlayException(overlay.track.id, failure), *self._end(source, OverlayEndReason.LOAD_FAILED))
 
     def ended(self, source: SourceId) -> tuple[Event, ...]:
-        """The last frame with it was sent."""
+        """The last frame with the overlay was sent."""
         overlay = self._overlays.get(source)
         if overlay is None:
             return ()

@@ -1,7 +1,7 @@
 """A player's tracks: the current one, the queue behind it, the played ones, and the sources that are open for them.
 
-`select_next` is the one place where loop mode and the reason of an end are weighed. Nothing in this module knows of
-events, of pause or of time.
+`select_next` alone decides what follows a track, by the loop mode and the reason of its end. Nothing in this module
+knows of events, of pause or of time.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from tonearm.core.track import Track
 
 
 class LoopMode(StrEnum):
-    """What comes again at its end: nothing, the track, or the whole queue."""
+    """What is repeated: nothing, the current track, or the whole queue."""
 
     NONE = "none"
     TRACK = "track"
@@ -76,10 +76,11 @@ MAX_REASONS: Final = 20  # for leaving out entries of a playlist
 
 @dataclass(frozen=True, slots=True)
 class PlaylistEntry:
-    """`title` is what the playlist calls the track, clean; None when it has none. `author` is empty without one.
+    """A playlist's entry, with what the playlist says of it. Texts are printable.
 
-    `is_part`: it is one of several parts of a file, whose tags are about all of them. `length_ms` is 0 when the
-    playlist does not say it. `has_own_tags`: the entry is a file, whose tags may say more than the playlist.
+    `title` is None and `author` empty when the playlist has none; `length_ms` is 0 when the playlist does not say it.
+    `is_part`: the entry is one of several parts of a file, so the file's tags are not about it alone. `has_own_tags`:
+    the entry is a file, whose tags may say more than the playlist.
     """
 
     uri: SourceUri
@@ -93,22 +94,23 @@ class PlaylistEntry:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How many entries of a playlist were left out, and each reason once, as sentences, at most MAX_REASONS."""
+    """How many entries of a playlist were left out, and why: sentences, each once, at most `MAX_REASONS`."""
 
     count: int = 0
     reasons: tuple[str, ...] = ()
 
     @classmethod
     def because(cls, count: int, reasons: Iterable[str]) -> "LeftOut":
-        """The first of these reasons, which are each there once."""
+        """`count` entries were left out for `reasons`, each of which is given once; only the first ones are kept."""
         return cls(count, tuple(islice(reasons, MAX_REASONS)))
 
 
 @dataclass(frozen=True, slots=True)
 class Playlist:
-    """At least one entry, in order; each passed the form check and the policy. The others are in `left_out`.
+    """A playlist of at least one entry, in order. Each entry passed the form check and the policy; the others are in
+    `left_out`.
 
-    `name` is empty without one. `selected` is the index of the entry that the URI itself names; None: of none.
+    `name` is empty when the playlist has none. `selected` is the index of the entry that the URI itself names, or None.
     """
 
     entries: tuple[PlaylistEntry, ...]
@@ -137,14 +139,14 @@ class Playlist:
 
 
 class NothingFound(PlayError):
-    """A search without a result that may be played. `left_out` are those that may not."""
+    """A search gave no result that may be played. `left_out` are the results that may not."""
 
     def __init__(self, failure: PlayFailure, left_out: LeftOut) -> None:
         super().__init__(failure)
         self.left_out = left_out
 
 
-# What the shell is asked to do
+# What the engine is asked to do
 
 SourceId: TypeAlias = int  # 1, 2, 3 … in one player; each load of a track has its own
 
@@ -162,8 +164,8 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Seek:
-    """Have `source` go on at the position `start_ms` of its file, and report about it under `new_source`. What still
-    waited for its delay is opened at once."""
+    """Have `source` go on at the position `start_ms` of its file, and report about it under `new_source`. A source that
+    still waits for its delay is opened at once."""
 
     source: SourceId
     new_source: SourceId
@@ -172,7 +174,7 @@ class Seek:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Give back everything of `source`, however far it came."""
+    """Close `source` and free all of its resources, whatever it is doing."""
 
     source: SourceId
 
@@ -201,7 +203,7 @@ class QueuedTrack:
 
     @property
     def is_unread(self) -> bool:
-        """True when its tags may say more than is known of it, and nobody has tried to read them."""
+        """Whether its tags may say more than is known of it, and were not read."""
         track = self.track
         return not (self.is_read or track.is_known) and (track.has_own_tags or not track.info.length_ms)
 
@@ -216,8 +218,11 @@ class QueuedTrack:
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """One attempt to open and play a track from `start_ms` on. A `failure` is kept until it is due; the failed source
-    is gone. A load that a seek made goes on with the track: it `has_started` when the one before had."""
+    """One attempt to open and play a track from `start_ms` on, by one source.
+
+    A `failure` is kept until the track's time to play has come; the failed source is gone. A load that a seek made
+    `has_started` when the load before it had.
+    """
 
     source: SourceId
     queued_track: QueuedTrack
@@ -226,16 +231,16 @@ class Load:
     is_opened: bool = False
     has_started: bool = False  # the TrackStart was emitted
     failure: PlayFailure | None = None
-    stream_title: str | None = None  # the last one; a stream that is opened again does not repeat it
+    stream_title: str | None = None  # the last title; a stream that is opened again does not repeat it
 
     @property
     def may_be_delayed(self) -> bool:
-        """True when the shell may still be waiting out the delay."""
+        """Whether the delay before opening may not be over yet."""
         return self.delay_s > 0 and not self.is_opened and not self.has_started and self.failure is None
 
     @property
     def is_sought(self) -> bool:
-        """True when it begins elsewhere than its track."""
+        """Whether it begins elsewhere than its track."""
         return self.start_ms != self.queued_track.track.start_ms
 
 
@@ -244,7 +249,7 @@ class PlayQueue:
     """`current` is the selected track, `tracks` the queue behind it, front first.
 
     Two sources can be open: `current_load` plays the current track, `next_load` is opened ahead for the track that
-    comes after it. What is to be opened and dropped is gathered until `take_actions`. `version` counts the changes of
+    comes after it. Actions for the engine are collected until `take_actions`. `version` counts the changes of
     `tracks`, which are made with `set_tracks`.
     """
 
@@ -269,7 +274,7 @@ class PlayQueue:
         return self.current_load if self.current_load is not None and self.current_load.source == source else None
 
     def set_tracks(self, tracks: tuple[QueuedTrack, ...]) -> None:
-        """Another queue; the same one is no change."""
+        """Sets the queue. Setting the same tracks again is no change."""
         if tracks != self.tracks:
             self.tracks = tracks
             self.version += 1
@@ -278,14 +283,16 @@ class PlayQueue:
         """The first of `depth` waiting tracks, from the index `first` on, that is neither read nor being opened to be
         played."""
         opened = None if self.next_load is None else self.next_load.queued_track
-        return next((one for one in self.tracks[first : first + depth] if one.is_unread and one is not opened), None)
+        return next(
+            (track for track in self.tracks[first : first + depth] if track.is_unread and track is not opened), None
+        )
 
     def selection_after(self, reason: EndReason, *, drops_current: bool = False) -> Selection[QueuedTrack]:
         """What `select_next` says for the current track."""
         return select_next(self.loop_mode, reason, self.current, self.tracks, drops_current=drops_current)
 
     def make_current(self, queued_track: QueuedTrack) -> Load:
-        """Makes a track the current one. A load that was begun ahead for it is taken over, failed or not."""
+        """Makes a track the current one, and the next load its load when that is for this track, failed or not."""
         is_open = self.next_load is not None and self.next_load.queued_track is queued_track
         if is_open or queued_track is not self.current:
             self.drop_current_load()
@@ -353,7 +360,7 @@ class PlayQueue:
             self.next_load = self._open(wanted, 0.0)
 
     def forget_current_load(self) -> None:
-        """The current source is gone by itself: nothing is left to be dropped."""
+        """The current source is gone: there is nothing to drop."""
         self.current_load = None
 
     def drop_current_load(self) -> None:
@@ -381,7 +388,8 @@ class PlayQueue:
         return load
 
     def _open_again(self, delay_s: float, start_ms: int | None) -> Load:
-        """The current track's source goes on from its start, or from `start_ms`, as another one."""
+        """Loads the current track from its start or from `start_ms`: by a seek where its source can go on, else
+        anew."""
         before = self.current_load
         if before is None or before.failure is not None or delay_s:
             self._drop(before)
@@ -405,7 +413,7 @@ MAX_PLAYED: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class PlayedTrack:
-    """A track that ended. `ended_at_ms` is the time of day since 1970; `sounded`: it gave audio before it ended."""
+    """A track that ended. `ended_at_ms` is the time of day since 1970. `sounded`: a frame of it was sent."""
 
     queued_track: QueuedTrack
     ended_at_ms: int
@@ -418,8 +426,8 @@ class PlayedTrack:
 
 
 class History:
-    """At most `MAX_PLAYED` played tracks: the newest first, each once for all its repeats in a row. Begins with
-    `played`."""
+    """At most `MAX_PLAYED` played tracks. A track that was repeated is there once. Begins with `played`, newest
+    first."""
 
     def __init__(self, played: Sequence[PlayedTrack] = ()) -> None:
         self._played = list(reversed(played))  # newest last
@@ -430,7 +438,7 @@ class History:
         return tuple(reversed(self._played))
 
     def add(self, played: PlayedTrack) -> None:
-        """A repeat of the newest one takes its place."""
+        """Adds a track that ended. A repeat of the newest track takes its place."""
         if self._played and self._played[-1].queued_track is played.queued_track:
             before = self._played.pop()
             sounded = before.sounded or played.sounded
@@ -441,7 +449,7 @@ class History:
     def take_previous(self, current: QueuedTrack | None) -> QueuedTrack | None:
         """Takes out the newest track that sounded, and returns it; None, with nothing changed, when there is none.
 
-        Earlier rounds of `current` are not what came before it: those on the way are taken out, too.
+        Earlier repeats of `current` do not count as before it. Those that are newer than the result are taken out, too.
         """
         for index in range(len(self._played) - 1, -1, -1):
             candidate = self._played[index]

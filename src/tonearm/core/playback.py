@@ -1,9 +1,9 @@
 """The rules of a player: a state machine without I/O and without a clock.
 
-Each call returns an `Outcome`: the events to emit and the sources to open, seek or drop. The engine carries it out and
+Each call returns an `Outcome`: the events to emit and the sources to open, seek or drop. `player.engine` does that and
 reports back, always with the number of the source. A report about a source that is neither the current nor the next one
 (any more) changes nothing, so late reports need no care. A source that was reported as failed, ended, interrupted or
-expanded is gone; no `Drop` follows for it.
+expanded is gone, and no `Drop` follows for it.
 """
 
 from dataclasses import replace
@@ -30,10 +30,10 @@ from tonearm.core.track_info import SourceFacts
 
 
 class Playback(Requests):
-    """One player: what clients ask for, the questions about it, and here what is reported of its sources."""
+    """The rules of one player. Here are the reports about its sources; `Requests` has what clients ask for."""
 
     def start_clock(self) -> Outcome:
-        """The first listener has come, or the wait for one is over: failures and ends that were kept are due."""
+        """The first listener has come, or the wait for it is over: failures and ends that were kept are due."""
         self._clock_started = True
         self._finish_if_behind_end()
         self._report_due_failures()
@@ -52,17 +52,17 @@ class Playback(Requests):
         return self._outcome()
 
     def counted(self, source: SourceId, length_ms: int) -> Outcome:
-        """The length of the current track's file, which was only guessed, has been counted."""
+        """The exact length of the current track's file is known; until now it was an estimate."""
         load = self._queue.load_of_current(source)
         if load is not None:
             load.queued_track.track = load.queued_track.track.with_length(length_ms)
         return self._outcome()
 
     def expanded(self, source: SourceId, tracks: tuple[Track, ...]) -> Outcome:
-        """The source is a playlist of these tracks, one at least, which take its place and its metadata.
+        """The source is a playlist of these tracks, at least one, which take its place and its metadata.
 
-        The first one is opened where the playlist was; the others go to the front of the queue. The last ones are left
-        out when the queue would become too long.
+        The first track is opened in place of the playlist; the others go to the front of the queue. The last ones are
+        left out when the queue would become too long.
         """
         load = self._queue.load(source)
         if load is None or load.failure is not None:
@@ -76,7 +76,7 @@ class Playback(Requests):
         tracks = tuple(
             replace(track, metadata=playlist.metadata, metadata_bytes=playlist.metadata_bytes) for track in tracks
         )
-        # The playlist gives its own place to the first of them.
+        # The first track takes the playlist's own place, so only the others need room.
         entries = tuple(map(QueuedTrack, (tracks[0], *tracks[1 : self.room_for(tracks[1:]) + 1])))
         if load is self._queue.current_load:
             self._queue.replace_current(entries)
@@ -88,7 +88,7 @@ class Playback(Requests):
         return self._outcome()
 
     def failed(self, source: SourceId, failure: PlayFailure) -> Outcome:
-        """The source cannot be opened or gave no audio. The failure is kept until the track's turn to play comes."""
+        """The source cannot be opened or gave no audio. The failure is kept until the track is to play."""
         load = self._queue.load(source)
         if load is not None and load.has_started:
             return self.interrupted(source, failure)
@@ -113,7 +113,7 @@ class Playback(Requests):
         return self._outcome()
 
     def seek_failed(self, source: SourceId, code: str) -> Outcome:
-        """The source was to begin in the middle and cannot, because of `code`: it gives the file from its start."""
+        """The source was to begin in the middle and cannot, because of `code`: it plays the file from its start."""
         load = self._queue.load_of_current(source)
         if load is not None and load.failure is None:
             load.start_ms = 0
@@ -168,7 +168,7 @@ class Playback(Requests):
         return self._outcome()
 
     def retitled(self, source: SourceId, title: str) -> Outcome:
-        """From the frame that was just sent on, the stream has this title. A title that it has already is no event."""
+        """From the frame that was just sent on, the stream has this title. The same title again is no event."""
         load = self._queue.load_of_current(source)
         if load is not None:
             load.stream_title = title
@@ -178,14 +178,14 @@ class Playback(Requests):
         return self._outcome()
 
     def stuck(self, source: SourceId, threshold_ms: int, cause: str) -> Outcome:
-        """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what is missing."""
+        """Nothing of the source could be sent for `threshold_ms`; `cause` says in a few words what it waits for."""
         if source == self.stalled:
             user_data = self.current.user_data(self._metadata)
             self._events.append(TrackStuck(self.current, user_data, self.position_ms, threshold_ms, cause))
         return self._outcome()
 
     def tags_read(self, track_id: str, facts: SourceFacts | None) -> Outcome:
-        """What was read of a waiting track; None when it could not be read."""
+        """The tags of a waiting track were read ahead; `facts` are None when that failed."""
         for waiting in self._queue.tracks:
             if waiting.track.id == track_id and waiting.is_unread:
                 waiting.is_read = True

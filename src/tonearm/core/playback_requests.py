@@ -1,5 +1,5 @@
-"""What clients may ask of a player: each request changes the rules' state and returns an `Outcome`, or raises with
-nothing done."""
+"""What clients may ask of a player. Each request changes the state and returns an `Outcome`, or raises with nothing
+done."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ from tonearm.core.track import Track
 
 
 class Requests(PlaybackState):
-    """The requests of one player, from `begin` to `delete`; nothing is to be called after `delete`."""
+    """The requests to one player, from `begin` to `delete`; nothing may be called after `delete`."""
 
     def begin(self) -> Outcome:
         """Opens the first track, when there is one to play. To be called once, before anything else."""
@@ -59,10 +59,10 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def seek(self, position_ms: int) -> Outcome:
-        """Goes on at a position in the file of the current track; outside of the track it is the nearest one inside.
+        """Goes on at a position in the file of the current track; a position before the track is its start.
 
-        Behind the end it ends the track, as far as the end is known; in an idle or failed player, which plays its
-        track from there, that changes nothing. Raises NotSeekable.
+        A position behind the end ends the track, when the end is known. An idle or failed player plays its track from
+        the position, and ignores one behind the end. Raises NotSeekable.
         """
         if self.current.is_none:
             raise NotSeekable("The player has no track yet; give it one with POST …/queue or PUT …/track.")
@@ -89,10 +89,10 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def skip(self, to: str | None = None) -> Outcome:
-        """Ends the current track and moves on, to the waiting track with the id `to` when there is one.
+        """Ends the current track and plays the next one, or the waiting track with the id `to`.
 
-        What lies before it leaves the queue; with loop mode queue it goes to the back, behind the current track.
-        An idle player has nothing to end. Raises TrackNotFound, with nothing done.
+        The tracks before `to` leave the queue; with loop mode queue they go to its end, behind the current track. An
+        idle player has nothing to end. Raises TrackNotFound, with nothing done.
         """
         index = 0 if to is None else index_of(self._queue.tracks, to)
         is_idle, never_plays = self._state is PlayerState.IDLE, self._state is PlayerState.FAILED
@@ -116,10 +116,10 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def enqueue(self, *tracks: Track, index: int | None = None) -> Outcome:
-        """Adds tracks to the queue: to its end, or before what waits at `index`. 0 is the next one.
+        """Adds tracks to the queue: to its end, or before the track at `index` (0: they play next).
 
-        An idle or failed player goes on with the queue's front. Raises LimitReached when the queue would become too
-        long and BadRequest for a negative index, with nothing done.
+        An idle or failed player goes on with the first track of the queue. Raises LimitReached when the queue would
+        become too long and BadRequest for a negative index, with nothing done.
         """
         self._require_room(tracks)
         queue = with_inserted(self._queue.tracks, tracks, index)
@@ -183,7 +183,7 @@ class Requests(PlaybackState):
         return self._outcome()
 
     def shuffle(self, order: Sequence[int]) -> Outcome:
-        """Puts the queue into another order: each of its indexes once."""
+        """Puts the queue into another order. `order` has each index of the queue once."""
         self._change_queue(in_order(self._queue.tracks, order))
         return self._outcome()
 

@@ -1,6 +1,6 @@
-"""What a player is: the state that its rules change, the questions about it, and how one track follows another.
+"""The state of a player that its rules change, the questions about it, and how one track follows another.
 
-`core.playback_requests` has what clients ask for, `core.playback` what becomes of the sources.
+`core.playback_requests` has what clients ask for, `core.playback` the reports about sources.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,17 +38,17 @@ from tonearm.core.track import Track
 
 MAX_WAITING_BYTES: Final = 16 * 1024 * 1024
 _FAILURES_BEFORE_STOP: Final = 5
-# Whatever is asked for, samples can be counted up to it in 64 bits.
+# Higher positions are taken for this one, so that 64 bits can count the samples.
 MAX_POSITION_MS: Final = 2**53
 ACTIVE_STATES: Final = (PlayerState.LOADING, PlayerState.PLAYING)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call leads to; both parts in the order in which they are to be done.
+    """The result of a call: events to emit, and actions to do, each in this order.
 
     Events come as PlayerPause, PlayerResume or Seek, then for each track that ended TrackException, TrackEnd and
-    QueueUpdate, then TrackStart, at last one PlayerUpdate when state or pause are others than before the call.
+    QueueUpdate, then TrackStart, at last one PlayerUpdate when the call changed the state or the pause.
     """
 
     events: tuple[Event, ...] = ()
@@ -56,13 +56,13 @@ class Outcome:
 
 
 class PlaybackState:
-    """One player, from `begin` to `delete`; nothing is to be called after `delete`. Without a first track it is idle.
-    With a `snapshot` it goes on where that was taken: `begin` opens its track there, and `start_clock` is to be called,
-    too, when `snapshot.clock_started`.
+    """One player, from `begin` to `delete`; nothing may be called after `delete`. Without a first track it is idle.
+    With a `snapshot` it goes on from there: `begin` opens the track at its position, and the caller calls
+    `start_clock`, too, when `snapshot.clock_started`.
 
-    `position_ms` is the position in the current track's file. The shell sets it as frames are sent; it is the track's
-    start again whenever a track is selected, and the target as soon as there is a seek. `wall_ms` gives the time of
-    day, for the history to show; nothing is decided by it. `now_s` is a monotonic time.
+    `position_ms` is the position in the current track's file. The engine sets it as frames are sent. Here it is set to
+    the track's start when a track is selected, and to the target of a seek. `wall_ms` gives the time of day, which only
+    the history shows. `now_s` gives a monotonic time.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class PlaybackState:
         self._has_sounded, self._played_ms = snapshot.has_sounded, snapshot.played_ms
 
     def snapshot(self) -> PlayerSnapshot:
-        """The player as it is now, to be restored."""
+        """All that is needed to make the player again as it is now."""
         return PlayerSnapshot(
             player_id=self.player_id,
             state=self._state,
@@ -188,7 +188,7 @@ class PlaybackState:
 
     @property
     def history(self) -> tuple[PlayedTrack, ...]:
-        """What ended, newest first."""
+        """The tracks that ended, newest first."""
         return self._history.played
 
     @property
@@ -229,12 +229,12 @@ class PlaybackState:
 
     @property
     def wants_frames(self) -> bool:
-        """True when a frame is to be sent at each tick, as far as there are any."""
+        """Whether a frame is to be sent at each tick, if there is one."""
         return self._clock_started and not self._paused and self._state in ACTIVE_STATES
 
     @property
     def stalled(self) -> SourceId | None:
-        """The current source while it gives nothing although its turn has come, whether the player is paused or not."""
+        """The current source while it gives no audio although it is to play, whether the player is paused or not."""
         load = self._queue.current_load
         if self._state is not PlayerState.LOADING or load is None or load.failure is not None:
             return None
@@ -252,7 +252,7 @@ class PlaybackState:
         return None if unread is None else unread.track
 
     def has_unread(self, depth: int, first: int = 0) -> bool:
-        """Whether more may still be found out of these waiting tracks before they play, by reading or opening them."""
+        """Whether the tags of any of these waiting tracks may still be read before it plays."""
         return any(waiting.is_unread for waiting in self._queue.tracks[first : first + depth])
 
     def room_for(self, tracks: Sequence[Track]) -> int:
@@ -260,13 +260,14 @@ class PlaybackState:
         return self._limits.room_for(self._queue.tracks, tracks)
 
     def update(self) -> PlayerUpdate:
-        """Where the player stands, to be emitted every few seconds while it plays."""
+        """State and position now, to be emitted every few seconds while the player plays."""
         return PlayerUpdate(self._state, self._paused, self.position_ms, self._filters.effects.position_rate)
 
     # How it goes on
 
     def _report_due_failures(self) -> None:
-        """Emits the kept failure of the current track, and of the next one that takes its place and failed as well."""
+        """Emits the kept failure of the current track, and of each next one that takes its place and has failed,
+        too."""
         while self._clock_started and not self._paused and self._queue.current_load is not None:
             if self._queue.current_load.failure is None:
                 return
@@ -294,7 +295,7 @@ class PlaybackState:
             self._stop(PlayerState.FAILED)
 
     def _leave_failed(self, queue: tuple[QueuedTrack, ...]) -> None:
-        """Goes on with the front of `queue`, or tries the current track again when that is empty."""
+        """Goes on with the first track of `queue`, or tries the current track again when the queue is empty."""
         self._failures_in_a_row = 0
         if queue:
             self._select(Selection(queue[0], queue[1:]))
@@ -302,7 +303,7 @@ class PlaybackState:
             self._restart()
 
     def _select(self, selection: Selection[QueuedTrack], *, joins: bool = False) -> None:
-        """Makes the selected track the current one; `joins`: when it is opened its first frame is in the same tick."""
+        """Makes the selected track the current one. `joins`: it follows in the same tick when its source is open."""
         self._set_queue(selection.queue)
         if selection.track is None:
             self._stop(PlayerState.IDLE)
@@ -321,7 +322,7 @@ class PlaybackState:
         self._enter(state)
 
     def _leave_current(self, reason: EndReason, *, is_remembered: bool = True) -> None:
-        """Ends the current track, before another one is selected or none. An idle player has none to end."""
+        """Ends the current track. An idle player has none to end."""
         if self._state is not PlayerState.IDLE:
             self._end_track(reason, is_remembered=is_remembered)
 

@@ -1,4 +1,4 @@
-"""A player's whole state at one moment, as a value."""
+"""A player's whole state at one moment, as clients see it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from tonearm.core.track import Track
 class PlayerQuality:
     """How well a player has been doing since it was created.
 
-    `frames_lost` counts those that a listener was too slow for, for each listener. `underruns`: how often there was
-    nothing to send in mid-track. `late_plans`: changes that the decoder had rendered only after the frame they were
-    meant for. `late_frames`: frames that were left out because the node was too late for them.
+    `frames_lost`: frames that were dropped because a listener was too slow, summed over its listeners. `underruns`: how
+    often there was nothing to send in mid-track. `late_plans`: changes that the decoder rendered after the frame they
+    were meant for was due. `late_frames`: frames that were left out because the node was too late for them.
     `decoder_process_id` is None while no process decodes for the player. `closed_too_slow`, `closed_failed`: how many
     listeners were closed because they read nothing, and because their connections failed in an unforeseen way.
-    `waiting_for_room_ms`: for how long the player has been waiting, since the node has more to do than it can; None
-    when it does not.
+    `waiting_for_room_ms`: for how long the player has been waiting for a place in a decoder process, since the node is
+    overloaded; None when it does not wait.
     """
 
     frames_sent: int
@@ -40,7 +40,7 @@ class PlayerQuality:
 
 @dataclass(frozen=True, slots=True)
 class PlayerStatus:
-    """`track` is the selected one, also of an idle or failed player. `last_seq` numbers the last event, 0 without.
+    """`track` is the selected one, also of an idle or failed player. `last_seq` is the number of the last event, or 0.
 
     `life` is the random name of this player's life, in which events are numbered from 1. `error` is the last failure,
     until something plays.
@@ -67,8 +67,8 @@ class PlayerStatus:
 
 @dataclass(frozen=True, slots=True)
 class WaitingTracks:
-    """A player's queue: what waits behind the current track, next one first. `version` counts the changes of its order
-    in this `life`."""
+    """A player's queue: the tracks behind the current one, the next one first. `version` counts the changes of their
+    order in this `life`."""
 
     life: str
     version: int
@@ -76,8 +76,9 @@ class WaitingTracks:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The whole state for one event client. `is_lost`: it asked for events that are not kept any more."""
+class StateMessage:
+    """The whole state as a message for one event client. `is_lost`: the client asked for events that are not kept any
+    more."""
 
     status: PlayerStatus
     is_lost: bool = False

@@ -20,8 +20,8 @@ class Pattern(Protocol):
 class SourcePolicy:
     """Judges the URI that a client gives, and each one that it leads to, once where it comes in.
 
-    `files` is `sources.files`: "auto" allows files exactly when the node listens on loopback only and what is asked did
-    not come through a proxy, behind which anybody may be. Whether a file lies in one of the folders is known only once
+    `files` is `sources.files`: "auto" allows files when the node listens on loopback only and the request did not come
+    through a proxy, which may pass on anybody's requests. Whether a file lies in one of the folders is known only once
     it is opened, so a list that is not empty lets every file pass this check. `allowed_hosts` are as `is_host_of` takes
     them.
     """
@@ -44,7 +44,7 @@ class SourcePolicy:
     def admit(self, uri: SourceUri) -> SourceUri:
         """`uri` (a file's with an absolute path), marked as admitted. Raises SourceBlocked or SourceRefused.
 
-        It keeps whether it was admitted for a request that came through a proxy, for whenever it is opened again.
+        The result keeps whether the request came through a proxy, because the URI is judged again when it is reopened.
         """
         if _matches_any(self.blocked, uri.host, uri.normalised):
             raise SourceBlocked(f"{uri.normalised} is blocked by a pattern of sources.blocked in the configuration.")
@@ -62,7 +62,8 @@ class SourcePolicy:
         return replace(uri, is_admitted=True, came_through_proxy=uri.came_through_proxy or self.came_through_proxy)
 
     def _is_among_allowed(self, uri: SourceUri) -> bool:
-        """Names of hosts say nothing about files, patterns do. A search has no address: what it leads to is judged."""
+        """A list of hosts does not restrict files, patterns do. A search has no address: its results are judged
+        instead."""
         if uri.kind == "search":
             return True
         hosts = self.allowed_hosts if uri.host is not None else ()
@@ -74,12 +75,12 @@ class SourcePolicy:
 def auto_allows(
     setting: Literal["auto"] | bool | tuple[str, ...], *, listens_on_loopback_only: bool, came_through_proxy: bool
 ) -> bool:
-    """What `sources.files` or `sources.private_networks` come to."""
+    """Whether `setting`, the value of `sources.files` or `sources.private_networks`, allows anything."""
     return listens_on_loopback_only and not came_through_proxy if setting == "auto" else bool(setting)
 
 
 def is_host_of(names: Iterable[str], host: str | None) -> bool:
-    """Whether `host` is one of `names`, or lies below one that begins with a dot. All are as `normalise_host` makes
+    """Whether `host` is one of `names`, or a subdomain of one that begins with a dot. All are as `normalise_host` makes
     them.
     """
     return host is not None and any(

@@ -8,17 +8,16 @@ _URI: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/?#@]*@)?([^\s?#]
 
 
 def printable(text: str) -> str:
-    """`text` with a space for each character that is none to look at: a line's end, what steers a terminal, half a
-    surrogate pair."""
+    """`text` with a space for each character that cannot be shown: line ends, control characters, lone surrogates."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def one_line(text: str) -> str:
-    """The same, without blanks around it, and with one where there are more."""
+    """`printable(text)` without spaces around it, and with one space where there are several."""
     return " ".join(printable(text).split())
 
 
 def text_for_logs(text: str) -> str:
-    """`text` in one line, its URIs without userinfo, query and fragment, which may hold passwords and tokens: more
-    people read a log than may know them."""
+    """`text` in one line, its URIs without userinfo, query and fragment. These may hold passwords and tokens, which not
+    all readers of a log may know."""
     return _URI.sub(r"\1\3", one_line(text))

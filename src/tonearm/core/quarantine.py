@@ -1,4 +1,5 @@
-"""Sources at which decoder processes ended: tried alone, and not opened for a while where that ends a process, too."""
+"""Sources that ended decoder processes. They are tried alone, and not opened for a while if that ends a process,
+too."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -7,7 +8,8 @@ from typing import Final
 DEATHS_TO_TRIAL: Final = 2
 QUARANTINE_S: Final = 3600.0
 MAX_SUSPECTS: Final = 1000
-# After so many trials that a source has passed and further deaths it is guilty all the same: some bytes come late.
+# After so many trials that it passed, a source with further deaths is guilty all the same: the bytes that end a process
+# may come late in it.
 MOST_ACQUITTALS: Final = 3
 
 
@@ -23,9 +25,9 @@ class _Suspect:
 class Quarantine:
     """Counts, for each suspect source, the decoder processes that died while they worked on it.
 
-    A process may have worked on one source for several players: that is one death. So a further one counts only when
-    the source was opened again since the last one. It may have worked on several sources at once, and on one that is
-    innocent. So after `DEATHS_TO_TRIAL` a source has to be tried alone before anybody is told that it is bad.
+    A process may have worked on one source for several players, and that is one death. So a further death counts only
+    when the source was opened again since the last one. A process may also have worked on several sources, most of them
+    innocent. So after `DEATHS_TO_TRIAL` a source is tried alone before clients are told that it is bad.
 
     Times are seconds of a monotonic clock; callers pass them in. A death is forgotten after `QUARANTINE_S`, and earlier
     when `MAX_SUSPECTS` other sources became suspects later.
@@ -51,7 +53,7 @@ class Quarantine:
             self._suspects[source] = replace(suspect, was_opened_since=True)
 
     def tried(self, source: str, now_s: float, *, ended_its_process: bool) -> None:
-        """What came of trying `source` alone."""
+        """`source` was tried alone."""
         before = self._known(source, now_s)
         if ended_its_process:
             self._suspects[source] = replace(before, is_guilty=True, last_death_s=now_s)

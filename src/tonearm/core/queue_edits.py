@@ -1,4 +1,4 @@
-"""Edits of a queue: from the waiting tracks to the waiting tracks after the edit, and how many may wait."""
+"""Edits of a queue, as functions from the waiting tracks to those after the edit, and how many tracks may wait."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,14 @@ Waiting: TypeAlias = tuple[QueuedTrack, ...]
 
 
 def with_inserted(waiting: Waiting, tracks: Sequence[Track], index: int | None) -> Waiting:
-    """Adds tracks before what waits at `index`; None, or an index beyond the end: behind all. Raises BadRequest."""
+    """Adds tracks before the one at `index`, or at the end for None or an index beyond the end. Raises BadRequest for a
+    negative index."""
     place = _place(len(waiting), index)
     return (*waiting[:place], *map(QueuedTrack, tracks), *waiting[place:])
 
 
 def without(waiting: Waiting, track_id: str) -> Waiting:
-    """Raises TrackNotFound."""
+    """Removes a track. Raises TrackNotFound."""
     index = index_of(waiting, track_id)
     return (*waiting[:index], *waiting[index + 1 :])
 
@@ -33,13 +34,13 @@ def with_moved(waiting: Waiting, track_id: str, index: int) -> Waiting:
 
 
 def in_order(waiting: Waiting, order: Sequence[int]) -> Waiting:
-    """The same tracks in another order: each of their indexes once."""
+    """The same tracks in another order. `order` has each of their indexes once."""
     assert sorted(order) == list(range(len(waiting))), "a shuffled queue has the same tracks"
     return tuple(waiting[index] for index in order)
 
 
 def index_of(waiting: Waiting, track_id: str) -> int:
-    """Where a track waits. Raises TrackNotFound."""
+    """The index of a waiting track. Raises TrackNotFound."""
     for index, queued_track in enumerate(waiting):
         if queued_track.track.id == track_id:
             return index

@@ -1,6 +1,6 @@
-"""What a player is at one moment, as a value: all that is needed to have it again, in this node or another one.
+"""A player at one moment as a value: all that is needed to make it again, in this node or another one.
 
-`Playback.snapshot` takes it, and a `Playback` can be made of it. Overlays are moments and no part of it.
+`Playback.snapshot` makes it, and a `Playback` can begin with it. Overlays are short and no part of it.
 """
 
 from dataclasses import dataclass, replace
@@ -14,13 +14,13 @@ from tonearm.core.filters import Filters
 from tonearm.core.json_value import Json
 from tonearm.core.play_queue import MAX_PLAYED, EndReason, LoopMode, PlayedTrack, QueuedTrack, select_next
 
-STATE_VERSION: Final = 1  # of what snapshots are written as; a newer one is refused
+STATE_VERSION: Final = 1  # of the JSON that snapshots are written as; a newer version is refused
 
-_MAX_ENDS: Final = 10_000  # of tracks while time passed: more are as good as any number
+_MAX_ENDS: Final = 10_000  # of tracks while time passed; after so many it does not matter which one plays
 
 
 class Resume(StrEnum):
-    """What players do when they are restored: go on, wait in pause, or stand still until `play` begins their track."""
+    """What players do when they are restored: go on, wait in pause, or be idle until `play` begins their track."""
 
     PLAYING = "playing"
     PAUSED = "paused"
@@ -31,8 +31,8 @@ class Resume(StrEnum):
 class PlayerSnapshot:
     """A player at one moment. `history` is newest first; `current` is None before the first track.
 
-    The tracks are the player's own objects: what becomes known of one later (its tags) may show in them. A player that
-    is made of this gets tracks of its own.
+    The tracks are the player's own objects, so facts that become known of a track later may show here. A player that
+    begins with a snapshot copies its tracks.
     """
 
     player_id: str
@@ -59,13 +59,16 @@ class PlayerSnapshot:
 
     @property
     def position_rate(self) -> float:
-        """How much of the file passes in a second, when the position moves."""
+        """Seconds of the file that pass in a second heard."""
         return self.filters.effects.position_rate
 
 
 def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSnapshot:
-    """The player that was taken at `taken_ms` when it has played on until `now_ms`, times of day since 1970. Tracks
-    whose end is known have ended by then; one whose end is not known stands where it was, or at its beginning."""
+    """The player of a snapshot that was taken at `taken_ms`, as if it had played on until `now_ms`.
+
+    Both are times of day, in ms since 1970. A track whose end is not known stays at its position, since nobody knows
+    whether it would have ended.
+    """
     for _ in range(_MAX_ENDS):
         current, passed_ms = snapshot.current, now_ms - taken_ms
         if passed_ms <= 0 or current is None or not snapshot.moves:
@@ -84,7 +87,7 @@ def played_on(snapshot: PlayerSnapshot, taken_ms: int, now_ms: int) -> PlayerSna
 
 
 def resumed(snapshot: PlayerSnapshot, resume: Resume) -> PlayerSnapshot:
-    """The player as it is to begin again."""
+    """The player as it is to begin when it is restored with `resume`."""
     is_active = snapshot.state in (PlayerState.LOADING, PlayerState.PLAYING)
     if resume is Resume.PAUSED and is_active:
         return replace(snapshot, paused=True)

@@ -1,7 +1,7 @@
 """The URIs of sources: `http`, `https`, `file`, plain paths and searches, parsed once into one comparable form.
 
-The forms that resolvers and browsers take for the same host (letters of other widths or cases, a trailing dot,
-`0x7f.1` for 127.0.0.1) come out alike, so that a pattern for a host cannot be evaded by writing it differently.
+All forms that resolvers and browsers take for one host (letters of other widths or cases, a trailing dot, `0x7f.1` for
+127.0.0.1) become the same text, so that a pattern for a host cannot be evaded by writing the host differently.
 Neither `idna` nor `yarl` normalises like this: both leave `0x7f.1` as it is, `idna` refuses `my_host` and removes soft
 hyphens silently, `yarl` accepts symbols that are no letters.
 """
@@ -24,7 +24,7 @@ _AUTHORITY_END: Final = re.compile(r"[/?#]")
 _PERCENT_PAIR: Final = re.compile(r"%([0-9A-Fa-f]{2})|%", re.ASCII)
 _ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,5}$", re.ASCII)
 CUE_ENDING: Final = ".cue"
-# Of lists of tracks. `.m3u8` is a playlist's ending, too, but mostly that of a stream (HLS).
+# Endings of lists of tracks. `.m3u8` is not among them: mostly it names one stream (HLS).
 _TRACK_LIST_ENDINGS: Final = (".m3u", ".pls", ".xspf", CUE_ENDING)
 HLS_ENDING: Final = ".m3u8"
 _PLAYLIST_ENDINGS: Final = (*_TRACK_LIST_ENDINGS, HLS_ENDING)
@@ -41,7 +41,7 @@ _HOST_WITHOUT_SCHEME: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _SHOWN_CHARACTERS: Final = 200
-# One of several things on a page that have no pages of their own, counted from 1.
+# The fragment by which a page with several recordings names one of them, counted from 1.
 _ITEM: Final = re.compile(r"[#&]item=([1-9][0-9]{0,2})$", re.ASCII)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _MAX_PORT: Final = 65535
@@ -110,12 +110,12 @@ class SourceUri:
 
     @property
     def search_key(self) -> str:
-        """Of a search: what stands before the words, such as `ytsearch`."""
+        """The site of a search, such as `ytsearch`."""
         return self.normalised.partition(":")[0]
 
     @property
     def page(self) -> tuple[str, int | None]:
-        """The normalised URI of a page, and which of its items is meant, counted from 1; None: all that is there."""
+        """The normalised URI of a page, and which of its recordings is meant, counted from 1; None: all of them."""
         found = _ITEM.search(self.normalised)
         return (self.normalised, None) if found is None else (self.normalised[: found.start()], int(found[1]))
 
@@ -128,9 +128,10 @@ class SourceUri:
 
 
 def parse_source_uri(text: str, *, takes_search: bool = False) -> SourceUri:
-    """Parses what a client, server or playlist wrote. Raises BadRequest, whose message says why it cannot be played.
+    """Parses a URI or a path from a client, a server or a playlist. Raises BadRequest, whose message says why it cannot
+    be played.
 
-    `takes_search` is for what clients wrote: nothing else may lead to a search.
+    `takes_search` is for texts from clients: nothing else may lead to a search.
     """
     if len(text) > MAX_URI_CHARACTERS:
         raise BadRequest(f"A URI has at most {MAX_URI_CHARACTERS} characters; this one has {len(text)}.")
@@ -158,7 +159,7 @@ def search_uri(key: str, words: str, *, given: str | None = None) -> SourceUri:
 
 
 def item_of_page(page: SourceUri, number: int) -> str:
-    """The URI of the item with this number, from 1, on a page; see `SourceUri.page`."""
+    """The URI of a page's recording with this number, from 1; see `SourceUri.page`."""
     return f"{page.normalised}{'&' if '#' in page.normalised else '#'}item={number}"
 
 
@@ -173,7 +174,7 @@ def media_fragment(start_ms: int, end_ms: int | None) -> str:
 def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
     """The text before a fragment that names a part, where the part starts and where it ends, both in ms.
 
-    A fragment that names no time, or an end that is not behind the start, is none (as W3C has it).
+    A fragment that names no time, or an end that is not behind the start, is ignored, as W3C demands.
     """
     found = _FRAGMENT.search(text)
     if found is None or (found[1] is None and found[2] is None) or not found.start():
@@ -186,7 +187,7 @@ def _without_media_fragment(text: str) -> tuple[str, int, int | None]:
 
 
 def _parse(given: str, text: str) -> SourceUri:
-    """Parses `text`, what is left of `given` without a media fragment."""
+    """Parses `text`, which is `given` without its media fragment."""
     bare = text.strip()
     found = _SCHEME.match(bare)
     if found is None:
@@ -203,7 +204,7 @@ def _parse(given: str, text: str) -> SourceUri:
 
 
 def hint_for_link(text: str) -> str:
-    """A sentence, with a blank before it, for a text that was probably meant as a link and has no scheme; else ""."""
+    """A sentence, with a space before it, for a text without a scheme that is probably meant as a link; else ""."""
     found = _HOST_WITHOUT_SCHEME.match(text.strip())
     if found is None:
         return ""
@@ -224,7 +225,7 @@ def title_from_uri(uri: SourceUri) -> str:
 
 
 def title_from_text(text: str) -> str:
-    """As `title_from_uri`; the text itself when it is no URI."""
+    """`title_from_uri` of a text; the text itself when it is no URI."""
     try:
         return title_from_uri(parse_source_uri(text))
     except BadRequest:

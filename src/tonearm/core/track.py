@@ -14,11 +14,11 @@ _TRACK_BYTES: Final = 200  # without its URI and its metadata
 class Track:
     """One entry of a player: a source with its id and the client's own metadata.
 
-    `uri` is what the client gave, which is what is opened each time: what a page led to before may have expired. An
-    entry of a playlist must not be a playlist itself. `metadata_bytes` is the length of the metadata as JSON. The track
-    is the part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title and author were given
-    with the track, and tags do not replace them. `is_known`: the facts in `info` come from opening the source.
-    `has_own_tags`: until then they are what a playlist says of a file, whose tags may say more.
+    `uri` is what the client gave, and is opened each time, because the link behind a page may expire. An entry of a
+    playlist must not be a playlist itself. `metadata_bytes` is the length of the metadata as JSON. The track is the
+    part of the file from `start_ms` to `end_ms` (None: to its end). `keeps_names`: title and author were given with the
+    track, and tags do not replace them. `is_known`: the facts in `info` come from opening the source. `has_own_tags`:
+    until then they come from a playlist, and the file's tags may say more.
     """
 
     id: str
@@ -49,8 +49,8 @@ class Track:
         metadata_bytes: int = 2,
         has_own_tags: bool = False,
     ) -> "Track":
-        """A track whose source was not opened yet. Without a `title` it has the one in its URI. Where the URI names
-        a part of the file, that part is the track."""
+        """A track whose source was not opened yet. Without a `title` it has the one in its URI. When the URI names a
+        part of the file, the track is that part."""
         info = initial_track_info(uri)
         info = replace(
             info,
@@ -74,7 +74,7 @@ class Track:
 
     @classmethod
     def none(cls) -> "Track":
-        """What a player shows that began without a track, until it gets one. It is never opened."""
+        """The current track of a player that never had one. It is never opened."""
         return cls("", SourceUri("file", "", "", ""), TrackInfo("", "", ""), {}, is_known=True)
 
     @property
@@ -83,7 +83,7 @@ class Track:
 
     @property
     def waiting_bytes(self) -> int:
-        """About what it takes to keep the track in a queue, and to list it."""
+        """About how many bytes it takes to keep the track in a queue, and to list it."""
         return _TRACK_BYTES + len(self.info.identifier) + self.metadata_bytes
 
     def with_facts(self, facts: SourceFacts) -> "Track":
@@ -93,7 +93,7 @@ class Track:
         return replace(self, info=self.info.with_facts(facts), is_known=True)
 
     def with_hints(self, facts: SourceFacts) -> "Track":
-        """The same track as it was when it was read ahead; opening it will show how it is then."""
+        """The same track with facts that were read ahead. They are hints: opening the source may show others."""
         known = self.with_facts(facts)
         return replace(known, info=replace(known.info, is_length_exact=False), is_known=self.is_known)
 
@@ -106,15 +106,15 @@ class Track:
 
     @property
     def is_unseekable(self) -> bool:
-        """True once opening it has shown that its source cannot be read from the middle."""
+        """Whether opening has shown that its source cannot be read from the middle."""
         return self.is_known and not self.info.is_seekable
 
     def with_title(self, title: str) -> "Track":
-        """The same track while its stream plays what has this title."""
+        """The same track with the title that its stream has now."""
         return replace(self, info=replace(self.info, title=title))
 
     def with_length(self, length_ms: int) -> "Track":
-        """The same track, whose file's length was counted."""
+        """The same track with the exact length of its file."""
         return replace(self, info=replace(self.info, length_ms=length_ms, is_length_exact=True))
 
     def user_data(self, player_metadata: Json) -> Json:

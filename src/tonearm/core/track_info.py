@@ -1,15 +1,15 @@
-"""The facts about a source: what opening it found out, and what a track shows of it."""
+"""The facts about a source: those that opening it finds, and those that a track shows."""
 
 from dataclasses import dataclass, replace
 from typing import Final
 
-MAX_TITLE_CHARACTERS: Final = 1000  # of what strangers call a track; what is longer is cut
+MAX_TITLE_CHARACTERS: Final = 1000  # of titles from sources; longer ones are cut
 
 
 @dataclass(frozen=True, slots=True)
 class SoundForm:
-    """How the sound in a source is coded: `codec` is its common name, such as `mp3`, `flac`, `opus`; empty when it is
-    not known yet. `bitrate_bps` is 0 when the source does not say it."""
+    """How the sound in a source is encoded. `codec` is its common name, such as `mp3`, `flac`, `opus`, and empty before
+    the source was opened. `bitrate_bps` is 0 when the source does not say it."""
 
     codec: str = ""
     sample_rate_hz: int = 0
@@ -22,13 +22,13 @@ UNKNOWN_FORM: Final = SoundForm()
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """The facts from opening a source. Texts are clean: no lone surrogates, no control characters.
+    """The facts from opening a source. Texts have no lone surrogates and no control characters.
 
-    `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`,
-    `ogg`, `mp4`, `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is what was really opened when a
-    page led there, else None. The loudness of the track, and of the album that it belongs to, is that of its tags.
-    `has_picture`: there is one in the file. `is_length_exact` is False for a length that was guessed, from a bit rate
-    for example. `has_packets`: it is Opus whose packets can be passed through.
+    `length_ms` is 0 when unknown or endless; `probe_name` is the container's name, such as `mp3`, `flac`, `ogg`, `mp4`,
+    `wav`, `matroska/webm`; `title` is None without a tag. `opened_uri` is the link that was opened when a page led
+    there, else None. `loudness_lufs` and `album_loudness_lufs` come from tags. `has_picture`: the file contains a
+    cover. `is_length_exact` is False for an estimate, such as one from the bit rate. `has_packets`: the source has Opus
+    packets that can be passed through.
     """
 
     length_ms: int = 0
@@ -70,7 +70,7 @@ class SourceFacts:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoudness:
-    """How loud the `measured_ms` of a track are that have sounded so far, by EBU R128."""
+    """The loudness of the first `measured_ms` of a track that have been played, by EBU R128."""
 
     lufs: float
     measured_ms: int
@@ -78,7 +78,8 @@ class MeasuredLoudness:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """A page's facts about the source that it led to, `opened_uri`. Texts are clean; 0 is an unknown length."""
+    """What a page says about the source that it led to, `opened_uri`. Texts are clean as in `SourceFacts`; a length of
+    0 is unknown."""
 
     opened_uri: str
     title: str | None = None

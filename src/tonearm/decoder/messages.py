@@ -125,7 +125,7 @@ class OpenSource(_Message, frozen=True):
     """Node: open this source and decode ahead, from `start_sample` (at 48 kHz) on and up to `end_sample`.
 
     A live source is joined at its present position, and its first sample is numbered `start_sample`. A source in which
-    `start_sample` cannot be reached is decoded from its start, with a `SeekFailed`. With `resumes` it was played up to
+    `start_sample` cannot be reached is decoded from its start, with a `SeekRefused`. With `resumes` it was played up to
     there before: one that is not seekable is decoded up to there again.
     With `has_descriptor` the file's descriptor comes with the message; without it, the decoder sends `ReadRequest`s.
     `want` says what it is opened for; where that is the picture, the answer is `FoundPicture` instead of `Opened`.
@@ -358,7 +358,7 @@ class FoundPicture(_Message, frozen=True):
     data: Bulk
 
 
-class SeekFailed(_Message, frozen=True):
+class SeekRefused(_Message, frozen=True):
     """Decoder: another position in the source cannot be reached. It goes on from its start, or from where it was when
     that cannot be reached either."""
 
@@ -504,7 +504,7 @@ FromDecoder: TypeAlias = (
     Ready
     | ReadRequest
     | Opened
-    | SeekFailed
+    | SeekRefused
     | Failed
     | SessionFailed
     | NoRoom

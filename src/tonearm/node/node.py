@@ -613,7 +613,7 @@ class Node:
         while True:
             await asyncio.sleep(forgotten.interval_s)
             now_s = time.monotonic()
-            forgotten.look(now_s, (id for id, player in self._players.items() if not player.is_attended))
+            forgotten.note_unattended(now_s, (id for id, player in self._players.items() if not player.is_attended))
             for player_id in forgotten.forgotten(now_s):
                 if player_id in self._players and forgotten.is_forgotten(player_id, now_s):
                     try:

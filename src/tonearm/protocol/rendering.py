@@ -43,7 +43,7 @@ from tonearm.core.filters import BAND_FREQUENCIES_HZ, Filters
 from tonearm.core.json_value import Json, JsonObject
 from tonearm.core.overlays import OverlayStatus
 from tonearm.core.play_queue import LeftOut, PlayedTrack
-from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.track import Track
 from tonearm.core.track_info import TrackInfo
 from tonearm.interop.track_codec import encode_track
@@ -52,10 +52,10 @@ from tonearm.protocol.json_text import json_text
 # Events
 
 
-def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | Snapshot) -> str:
+def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | StateMessage) -> str:
     """The message that clients get. `time_ms` is the time of day since 1970; `seq` counts in this `life`."""
     body: JsonObject = {"op": type(event).__name__, "id": player_id, "seq": seq, "time": time_ms}
-    if isinstance(event, Snapshot):
+    if isinstance(event, StateMessage):
         body["op"] = "PlayerState"
         body |= player_out(event.status)
         if event.is_lost:

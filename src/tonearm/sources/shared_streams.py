@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias
 
 from tonearm.core.failure import PlayError
-from tonearm.core.opened_source import OpenedSource, ReportWait, SharedStream, SourceReader, StreamTitle, Wait
+from tonearm.core.opened_source import OpenedSource, ReportWait, SharedStream, SourceReader, TitleAtByte, Wait
 from tonearm.core.play_queue import Playlist
 from tonearm.core.source_uri import SourceUri
 from tonearm.sources.http.errors import read_error
@@ -156,7 +156,7 @@ class LiveStream(SharedStream):
         self._over = over
         self._held = _Held()
         self.entries = StreamEntries(opened)
-        self._titles: deque[StreamTitle] = deque(maxlen=MOST_TITLES)
+        self._titles: deque[TitleAtByte] = deque(maxlen=MOST_TITLES)
         self._readers: list[SharedReader] = []
         self._reading: asyncio.Task[None] | None = None
         self._is_over = False
@@ -193,7 +193,7 @@ class LiveStream(SharedStream):
         """Where a reader that comes now should begin: with as much ahead of it as makes a quick start."""
         return self._held.end - max(BURST_BYTES - self._source.waiting_bytes, 0)
 
-    def titles_from(self, offset: int) -> list[StreamTitle]:
+    def titles_from(self, offset: int) -> list[TitleAtByte]:
         """The title of what is at `offset`, and those after it."""
         titles = list(self._titles)
         first = bisect_right([title.offset for title in titles], offset)
@@ -308,7 +308,7 @@ class SharedReader(SourceReader):
         self.at: int | None = None  # in the stream; None before it begins
         self._head = b""
         self._told_part_end = -1
-        self._titles: deque[StreamTitle] = deque(maxlen=MOST_TITLES)
+        self._titles: deque[TitleAtByte] = deque(maxlen=MOST_TITLES)
         self._last_title = ""
         self._alone: OpenedSource | None = None
         self._is_closed = False
@@ -321,15 +321,15 @@ class SharedReader(SourceReader):
     def is_reconnecting(self) -> bool:
         return self._stream.is_reconnecting if self._alone is None else self._alone.reader.is_reconnecting
 
-    def expect(self, title: StreamTitle) -> None:
+    def expect(self, title: TitleAtByte) -> None:
         """The stream has a new title."""
         if self.at is not None:
             self._titles.append(title)
 
-    def take_titles(self, up_to_offset: int) -> list[StreamTitle]:
+    def take_titles(self, up_to_offset: int) -> list[TitleAtByte]:
         if self._alone is not None:
             return list(self._alone.reader.take_titles(up_to_offset))
-        taken: list[StreamTitle] = []
+        taken: list[TitleAtByte] = []
         shift = self._position + len(self._head) - (self.at or 0)
         while self._titles and self._titles[0].offset + shift < up_to_offset:
             title = self._titles.popleft()

@@ -48,7 +48,7 @@ from tonearm.decoder.messages import (
     ReadRequest,
     Ready,
     Recall,
-    SeekFailed,
+    SeekRefused,
     SeekSource,
     SessionFailed,
     TitleAt,
@@ -331,7 +331,7 @@ class Worker:
                 self._close_session(item.session)
             case Ping():
                 self._send(self._sign_of_life(item.number))
-            case ReadRequest() | Opened() | SeekFailed() | FirstAudio() | FoundPicture() | Titled() | Encoded():
+            case ReadRequest() | Opened() | SeekRefused() | FirstAudio() | FoundPicture() | Titled() | Encoded():
                 self._send_of_session(item)
         return 0
 
@@ -365,7 +365,7 @@ class Worker:
         self._outgoing += parts_of(message)
 
     def _send_of_session(
-        self, message: Opened | ReadRequest | SeekFailed | FirstAudio | FoundPicture | Titled | Encoded
+        self, message: Opened | ReadRequest | SeekRefused | FirstAudio | FoundPicture | Titled | Encoded
     ) -> None:
         if isinstance(message, Opened) and not self._give_up_for_others(message.session):
             self._memory.began()

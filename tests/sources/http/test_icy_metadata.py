@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.radio_server import icy_block, with_titles
-from tonearm.core.opened_source import StreamTitle
+from tonearm.core.opened_source import TitleAtByte
 from tonearm.sources.http.radio import IcySplitter, metadata_interval, radio_text, stream_title
 
 
-def split_all(data: bytes, interval: int | None, cuts: list[int]) -> tuple[bytes, list[StreamTitle]]:
+def split_all(data: bytes, interval: int | None, cuts: list[int]) -> tuple[bytes, list[TitleAtByte]]:
     """What comes of `data` when it arrives in pieces that end at `cuts`."""
     splitter = IcySplitter(interval)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
@@ -63,13 +63,13 @@ def test_every_single_cut(sound: bytes) -> None:
 def test_a_title_stands_where_its_sound_begins() -> None:
     mixed = with_titles(bytes(100), 10, {0: "One", 4: "Two"})
 
-    assert split_all(mixed, 10, [])[1] == [StreamTitle(10, "One"), StreamTitle(50, "Two")]
+    assert split_all(mixed, 10, [])[1] == [TitleAtByte(10, "One"), TitleAtByte(50, "Two")]
 
 
 def test_a_new_connection_counts_on() -> None:
     _, titles = IcySplitter(10, offset=1000).feed(with_titles(bytes(20), 10, {0: "One"}))
 
-    assert titles == [StreamTitle(1010, "One")]
+    assert titles == [TitleAtByte(1010, "One")]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.support.fetching import QUICK, opened, read_until_failure
 from tests.support.media_server import Answer, MediaServer, Reply, Request, in_turn, media, raw, redirect, status
 from tests.support.radio_server import fall_silent, radio
 from tonearm.core.failure import FailureCode
-from tonearm.core.opened_source import OpenedSource, StreamTitle
+from tonearm.core.opened_source import OpenedSource, TitleAtByte
 from tonearm.sources.fetch_settings import FetchSettings
 from tonearm.sources.http.radio import RadioReader
 
@@ -81,8 +81,8 @@ class TestListening:
         async with MediaServer() as server, tuned_in(server, answer) as source:
             await read_bytes(source, 10_000)
             assert source.reader.take_titles(1000) == []
-            assert source.reader.take_titles(1001) == [StreamTitle(1000, "One")]
-            assert source.reader.take_titles(10_000) == [StreamTitle(5000, "Zwei - Dréi")]
+            assert source.reader.take_titles(1001) == [TitleAtByte(1000, "One")]
+            assert source.reader.take_titles(10_000) == [TitleAtByte(5000, "Zwei - Dréi")]
             assert source.reader.take_titles(10_000) == []
 
     @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ class TestTakingUp:
         second = radio(SOUND, interval=1000, titles={0: "One", 1: "Two"}.get)
         async with MediaServer() as server, tuned_in(server, in_turn(first, second)) as source:
             await read_bytes(source, 10_000)
-            assert source.reader.take_titles(10_000) == [StreamTitle(1000, "One"), StreamTitle(4500, "Two")]
+            assert source.reader.take_titles(10_000) == [TitleAtByte(1000, "One"), TitleAtByte(4500, "Two")]
 
     async def test_station_that_is_down_is_tried_a_few_times_and_then_lost(self) -> None:
         answer = in_turn(radio(SOUND, stop_after=10_000), status(404), status(503), status(404))

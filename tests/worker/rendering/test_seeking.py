@@ -27,7 +27,7 @@ from tonearm.decoder.messages import (
     Opened,
     Plan,
     ReadRequest,
-    SeekFailed,
+    SeekRefused,
     SeekSource,
 )
 
@@ -209,11 +209,11 @@ def test_a_source_that_can_only_be_read_in_order_plays_from_its_start(player: Se
     player.open(file, 1, is_seekable=False, size_bytes=None, start_sample=96_000)
     player.cut_to(1)
     start, sound = sound_of(player.play(20), 1)
-    assert "range requests" in player.driver.wait_for(SeekFailed).failure.message
+    assert "range requests" in player.driver.wait_for(SeekRefused).failure.message
     assert start == 0
     assert np.array_equal(sound, whole[: len(sound)])
     player.seek(1, 2, 150_000)
-    assert player.driver.wait_for(SeekFailed).source == 2
+    assert player.driver.wait_for(SeekRefused).source == 2
     start, sound = sound_of(player.play(10), 2)
     assert start < 3 * SECOND
     assert np.array_equal(sound[GLIDE:], whole[start + GLIDE : start + len(sound)])

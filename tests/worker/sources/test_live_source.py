@@ -21,7 +21,7 @@ from tonearm.decoder.messages import (
     Failed,
     Opened,
     ReadRequest,
-    SeekFailed,
+    SeekRefused,
     SeekSource,
     TitleAt,
     Titled,
@@ -250,7 +250,7 @@ def test_a_seek_goes_on_where_it_is(bench: Bench) -> None:
     member, other = bench.join(1), bench.join(2)
     bench.play(member, SAMPLE_RATE_HZ)
     left = member.seek(SeekSource(1, 3, 4, 5 * SAMPLE_RATE_HZ))
-    assert isinstance(bench.told(1, SeekFailed), SeekFailed)
+    assert isinstance(bench.told(1, SeekRefused), SeekRefused)
     assert left.store.end >= SAMPLE_RATE_HZ
     assert member.cursor.store.start == SAMPLE_RATE_HZ
     bench.used[member] = member.cursor.store.start

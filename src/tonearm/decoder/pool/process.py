@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from tonearm.core.admission import Capacity, Claim, Load
+from tonearm.core.admission import Capacity, Claim, LoadReport
 from tonearm.core.figures import DecoderWork
 from tonearm.decoder.message_coding import BrokenMessage, Message
 from tonearm.decoder.messages import (
@@ -249,7 +249,7 @@ class DecoderProcess:
         if pong.seconds:
             late_s = max(pong.late_s, self._node_late_s)
             self.capacity.reported(
-                Load(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s, pong.memory),
+                LoadReport(pong.seconds, pong.worked_s, pong.sound_s, pong.made_s, late_s, pong.memory),
                 len(self.owners),
                 now_s,
             )

@@ -31,7 +31,7 @@ from tonearm.decoder.messages import (
     NoRoom,
     Opened,
     ReadRequest,
-    SeekFailed,
+    SeekRefused,
     SessionFailed,
     Titled,
 )
@@ -339,7 +339,7 @@ class DecoderSession:
                     self._lose()
                     self._pool.wait_for_room(self)
                     self._observer.wait_changed()
-                case Opened() | SeekFailed() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
+                case Opened() | SeekRefused() | Failed() | Decoded() | FirstAudio() | Titled() | Measured():
                     if self._state.is_known(message.source):  # otherwise it was dropped meanwhile
                         self._take_report(message)
         except Exception:
@@ -383,14 +383,14 @@ class DecoderSession:
             else:
                 self._open_session()
 
-    def _take_report(self, report: Opened | SeekFailed | Failed | Decoded | FirstAudio | Titled | Measured) -> None:
+    def _take_report(self, report: Opened | SeekRefused | Failed | Decoded | FirstAudio | Titled | Measured) -> None:
         source = report.source
         match report:
             case Opened():
                 if report.facts.has_packets:
                     self._with_packets.add(source)
                 self._observer.source_opened(source, self._openings.completed(source, report.facts))
-            case SeekFailed():
+            case SeekRefused():
                 self._state.seek_failed(source)
                 self._observer.seek_failed(source, report.failure)
             case Failed(gave_audio=True):

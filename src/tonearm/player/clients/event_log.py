@@ -16,7 +16,7 @@ from tonearm.core.events import (
     TrackException,
     TrackStart,
 )
-from tonearm.core.player_status import PlayerStatus, Snapshot
+from tonearm.core.player_status import PlayerStatus, StateMessage
 from tonearm.core.printable import text_for_logs
 from tonearm.core.track import Track
 from tonearm.player.clients.event_feed import EventFeed
@@ -34,7 +34,7 @@ SLICE_EVENTS: Final = 64
 SLICE_BYTES: Final = 32 * 1024
 
 # Makes the text for clients from the player's id and life, the event's number, the time of day in ms and the event.
-EventText: TypeAlias = Callable[[str, str, int, int, Event | Snapshot], str]
+EventText: TypeAlias = Callable[[str, str, int, int, Event | StateMessage], str]
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,9 @@ class EventLog:
 
     def snapshot_text(self, status: PlayerStatus, *, is_lost: bool = False) -> str:
         """The whole state as the message that clients get."""
-        return self._event_text(self._player_id, self.life, self.last_seq, self._wall_ms(), Snapshot(status, is_lost))
+        return self._event_text(
+            self._player_id, self.life, self.last_seq, self._wall_ms(), StateMessage(status, is_lost)
+        )
 
     def subscribe(
         self,

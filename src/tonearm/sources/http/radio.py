@@ -12,7 +12,7 @@ from typing import Final
 import aiohttp
 
 from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
-from tonearm.core.opened_source import SourceReader, StreamTitle
+from tonearm.core.opened_source import SourceReader, TitleAtByte
 from tonearm.core.printable import one_line
 from tonearm.core.track_info import MAX_TITLE_CHARACTERS
 from tonearm.sources.fetch_settings import FetchSettings
@@ -52,7 +52,7 @@ class RadioReader(SourceReader):
         self._file = file
         self._stall_timeout_s = settings.stall_timeout_s
         self._retries = RetryBudget(settings.live_resume_delays_s)
-        self._titles: deque[StreamTitle] = deque(maxlen=MAX_WAITING_TITLES)
+        self._titles: deque[TitleAtByte] = deque(maxlen=MAX_WAITING_TITLES)
         self._last_title = ""
         self._is_reconnecting = False
         self._response: aiohttp.ClientResponse | None = response
@@ -66,8 +66,8 @@ class RadioReader(SourceReader):
     def waiting_bytes(self) -> int:
         return self._ahead.end - self._ahead.position
 
-    def take_titles(self, up_to_offset: int) -> list[StreamTitle]:
-        taken: list[StreamTitle] = []
+    def take_titles(self, up_to_offset: int) -> list[TitleAtByte]:
+        taken: list[TitleAtByte] = []
         while self._titles and self._titles[0].offset < up_to_offset:
             taken.append(self._titles.popleft())
         return taken
@@ -187,10 +187,10 @@ class IcySplitter:
         self._block = bytearray()  # its first byte is its length in units
         self._offset = offset
 
-    def feed(self, data: bytes) -> tuple[bytes, list[StreamTitle]]:
+    def feed(self, data: bytes) -> tuple[bytes, list[TitleAtByte]]:
         """The sound in `data`, and the titles that begin in it or right after it. Offsets count sound only."""
         sound: list[bytes] = []
-        titles: list[StreamTitle] = []
+        titles: list[TitleAtByte] = []
         position = 0
         while position < len(data):
             if self._interval is None:
@@ -208,7 +208,7 @@ class IcySplitter:
                     self._end_block(sound, titles)
         return b"".join(sound), titles
 
-    def _end_block(self, sound: list[bytes], titles: list[StreamTitle]) -> None:
+    def _end_block(self, sound: list[bytes], titles: list[TitleAtByte]) -> None:
         block = bytes(self._block)
         self._block.clear()
         text = block[1:].rstrip(b"\0")
@@ -219,7 +219,7 @@ class IcySplitter:
         self._until_block_bytes = self._interval or 0
         title = stream_title(text)
         if title:
-            titles.append(StreamTitle(self._offset, title))
+            titles.append(TitleAtByte(self._offset, title))
 
     def _pass_on(self, sound: list[bytes], part: bytes) -> int:
         sound.append(part)

@@ -4,7 +4,7 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.core.opened_source import RESOLVER_HINT, UNRESOLVED_PAGE
 
 
-class NotSeekable(PlayError):
+class UnseekableSource(PlayError):
     """Another position in the source cannot be reached. What it holds can still be played in order."""
 
 
@@ -67,8 +67,8 @@ def opening_took_too_long(name: str, seconds: float) -> PlayError:
     )
 
 
-def not_seekable(name: str, why: str) -> NotSeekable:
-    return NotSeekable(
+def not_seekable(name: str, why: str) -> UnseekableSource:
+    return UnseekableSource(
         PlayFailure(
             FailureCode.LIMIT_EXCEEDED,
             Stage.DECODE,

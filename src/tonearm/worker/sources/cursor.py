@@ -20,7 +20,7 @@ from tonearm.decoder.messages import (
     Opened,
     OpenSource,
     ReadRequest,
-    SeekFailed,
+    SeekRefused,
     SeekSource,
     Titled,
 )
@@ -29,7 +29,7 @@ from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import PcmStore
 
-Report: TypeAlias = ReadRequest | Opened | SeekFailed | Failed | Decoded | FirstAudio | FoundPicture | Titled
+Report: TypeAlias = ReadRequest | Opened | SeekRefused | Failed | Decoded | FirstAudio | FoundPicture | Titled
 End: TypeAlias = PlayFailure | Literal["complete"]
 
 CANNOT_SEEK: Final = PlayFailure(
@@ -148,7 +148,7 @@ class Cursor:
             self.target = None
             self.store.begin_at(0)
             self.used_up_to = 0
-            self._report(SeekFailed(self.session, self._number, why))
+            self._report(SeekRefused(self.session, self._number, why))
 
     def append(self, pcm: bytes) -> bool:
         """Takes the next samples, unless it has to go elsewhere. False when it has the last one that is wanted."""
@@ -202,7 +202,7 @@ class Cursor:
 
     def _stay(self) -> None:
         self.store = self.store.continued_from(max(self.used_up_to, self.store.oldest)) or self.store
-        self._report(SeekFailed(self.session, self._number, CANNOT_SEEK))
+        self._report(SeekRefused(self.session, self._number, CANNOT_SEEK))
 
     def _tell_end(self, *, gave_audio: bool) -> None:
         if isinstance(self.ended, PlayFailure):

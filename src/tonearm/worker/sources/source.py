@@ -22,7 +22,7 @@ from tonearm.worker.media.facts import StreamTitles, read_picture
 from tonearm.worker.media.opus_packets import SourcePacket
 from tonearm.worker.memory import freed_memory
 from tonearm.worker.reading.own_errors import OwnErrors
-from tonearm.worker.reading.play_errors import NotSeekable
+from tonearm.worker.reading.play_errors import UnseekableSource
 from tonearm.worker.reading.reader import DescriptorReader, Dropped, RequestingReader
 from tonearm.worker.sources.cursor import Cursor, End, LeftSource, Report
 from tonearm.worker.sources.demand import FIRST_STEP_SAMPLES, AmpleMemory, Demand, Memory, step_samples
@@ -248,7 +248,7 @@ class DecodingSource:
             return
         try:
             packets = self._content.seek(target)
-        except NotSeekable as error:
+        except UnseekableSource as error:
             if self._reader.seekable():  # otherwise the media has not moved
                 self._content.begin_again()
             self.cursor.begin_again(error.failure)

@@ -89,7 +89,7 @@ class SourceContent:
 
     def seek(self, sample: int) -> list[SourcePacket]:
         """Goes to a sample: the next PCM begins there. Of packets, returns those up to there and those that a decoder
-        needs before them. Raises `play_errors.NotSeekable`, too."""
+        needs before them. Raises `play_errors.UnseekableSource`, too."""
         assert self._media is not None
         if self._packets is not None:
             return self._media.seek_packets(self._packets, sample)
