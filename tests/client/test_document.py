@@ -7,13 +7,15 @@ from subprocess import run
 from sys import executable
 from typing import get_args
 
+import pytest
+
 from tests.support.audio_files import music, wav
 from tests.support.e2e_players import IMPATIENT
 from tests.support.environment import environment
 from tests.support.eventually import PATIENCE_S
 from tests.support.readme import REPOSITORY, blocks
 from tests.support.running_node import RunningNode, running_node
-from tonearm.client import Player, errors
+from tonearm.client import Node, Player, Queue, errors
 
 DOCUMENT = (REPOSITORY / "docs" / "client.md").read_text(encoding="utf-8")
 FIRST, SOUND = blocks("python", DOCUMENT)
@@ -56,6 +58,15 @@ def test_the_second_program_writes_a_second_of_sound(process: RunningNode) -> No
     raw = Path(process.folder / "radio.raw").read_bytes()
     assert len(raw) % 3840 == 0
     assert any(raw)
+
+
+@pytest.mark.parametrize("name", ["client", "migrating"])
+def test_the_verbs_that_documents_name_are_there(name: str) -> None:
+    text = (REPOSITORY / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    named = re.findall(r"[` ](node|player|queue)\.([a-z_]+)", text)
+    assert len(named) > 5
+    for owner, verb in named:
+        assert hasattr({"node": Node, "player": Player, "queue": Queue}[owner], verb) or verb == "queue", (owner, verb)
 
 
 def test_every_verb_and_error_is_named() -> None:
