@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from tests.support.audio_files import music, wav
 from tests.support.eventually import eventually
+from tests.support.http_client import WEBSOCKET_HEADERS, websocket
 from tests.support.node_in_process import Listening
+from tests.support.node_over_http import node_over_http
 from tests.support.opus_listening import decoded, segmental_snr_db
 from tests.support.pcm import channels
 from tests.support.shelf import Shelf
@@ -20,6 +22,7 @@ from tonearm.core.filters import BAND_COUNT, FilterChange
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output, mp3_output
 from tonearm.core.overlays import OverlaySettings
+from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.node.node import Node
 from tonearm.node.wanted_tracks import WantedTrack
 from tonearm.worker.packets.opus_encoder import OpusEncoder
@@ -202,3 +205,21 @@ async def test_overlays_are_in_the_packets_over_a_track_and_alone(node: Node, sh
     node.add_overlay("p", WantedTrack(another), OverlaySettings())
     await player.events.wait_for("OverlayEnd", 2)
     require_same_sound(player.listener.pcm, player.opus.messages, worst_db=0.1)
+
+
+async def test_a_node_that_cannot_encode_opus_says_so_when_it_starts_and_to_who_asks_for_it(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(DecoderPool, "opus_problem", "libopus cannot be loaded: no such file")
+    async with node_over_http() as edge:
+        edge.node.announce_processes()
+        assert "nobody can listen to Opus: libopus cannot be loaded: no such file" in caplog.messages
+        await edge.node.create_player("p", songs(shelf, 0.5)[0], {})
+        for path in ("stream.ogg", "ws?format=opus"):
+            refusal = await edge.request("GET", f"/v0/players/p/{path}", headers=WEBSOCKET_HEADERS)
+            assert refusal.status == 400
+            assert refusal.json()["message"] == (
+                "The node cannot encode Opus (libopus cannot be loaded: no such file). Ask for PCM or MP3."
+            )
+        async with websocket(edge.port, "/v0/players/p/ws"):
+            assert edge.node.player("p").status().listeners == 1

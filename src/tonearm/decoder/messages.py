@@ -328,9 +328,10 @@ class MarkKind(IntEnum):
 
 
 class Ready(_Message, frozen=True):
-    """Decoder: the process has started, in this sandbox, and takes orders."""
+    """Decoder: the process has started, in this sandbox, and takes orders. `opus_problem`: why it encodes no Opus."""
 
     sandbox: SandboxReport
+    opus_problem: Text = ""
 
 
 class ReadRequest(_Message, frozen=True):

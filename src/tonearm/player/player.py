@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tonearm.core.crossfade import CrossfadeEdit
-from tonearm.core.errors import LimitReached
+from tonearm.core.errors import BadRequest, LimitReached
 from tonearm.core.events import DeleteReason, Event, ListenersChange, QueueUpdate, TrackException
 from tonearm.core.figures import PlayerFigures
 from tonearm.core.filters import FilterChange
@@ -200,11 +200,14 @@ class Player:
 
     def attach(self, sink: FrameSink, *, is_counted: bool = True, is_stranger: bool = False) -> Callable[[], None]:
         """Adds a listener; the first counted listener starts the position. Returns a call that removes the listener.
-        Raises `LimitReached`.
+        Raises `LimitReached`, and `BadRequest` for Opus where that cannot be encoded.
 
         A listener that is not counted gets frames, but neither shows nor starts the position before `count`. Strangers
         are logged at debug level: they could fill the log.
         """
+        opus_problem = self._services.pool.opus_problem
+        if sink.output.format == "opus" and opus_problem:
+            raise BadRequest(f"The node cannot encode Opus ({opus_problem}). Ask for PCM or MP3.")
         if len(self._broadcast) >= self._services.max_listeners:
             raise LimitReached(
                 f"The player has {self._services.max_listeners} listeners, as many as player.max_listeners allows."

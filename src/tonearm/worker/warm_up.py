@@ -10,7 +10,7 @@ import importlib
 import os
 import pkgutil
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,7 @@ from tonearm.core.outputs import Output
 from tonearm.worker.filters.chain import ChainState, process
 from tonearm.worker.media.formats import libavutil
 from tonearm.worker.media.media import open_media
-from tonearm.worker.packets.opus_encoder import OpusEncoder, OpusMissing
+from tonearm.worker.packets.opus_encoder import OpusEncoder, opus_problem
 from tonearm.worker.reading.reader import DescriptorReader
 
 __all__ = ["Exercise"]
@@ -48,7 +48,7 @@ class Exercise:
         for encoding in _ENCODINGS:
             codecs.lookup(encoding)
         libavutil()
-        with suppress(OpusMissing):  # found by looking into folders
+        if not opus_problem():  # found by looking into folders
             OpusEncoder(Output("opus")).encode(SILENT_FRAME)
 
     def __call__(self) -> None:

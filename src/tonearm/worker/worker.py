@@ -57,6 +57,7 @@ from tonearm.decoder.messages import (
 from tonearm.sandbox.report import SandboxReport
 from tonearm.worker.memory import MemoryBudget, freed_memory
 from tonearm.worker.packets.mp3 import Mp3Thread
+from tonearm.worker.packets.opus_encoder import opus_problem
 from tonearm.worker.reading.own_errors import OwnErrors
 from tonearm.worker.reading.reader import LOST, DescriptorQueue
 from tonearm.worker.rendering.block_packets import FIRST_BLOCK_FRAMES
@@ -207,7 +208,7 @@ class Worker:
     def _serve(self) -> None:
         threading.Thread(target=self._read_node, name="node-reader", daemon=True).start()
         self._source_services.threads.add(RENDER_SLOT)  # one for each slot of the schedulers
-        self._send(Ready(self._sandbox))
+        self._send(Ready(self._sandbox, opus_problem()))
         if not self._flush():
             return
         while self._serve_round():

@@ -13,9 +13,8 @@ from tonearm.core.filters import BAND_COUNT, Filters
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES, SILENT_FRAME
 from tonearm.core.outputs import NO_OUTPUTS, OPUS_LOOKAHEAD_SAMPLES, PCM, PCM_ONLY, Output, mp3_output
 from tonearm.decoder.messages import Grant, Recall
-from tonearm.worker.packets import opus_encoder
 from tonearm.worker.packets.mp3 import TAIL_PCM
-from tonearm.worker.packets.opus_encoder import OpusEncoder, OpusMissing
+from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 OPUS = Output("opus", complexity=0)
 SMALL = Output("opus", 48_000, complexity=0)
@@ -237,25 +236,3 @@ def test_an_encoder_that_begins_in_mid_stream_has_heard_what_listeners_heard() -
     heard = decoded([bench.packets[OPUS][frame] for frame in range(50, 55)])
     begins = heard[120:OPUS_LOOKAHEAD_SAMPLES]  # a decoder fades in within the first samples
     assert np.sqrt(np.mean(begins**2)) == pytest.approx(np.sqrt(np.mean(before_first**2)), rel=0.5)
-
-
-def test_without_libopus_pyav_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is rendered again continues as after the death of a process: without a click, but not to the bit."""
-    monkeypatch.setattr(opus_encoder, "_libopus", missing)
-    bench = bench_of(3 * SECOND)
-    bench.outputs = frozenset({PCM, OPUS})
-    bench.play(1)
-    bench.grant()
-    for frames, volume in ((33, 0.5), (57, 1.0)):
-        bench.run(frames)
-        bench.plan(bench.sent, after=1, filters=Filters(volume=volume))
-    bench.run()
-    pcm = channels(bench.pcm).astype(np.float64)
-    monkeypatch.undo()
-    plain = decoded(expected_packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
-    heard = decoded(packets(bench, OPUS))[OPUS_LOOKAHEAD_SAMPLES:]
-    assert segmental_snr_db(pcm, heard) >= segmental_snr_db(pcm, plain) - 1.5
-
-
-def missing() -> None:
-    raise OpusMissing("not there")

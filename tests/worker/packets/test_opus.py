@@ -1,17 +1,22 @@
 """Opus packets: what a decoder makes of them, and encoding again from a state that was kept."""
 
+from pathlib import Path
+
 import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from tests.support.pcm import channels, noise, tone
+from tests.support.worker_in_thread import WorkerInThread
 from tonearm.core.frame import FRAME_BYTES, FRAME_SAMPLES
 from tonearm.core.outputs import HIGHEST_OPUS_BPS, MOST_OPUS_PACKET_BYTES, OPUS_LOOKAHEAD_SAMPLES, SILENT_PACKET, Output
 from tonearm.decoder.message_coding import MessageSplitter, pack
-from tonearm.decoder.messages import Audio, FromDecoder
+from tonearm.decoder.messages import Audio, FromDecoder, Ready
 from tonearm.protocol.framing import packets_as_messages, payload_of
+from tonearm.worker import worker
 from tonearm.worker.media.opus_format import can_pass_through
+from tonearm.worker.packets import opus_encoder
 from tonearm.worker.packets.opus_encoder import OpusEncoder
 
 
@@ -120,3 +125,17 @@ def test_only_single_celt_frames_of_20_ms_are_passed_through(first_byte: int, pa
 def test_part_of_a_frame_is_refused() -> None:
     with pytest.raises(ValueError, match="3840"):
         OpusEncoder(Output("opus")).encode(bytes(100))
+
+
+@pytest.mark.parametrize("library", ["nowhere", __file__, "libc.so.6"])
+def test_without_a_libopus_that_can_be_called_a_decoder_process_says_why(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opus_encoder, "library_path", lambda: Path(library))
+    monkeypatch.setattr(opus_encoder, "_libopus", opus_encoder._libopus.__wrapped__)
+    monkeypatch.setattr(worker, "opus_problem", opus_encoder.opus_problem.__wrapped__)
+    process = WorkerInThread()
+    try:
+        assert process.wait_for(Ready, 0).opus_problem.startswith("libopus cannot be loaded: ")
+    finally:
+        process.close()

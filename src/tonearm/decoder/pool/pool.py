@@ -125,6 +125,13 @@ class DecoderPool:
         for process in self._in_use if self._next is None else [*self._in_use, self._next]:
             if process.is_ready:
                 _log_ready(process)
+        if self.opus_problem:
+            log.warning("nobody can listen to Opus: %s", self.opus_problem)
+
+    @property
+    def opus_problem(self) -> str:
+        """Why its processes encode no Opus; empty when they do."""
+        return self._in_use[0].opus_problem if self._in_use else ""
 
     @property
     def process_ids(self) -> list[int]:

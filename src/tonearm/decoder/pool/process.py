@@ -121,6 +121,7 @@ class DecoderProcess:
         self._timeouts = timeouts or Timeouts()
         self._sandbox_mode = sandbox_mode
         self.sandbox: SandboxReport | None = None
+        self.opus_problem = ""
         self._process: ChildProcess
         self._is_stopping = False
         self._watchdog_fired = False
@@ -216,7 +217,7 @@ class DecoderProcess:
         elif isinstance(message, Pong):
             self._take_pong(message)
         elif isinstance(message, Ready) and self.sandbox is None:
-            self.sandbox = message.sandbox
+            self.sandbox, self.opus_problem = message.sandbox, message.opus_problem
             if self._sandbox_mode.needs_seccomp and not message.sandbox.seccomp:
                 return
             self.is_ready = True

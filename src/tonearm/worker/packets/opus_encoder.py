@@ -1,22 +1,18 @@
-"""Encoders of Opus: the libopus that comes with the `av` wheel, called directly, and PyAV where that cannot be done.
+"""The encoder of Opus: the libopus that comes with the `av` wheel, or the system's, called directly.
 
-Called directly, the library releases the interpreter lock while it encodes, and the encoder's state can be copied: one
-flat block of memory, so that encoding can begin again from any frame and gives the same packets. See opus_defines.h and
+So the library releases the interpreter lock while it encodes, and the encoder's state can be copied: one flat block of
+memory, so that encoding can begin again from any frame and gives the same packets. See opus_defines.h and
 opus_encoder.h of libopus 1.6.
 """
 
 import ctypes
 import ctypes.util
-from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import av
-import numpy as np
-from av.audio.codeccontext import AudioCodecContext
-from av.audio.frame import AudioFrame
 
 from tonearm.core.frame import CHANNELS, FRAME_BYTES, FRAME_SAMPLES, SAMPLE_RATE_HZ
 from tonearm.core.outputs import MOST_OPUS_PACKET_BYTES, Output
@@ -34,11 +30,9 @@ _SET_PREDICTION_DISABLED: Final = 4042
 _SIGNALS: Final = {"auto": -1000, "voice": 3001, "music": 3002}
 _FEC_LOSS_PERCENT: Final = 10  # FEC is only written when losses are expected
 
-_KEPT_FRAMES: Final = 3  # instead of a state that PyAV cannot save
-
 
 class OpusMissing(Exception):
-    """libopus was not found, so nothing can be encoded."""
+    """libopus was not found or cannot be called, so nothing can be encoded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,58 +99,14 @@ class OpusEncoder:
             raise ValueError(f"libopus refuses {value} for setting {request}: error {code}")
 
 
-class PyavOpusEncoder:
-    """As `OpusEncoder`, but by PyAV, which takes half as long again. Without prediction it cannot encode. Raises
-    `av.FFmpegError` when FFmpeg has no libopus.
-
-    It has no state to save. Instead the last frames are kept: a new encoder that has heard these goes on nearly as the
-    old one would.
-    """
-
-    def __init__(self, settings: Output) -> None:
-        self.settings = settings
-        self._last: deque[bytes] = deque(maxlen=_KEPT_FRAMES)
-        self._codec = self._opened()
-
-    def reset(self) -> None:
-        self._last.clear()
-        self._codec = self._opened()
-
-    def encode(self, pcm: bytes | memoryview, *, without_prediction: bool = False) -> bytes:
-        if len(pcm) != FRAME_BYTES:
-            raise ValueError(f"a packet is made of {FRAME_BYTES} bytes, not {len(pcm)}")
-        self._last.append(bytes(pcm))
-        frame = AudioFrame.from_ndarray(np.frombuffer(pcm, "<i2").reshape(1, -1), format="s16", layout="stereo")
-        frame.sample_rate = SAMPLE_RATE_HZ
-        frame.pts = self._pts
-        self._pts += FRAME_SAMPLES
-        return b"".join(bytes(packet) for packet in self._codec.encode(frame))
-
-    def save(self) -> EncoderState:
-        return EncoderState(b"".join(self._last))
-
-    def restore(self, state: EncoderState) -> None:
-        self.reset()
-        for start in range(0, len(state.memory), FRAME_BYTES):
-            self.encode(state.memory[start : start + FRAME_BYTES])
-
-    def _opened(self) -> AudioCodecContext:
-        codec = av.CodecContext.create("libopus", "w")
-        assert isinstance(codec, AudioCodecContext)
-        settings = self.settings
-        codec.sample_rate = SAMPLE_RATE_HZ
-        codec.layout = "stereo"
-        codec.format = "s16"
-        codec.bit_rate = settings.bitrate_bps
-        codec.options = {
-            "compression_level": str(settings.complexity),
-            "vbr": "constrained" if settings.is_variable else "off",
-            "fec": str(int(settings.has_fec)),
-            "frame_duration": "20",
-        }
-        codec.open()
-        self._pts = 0
-        return codec
+@cache
+def opus_problem() -> str:
+    """Why nothing can be encoded to Opus; empty where it can. The first call opens files."""
+    try:
+        OpusEncoder(Output("opus"))
+    except OpusMissing as error:
+        return str(error)
+    return ""
 
 
 def library_path() -> Path | None:
@@ -171,7 +121,13 @@ def _libopus() -> Any:
     name = str(path) if path is not None else ctypes.util.find_library("opus")
     if name is None:
         raise OpusMissing("libopus was found neither in the av package nor on this system")
-    library = ctypes.CDLL(name)
+    try:
+        return _declared(ctypes.CDLL(name))
+    except (OSError, AttributeError) as error:
+        raise OpusMissing(f"libopus cannot be loaded: {error}") from error
+
+
+def _declared(library: Any) -> Any:
     library.opus_encoder_get_size.argtypes = [ctypes.c_int]
     library.opus_encoder_get_size.restype = ctypes.c_int
     library.opus_encoder_init.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int, ctypes.c_int]

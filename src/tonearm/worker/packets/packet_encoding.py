@@ -3,17 +3,13 @@
 An encoder's state is saved at the start of each block of frames only. In between it follows from the PCM since then.
 """
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final, TypeAlias
-
-import av
 
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output, Outputs
-from tonearm.worker.packets.opus_encoder import EncoderState, OpusEncoder, OpusMissing, PyavOpusEncoder
+from tonearm.worker.packets.opus_encoder import EncoderState, OpusEncoder
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +26,6 @@ class EncoderPoint:
         return replace(self, pcm_since=self.pcm_since + pcm)
 
 
-AnyOpusEncoder: TypeAlias = OpusEncoder | PyavOpusEncoder
 EncoderPoints: TypeAlias = tuple[tuple[Output, EncoderPoint], ...]
 NO_POINTS: Final[EncoderPoints] = ()
 
@@ -48,7 +43,7 @@ class PacketEncoders:
     """One session's encoders. For one thread."""
 
     def __init__(self) -> None:
-        self._encoders: dict[Output, AnyOpusEncoder] = {}
+        self._encoders: dict[Output, OpusEncoder] = {}
         self._at: dict[Output, EncoderPoint] = {}  # the point at which each encoder is now
 
     def encode(
@@ -63,16 +58,16 @@ class PacketEncoders:
         """Encodes whole frames, going on from `points`. `opens`: a packet that is not of this encoder follows them.
 
         `before` is for an output that has no point yet: it gives the last PRIMING_FRAMES frames before these, or fewer,
-        or None when these are the first ones of all. Without libopus PyAV encodes.
+        or None when these are the first ones of all.
         """
         packets: list[tuple[Output, tuple[bytes, ...]]] = []
         points_before: list[tuple[Output, EncoderPoint]] = []
         points_after: list[tuple[Output, EncoderPoint]] = []
         point_of = dict(points)
         for output in sorted(output for output in outputs if output.format == "opus"):
-            encoder = self._encoder(output)
+            encoder = self._encoders.get(output)
             if encoder is None:
-                continue
+                encoder = self._encoders[output] = OpusEncoder(output)
             point = point_of.get(output)
             if point is None:
                 point = self._begin(encoder, before())
@@ -94,16 +89,7 @@ class PacketEncoders:
         for output in self._encoders.keys() - outputs:
             self.forget(output)
 
-    def _encoder(self, output: Output) -> AnyOpusEncoder | None:
-        encoder = self._encoders.get(output)
-        if encoder is None:
-            try:
-                encoder = self._encoders[output] = _new_encoder(output)
-            except av.FFmpegError as error:
-                _complain_once(f"no Opus for anybody: {error}")
-        return encoder
-
-    def _begin(self, encoder: AnyOpusEncoder, before: bytes | None) -> EncoderPoint:
+    def _begin(self, encoder: OpusEncoder, before: bytes | None) -> EncoderPoint:
         encoder.reset()
         for _ in _packets(encoder, before or b""):
             pass
@@ -112,30 +98,16 @@ class PacketEncoders:
 
 def encoded_alone(output: Output, pcm: bytes) -> list[bytes]:
     """The packets of whole frames that nobody got the ones before of, nor those behind of the same encoder."""
-    return list(_packets(_new_encoder(output), pcm, is_fresh=True))
+    return list(_packets(OpusEncoder(output), pcm, is_fresh=True))
 
 
-def _new_encoder(output: Output) -> AnyOpusEncoder:
-    try:
-        return OpusEncoder(output)
-    except OpusMissing as error:
-        _complain_once(f"{error}: Opus is encoded by PyAV, which takes half as long again")
-        return PyavOpusEncoder(output)
-
-
-@cache
-def _complain_once(what: str) -> None:
-    sys.stderr.write(f"tonearm: {what}\n")
-    sys.stderr.flush()
-
-
-def _go_to(encoder: AnyOpusEncoder, point: EncoderPoint) -> None:
+def _go_to(encoder: OpusEncoder, point: EncoderPoint) -> None:
     encoder.restore(point.state)
     for _ in _packets(encoder, point.pcm_since, is_fresh=point.is_fresh):
         pass
 
 
-def _packets(encoder: AnyOpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:
+def _packets(encoder: OpusEncoder, pcm: bytes, *, is_fresh: bool = False, opens: bool = False) -> Iterator[bytes]:
     last = len(pcm) - FRAME_BYTES
     for start in range(0, len(pcm), FRAME_BYTES):
         alone = (is_fresh and not start) or (opens and start == last)
