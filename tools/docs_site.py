@@ -21,6 +21,9 @@ from tonearm.server.routes_description import status_of_code
 from tonearm.version import VERSION
 
 REFERENCE: Final = "reference/interface.md"
+_STYLE: Final = (
+    "<style>details pre, .rst-content details td { white-space: pre-wrap; overflow-wrap: anywhere; }</style>\n"
+)
 ROOT: Final = Path(__file__).parent.parent
 _RELATIVE_LINK: Final = re.compile(r"(?<=\]\()(?![a-z]+:|#)[^)#\s]+")
 
@@ -54,11 +57,12 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, **_: Any) -> str:
-    """Fills the reference."""
+    """Fills the reference; all of it is open, so that it can be searched and linked to without a script."""
     if page.file.src_uri != REFERENCE:
         return html
     openapi = openapi_document(VERSION, status_of_code(STATUS_BY_ERROR))
-    return html + docs_sections(openapi, asyncapi_document(VERSION))
+    sections = docs_sections(openapi, asyncapi_document(VERSION))
+    return html + _STYLE + sections.replace("<details", "<details open")
 
 
 def _place(file: Path) -> str:

@@ -57,9 +57,9 @@ class Freshness:
 class AudioStream:
     """Iterates over the frames of a player until it is deleted:
 
-    async with player.audio("opus") as audio:
-        async for frame in audio:
-            ... frame.payload ...
+        async with player.audio("opus") as audio:
+            async for frame in audio:
+                ... frame.payload ...
 
     A connection that is lost is taken up again; `reconnects`, `received` and `lost` count. When the node came back
     without the player, it may be created again within `waits_s`. Raises `ApiError` and `ConnectError` where it begins,
