@@ -2,9 +2,11 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from tests.support.audio_files import flac, mp3, music, pcm_of, wav
 from tests.support.e2e_players import PATIENT, at_rest, create, state
@@ -15,13 +17,17 @@ from tests.support.media_server import MediaServer
 from tests.support.radio_server import radio
 from tests.support.running_node import running_node
 
-NOISE = np.random.default_rng(21).uniform(-0.5, 0.5, (48_000 * 30, 2))
 CONFIG = PATIENT + "[decoder]\nprocesses = 1\n"
-SOUND = mp3(music(6.0, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
+
+
+@cache
+def noise() -> npt.NDArray[np.float64]:
+    return np.random.default_rng(21).uniform(-0.5, 0.5, (48_000 * 30, 2))
 
 
 async def test_a_station_that_ends_its_process_again_and_again_costs_only_its_own_players(tmp_path: Path) -> None:
-    (tmp_path / "steady.flac").write_bytes(flac(NOISE))
+    (tmp_path / "steady.flac").write_bytes(flac(noise()))
+    sound = mp3(music(6.0, 44_100), 44_100, bit_rate=128_000, options={"write_xing": "0", "id3v2_version": "0"})
     hostile = Hostile(tmp_path / "hostile")
     async with (
         MediaServer() as server,
@@ -29,7 +35,7 @@ async def test_a_station_that_ends_its_process_again_and_again_costs_only_its_ow
         AsyncExitStack() as stack,
     ):
         station = server.serve(
-            "/deadly.mp3", radio(SOUND[:48_000] + DEADLY + SOUND[48_000:], bytes_per_s=16_000, burst_bytes=32_000)
+            "/deadly.mp3", radio(sound[:48_000] + DEADLY + sound[48_000:], bytes_per_s=16_000, burst_bytes=32_000)
         )
         await node.decoders_ready(2)
         await create(node, "steady", "steady.flac")
@@ -44,12 +50,12 @@ async def test_a_station_that_ends_its_process_again_and_again_costs_only_its_ow
         assert await asyncio.gather(*map(at_rest, tapes)) == ["idle"] * len(tapes)
         assert all(len(ear.frames) > 10 for ear in ears), "what came before was heard"
         await steady.more_frames(25)
-        assert steady.pcm == pcm_of(NOISE)[: len(steady.pcm)]
+        assert steady.pcm == pcm_of(noise())[: len(steady.pcm)]
 
 
 async def test_a_file_that_ends_each_process_is_quarantined_and_what_played_beside_it_is_not(tmp_path: Path) -> None:
-    (tmp_path / "deadly.wav").write_bytes(wav(NOISE[:9600]) + DEADLY)
-    (tmp_path / "good.flac").write_bytes(flac(NOISE))
+    (tmp_path / "deadly.wav").write_bytes(wav(noise()[:9600]) + DEADLY)
+    (tmp_path / "good.flac").write_bytes(flac(noise()))
     hostile = Hostile(tmp_path / "hostile")
     async with running_node(tmp_path, CONFIG, variables=hostile.variables) as node, AsyncExitStack() as stack:
         good = [f"good{number}" for number in range(3)]
@@ -74,4 +80,4 @@ async def test_a_file_that_ends_each_process_is_quarantined_and_what_played_besi
         for player, ear in zip(good, ears, strict=True):
             await ear.more_frames(10)
             assert (await state(node, player))["state"] == "playing"
-            assert ear.pcm == pcm_of(NOISE)[: len(ear.pcm)]
+            assert ear.pcm == pcm_of(noise())[: len(ear.pcm)]

@@ -10,15 +10,14 @@ from tests.support.e2e_sockets import following, listening
 from tests.support.hostile import Hostile
 from tests.support.running_node import running_node
 
-NOISE = np.random.default_rng(20).uniform(-0.5, 0.5, (48_000 * 3, 2))
-STEADY = np.tile(NOISE, (20, 1))
-
 
 async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) -> None:
+    noise = np.random.default_rng(20).uniform(-0.5, 0.5, (48_000 * 3, 2))
+    whole = np.tile(noise, (20, 1))
     for name in ("breaks.wav", "breaks too.wav", "good.wav"):
-        (tmp_path / name).write_bytes(wav(NOISE))
-    (tmp_path / "breaks.opus").write_bytes(opus(NOISE))
-    (tmp_path / "steady.flac").write_bytes(flac(STEADY))
+        (tmp_path / name).write_bytes(wav(noise))
+    (tmp_path / "breaks.opus").write_bytes(opus(noise))
+    (tmp_path / "steady.flac").write_bytes(flac(whole))
     hostile = Hostile(tmp_path / "hostile")
     config = PATIENT + "[decoder]\nprocesses = 1\n"
     async with running_node(tmp_path, config, variables=hostile.variables) as node:
@@ -38,8 +37,8 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
                 assert await at_rest(tape) == "failed"
                 ends = [event["reason"] for event in tape.events if event["op"] == "TrackEnd"]
                 assert ends == ["loadFailed", "finished", "loadFailed"]
-                assert pcm_of(NOISE) in ear.pcm  # what lies between them is whole
-                assert ear.pcm.startswith(pcm_of(NOISE)[: 48_000 * 4])  # and what was heard before
+                assert pcm_of(noise) in ear.pcm  # what lies between them is whole
+                assert ear.pcm.startswith(pcm_of(noise)[: 48_000 * 4])  # and what was heard before
                 await order(node, "p", "play")  # a failed player goes on, here with a track of packets
                 assert await at_rest(tape) == "failed"
                 await enqueue(node, "p", "good.wav")
@@ -47,5 +46,5 @@ async def test_a_track_that_the_node_cannot_handle_costs_itself(tmp_path: Path) 
             assert processes <= node.decoder_pids()  # beside them there is one that reads tags ahead
             now = await state(node, "steady")
             assert (now["quality"]["timesRunDry"], now["quality"]["framesLostByListeners"]) == (0, 0)
-            assert steady.pcm == pcm_of(STEADY)[: len(steady.pcm)]
+            assert steady.pcm == pcm_of(whole)[: len(steady.pcm)]
             assert len(steady.pcm) > 48_000 * 4 * 8
