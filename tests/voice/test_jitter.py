@@ -35,9 +35,9 @@ def run(
             arrived_s = max(arrived_s, due_s + chance.random() * jitter_s)
             if arrived_s > clock.now_s:
                 break
-            buffer.came(bytes([int(sent) % 256]), 0)
+            buffer.push(bytes([int(sent) % 256]), 0)
             sent += 1
-        buffer.due()
+        buffer.pop()
     return buffer
 
 
@@ -70,15 +70,15 @@ def test_a_reader_that_stood_still_hears_the_newest() -> None:
     clock = Clock()
     buffer = JitterBuffer(clock)
     for number in range(200):
-        buffer.came(bytes([number]), 0)
-    assert buffer.due() == bytes([195])
+        buffer.push(bytes([number]), 0)
+    assert buffer.pop() == bytes([195])
     assert buffer.stats.dropped == 195
 
 
 def test_lost_frames_are_counted() -> None:
     buffer = JitterBuffer(Clock())
-    buffer.came(b"a", 0)
-    buffer.came(b"b", 3)
+    buffer.push(b"a", 0)
+    buffer.push(b"b", 3)
     assert (buffer.stats.received, buffer.stats.lost) == (2, 3)
 
 

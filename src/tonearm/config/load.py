@@ -1,7 +1,7 @@
-"""From a TOML file, the environment and the command line to one `Config`.
+"""Reads a TOML file, the environment and the command line into one `Config`.
 
-The variables `TONEARM_<SECTION>__<KEY>` go before the file, and options before both. Keys of the older node may stand
-in a file or the environment still; they are dropped with a warning.
+The variables `TONEARM_<SECTION>__<KEY>` override the file, and options override both. Keys of this node's predecessor
+are ignored with a warning.
 """
 
 import importlib.util
@@ -32,11 +32,12 @@ _OLDER_SECTION: Final = "spotify"
 
 
 def is_older_key(section: str, key: str) -> bool:
+    """Whether the key is one of this node's predecessor."""
     return section == _OLDER_SECTION or (section, key) in _OLDER_KEYS
 
 
 def drop_older_keys(raw: dict[str, Any]) -> list[str]:
-    """Takes them out of `raw` and returns their names."""
+    """Removes the predecessor's keys from `raw` and returns their names."""
     dropped = []
     for section, key in _OLDER_KEYS:
         values = raw.get(section)
@@ -52,13 +53,13 @@ def drop_older_keys(raw: dict[str, Any]) -> list[str]:
 _PREFIX: Final = "TONEARM_"
 _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 
-# Their default is a text, but they take booleans and lists as well.
+# Keys whose default is a text, but which take booleans and lists as well.
 _MIXED: Final = frozenset({"sources.files", "sources.private_networks"})
 
 
 def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], list[str], list[str]]:
-    """What the variables give, by key ("server.port"), warnings about names that are not read, and a line about each
-    name with a section whose key does not exist."""
+    """The values that variables give, by key ("server.port"); warnings about names that are not read; and a line about
+    each name with a section whose key does not exist."""
     given: dict[str, Given] = {}
     warnings: list[str] = []
     problems: list[str] = []
@@ -86,7 +87,8 @@ def _key(name: str) -> str | None:
 
 
 def _value(key: str, text: str) -> object:
-    """A text as it is; anything else as JSON, so that `true`, `8080` and `["a"]` mean what they mean in the file."""
+    """The value of a variable: the text itself for a key that takes texts, else JSON, so that `true`, `8080` and
+    `["a"]` mean what they mean in the file."""
     section, _, name = key.partition(".")
     field = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
     if field is None or (isinstance(field.default, str | SecretStr) and key not in _MIXED):
@@ -122,8 +124,8 @@ class LoadedConfig:
 def load_config(
     path: Path | None, environment: Mapping[str, str], options: Mapping[str, Given] | None = None
 ) -> LoadedConfig:
-    """Reads `path` (None: `tonearm.toml` of the working folder, if there is one); over it lie the environment and,
-    last, the `options` of the command line by their keys ("server.port"). Raises `ConfigError`.
+    """Reads `path` (None: `tonearm.toml` of the working folder, if there is one). The environment overrides it, and the
+    `options` of the command line, by their keys ("server.port"), override both. Raises `ConfigError`.
     """
     if path is None and Path(DEFAULT_FILE).exists():
         path = Path(DEFAULT_FILE)
@@ -132,7 +134,7 @@ def load_config(
     raw = _parse(text, file_name)
     given, warnings, problems = read_environment(environment)
     given.update(options or {})
-    _lay_over(raw, given)
+    _override(raw, given)
     dropped = drop_older_keys(raw)
     if dropped:
         warnings.append(f"ignored, because they have no meaning for this node: {', '.join(dropped)}")
@@ -140,7 +142,7 @@ def load_config(
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        # The chain is cut: the cause would show what was given.
+        # Without the cause, which would show the values: one may be a password.
         raise ConfigError(*problems, *describe(error, given, file_name, text)) from None
     if problems:
         raise ConfigError(*problems)
@@ -149,7 +151,7 @@ def load_config(
 
 
 def _missing_extra(raw: Mapping[str, Any], given: Mapping[str, Given], file_name: str) -> Iterator[str]:
-    """A line when the resolver is enabled and what it needs is not installed, whatever else is wrong."""
+    """A line when the resolver is enabled and yt-dlp is not installed. `raw` may be invalid otherwise."""
     resolver = raw.get("resolver")
     is_enabled = isinstance(resolver, dict) and resolver.get("enabled") is True
     if is_enabled and importlib.util.find_spec("yt_dlp") is None:
@@ -196,9 +198,9 @@ def _parse(text: str, file_name: str) -> dict[str, Any]:
         raise ConfigError(f"{file_name}: is not valid TOML: {error}") from None
 
 
-def _lay_over(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
-    for key, gift in given.items():
+def _override(raw: dict[str, Any], given: Mapping[str, Given]) -> None:
+    for key, override in given.items():
         section, _, name = key.partition(".")
         values = raw.setdefault(section, {})
         if isinstance(values, dict):  # else the file has no section there, which the validation refuses
-            values[name] = gift.value
+            values[name] = override.value

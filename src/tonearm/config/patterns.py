@@ -1,4 +1,5 @@
-"""Patterns of the configuration. Regular ones are compiled by RE2: its time is linear for every pattern and text."""
+"""Patterns of the configuration. Regular expressions are compiled by RE2, whose time is linear for every pattern and
+text."""
 
 import fnmatch
 import re
@@ -29,7 +30,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def id_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Says of an id whether one of `patterns` is all of it: `*` stands for any characters, `?` for one."""
+    """A function that says whether one of `patterns` matches a whole id: `*` stands for any characters, `?` for one."""
     expression = re.compile("|".join(map(fnmatch.translate, patterns)))
     return lambda player_id: expression.fullmatch(player_id) is not None
 
@@ -40,7 +41,7 @@ def _reason(error: Exception) -> str:
 
 
 def _with_position(pattern: str, reason: str) -> str:
-    """RE2 quotes the part that it could not read, not where it stands."""
+    """`reason` with the position of the part that RE2 could not read, which RE2 only quotes."""
     _, _, part = reason.rpartition(": ")
     at = pattern.find(part) if part else -1
     return reason if at < 0 else f"{reason} (character {at + 1})"

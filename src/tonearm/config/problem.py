@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in one line that says where."""
+"""Errors of a configuration, each in one line that names the place."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ _SECRETS: Final = frozenset({"server.password"})
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value from somewhere else than the file; `origin` names the variable or option."""
+    """A value from a variable of the environment or an option, which `origin` names."""
 
     origin: str
     value: object = field(repr=False)  # it may be a password
@@ -37,7 +37,7 @@ class ConfigError(Exception):
 def describe(error: ValidationError, given: Mapping[str, Given], file_name: str, text: str) -> list[str]:
     """One line about each problem.
 
-    `given` are the values, by key ("server.port"), that lie over those of `file_name`, whose content is `text`.
+    `given` are the values, by key ("server.port"), that override those of `file_name`, whose content is `text`.
     """
     lines = []
     for problem in error.errors(include_url=False):
@@ -49,7 +49,7 @@ def describe(error: ValidationError, given: Mapping[str, Given], file_name: str,
 
 
 def closest(word: str, words: Collection[str]) -> str | None:
-    """The one of `words` that was probably meant, if any is that near."""
+    """The one of `words` that is nearest to `word`, or None when none is near."""
     return next(iter(get_close_matches(word.lower(), words, 1, 0.75)), None)
 
 
@@ -60,7 +60,8 @@ def _place_in_file(file_name: str, text: str, location: list[str]) -> str:
 
 
 def _line_of(text: str, section: str, key: str | None) -> int | None:
-    """TOML's parser keeps no positions, so the line is searched. A message only: a miss costs the number."""
+    """The line of a key or section, searched in `text`, since TOML's parser keeps no positions. None when the search
+    fails: then the message has no line."""
     assignment = re.compile(rf"\s*[\"']?{re.escape(key or section)}[\"']?\s*[.=]")
     current: str | None = None
     for number, line in enumerate(text.splitlines(), start=1):
@@ -91,7 +92,7 @@ def _sentence(problem: Mapping[str, Any], location: list[str]) -> str:
 def _own_words(name: str, error: Exception, value: object) -> str:
     if isinstance(error, PatternError):
         return f"holds a bad pattern: {error}"
-    # Of a list the error names the entry, of a section the key.
+    # An error about a list names the entry, and one about a section names the key.
     return (
         str(error)
         if name in _SECRETS or not isinstance(value, str | int | float)
@@ -128,7 +129,7 @@ def _bound(limit: float) -> str:
 
 
 def _shown(name: str, value: object) -> str:
-    """The value as the file's writer knows it; of a secret only its kind."""
+    """The value as TOML writes it; of a secret only its type."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a section"
     if name in _SECRETS:

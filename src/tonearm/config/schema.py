@@ -59,7 +59,7 @@ def _host_patterns(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _host_name(name: str) -> str:
-    """In the form in which hosts are compared: lower case ASCII, without a trailing dot."""
+    """`name` as `normalise_host` makes it, for comparing."""
     try:
         return normalise_host(name)
     except BadRequest:
@@ -123,7 +123,7 @@ def _auto_or_bool(value: object) -> object:
     raise ValueError('must be "auto", true or false')
 
 
-# Lists come as lists from TOML; a frozen value holds tuples, so these fields convert although the rest is strict.
+# TOML gives lists, and a frozen value needs tuples. So these fields convert, although all others are strict.
 _Texts = Annotated[tuple[str, ...], Field(strict=False)]
 _Patterns = Annotated[_Texts, AfterValidator(_compile_all)]
 _HostNames = Annotated[_Texts, AfterValidator(_host_names)]
@@ -138,7 +138,7 @@ _Seconds = Annotated[float, Field(gt=0, le=3600)]
 
 
 class _Section(BaseModel):
-    # Errors must not repeat what was given: it may be a password.
+    # Errors must not show the values: one may be a password.
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
@@ -454,7 +454,7 @@ class LoggingConfig(_Section):
 
 
 class Config(_Section):
-    """All of it. Every key has a default."""
+    """The whole configuration. Every key has a default."""
 
     server: ServerConfig = ServerConfig()
     player: PlayerConfig = PlayerConfig()

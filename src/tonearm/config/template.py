@@ -26,7 +26,7 @@ def config_template() -> str:
 
 
 def effective_values(config: Config) -> str:
-    """What `config` comes to, as TOML; a password is not shown."""
+    """All values of `config` as TOML; a password is not shown."""
     lines = []
     for name, model in SECTIONS.items():
         lines.append(f"[{name}]")
@@ -42,7 +42,7 @@ def _shown(value: object) -> str:
 
 
 def toml_value(value: object) -> str:
-    """A default as TOML writes it. Texts, numbers, booleans and lists look there as they do in JSON."""
+    """A value as TOML writes it. Texts, numbers, booleans and lists are written as in JSON."""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""`tonearm dashboard`: the page for nodes that have passwords or stand elsewhere, served to this machine's browser.
+"""`tonearm dashboard`: the page for nodes with passwords or on other machines, served to this machine's browser.
 
 The password goes from this process to the node, and never into the page or an address.
 """
@@ -27,8 +27,8 @@ _SHUTDOWN_PATIENCE_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """`password_files` are one for all nodes, or one for each of `node_urls` in their order; without one
-    `default_password` is that of all. `own_password_file` is asked for by the page itself."""
+    """The options of the command. `password_files` is one file for all nodes, or one for each of `node_urls` in their
+    order; without any `default_password` is for all nodes. `own_password_file` has the password of the page itself."""
 
     node_urls: Sequence[str] = (DEFAULT_NODE,)
     password_files: Sequence[Path] = ()
@@ -40,7 +40,7 @@ class DashboardOptions:
 
 
 class WrongOptions(Exception):
-    """The message says what to change."""
+    """The options cannot be used. The message says what to change."""
 
 
 def dashboard(options: DashboardOptions) -> int:
@@ -122,5 +122,5 @@ async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_pass
 
 
 def _has_display() -> bool:
-    """Whether a browser has a screen: else one in this terminal would open."""
+    """Whether there is a screen. Without one a browser in the terminal would be opened."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

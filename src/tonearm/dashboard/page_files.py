@@ -1,6 +1,6 @@
-"""The dashboard's files, as they are served: by a node of its own, or by the process that stands before other nodes.
+"""The dashboard's files, as a node serves them, or `tonearm dashboard`.
 
-They are plain modules and styles, which no step builds. What they fetch they name relative to themselves, so they work
+They are plain modules and styles without a build step. They fetch from addresses relative to themselves, so they work
 below any path.
 """
 
@@ -26,7 +26,7 @@ _TYPES: Final[Mapping[str, str]] = MappingProxyType(
         ".json": "application/json",
     }
 )
-# Nothing is fetched from elsewhere, no other page may frame this one, and a link tells nobody where it came from.
+# The page fetches nothing from other hosts, no other page may frame it, and its links send no referrer.
 _HEADERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -50,8 +50,8 @@ class PageFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownNode:
-    """A node that the page shows. `path` leads to it from the page's folder, `clip_uri` is something that it can play
-    at once, `stream_path` is where programs beside the browser hear it. Both may be empty."""
+    """A node that the page shows. `path` leads to it from the page's folder. `clip_uri` is a clip that it can play,
+    `stream_path` the path of its streams for other programs than the browser; both may be empty."""
 
     name: str
     path: str
@@ -60,8 +60,8 @@ class ShownNode:
 
 
 def page_files(nodes: Sequence[ShownNode]) -> Mapping[str, PageFile]:
-    """All files by their path below the page's folder: those of the package, and two that say what `nodes` there are
-    and which effects, with their ranges."""
+    """All files by their path below the page's folder: those of the package, `nodes.json` with `nodes`, and
+    `effects.json` with the effects and their ranges."""
     found = {
         path: _file(path, file.read_bytes()) for path, file in _walk(resources.files("tonearm.dashboard") / "page")
     }

@@ -1,4 +1,4 @@
-"""The page before nodes with passwords, as a server: its checks in their order, its files, the ways to the nodes."""
+"""The server of `tonearm dashboard`: checks of requests, the page's files, and the routes to the nodes."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -22,7 +22,7 @@ _WHERE: Final = (
 
 
 class PageServer:
-    """`files` are those of the page, by their path below its folder."""
+    """Serves `files`, by their path below the page's folder, and passes requests on to nodes."""
 
     def __init__(self, visitors: Visitors, files: Mapping[str, PageFile], passing_on: PassingOn) -> None:
         self._visitors = visitors
@@ -45,7 +45,7 @@ class PageServer:
         async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not self._visitors.is_own_name(request.headers.getall("Host", [])):
                 return _refusal("This page is reached as localhost or 127.0.0.1, with its port.")
-            if request.path == "/" or request.path.startswith("/listen/"):  # each asks for a key of its own
+            if request.path == "/" or request.path.startswith("/listen/"):  # these two check keys instead of the cookie
                 return await handler(request)
             if not self._visitors.knows(request.cookies.get(self._visitors.cookie_name)):
                 if self._visitors.has_password and request.path.startswith("/dashboard"):
@@ -92,7 +92,7 @@ class PageServer:
         return await self._passing_on.answer(request, int(number), target)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        """For programs beside the browser, which have no cookie: only to listen."""
+        """A stream for other programs than the browser, which have no cookie but a key in the path."""
         key, number = request.match_info["key"], request.match_info["node"]
         if not self._visitors.takes_stream_key(key):
             return _refusal("This link is of a dashboard that runs no more.")

@@ -15,7 +15,7 @@ from yarl import URL
 _TO_NODE: Final = ("Accept", "Content-Type", "Content-Length", "If-None-Match", "Icy-MetaData")
 _TO_PAGE: Final = ("Content-Type", "Content-Length", "ETag", "Cache-Control", "Tonearm-Ignored")
 _STREAM_HEADERS: Final = "icy-"
-# What a node answers is data. Should a browser be led to it as if it were a page, nothing in it acts.
+# A node's answers are data: when a browser is led to one as to a page, it must not run anything in it.
 _AS_DATA: Final[Mapping[str, str]] = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
@@ -27,14 +27,14 @@ _MOST_FROM_PAGE_BYTES: Final = 64 * 1024  # nodes ignore what clients say on a s
 
 @dataclass(frozen=True, slots=True)
 class KnownNode:
-    """`password` is empty where the node has none."""
+    """A node and its password, which is empty when the node has none."""
 
     url: str
     password: str = ""
 
 
 class PassingOn:
-    """Used as a context: it holds the connections to the nodes."""
+    """The connections to the nodes, as an asynchronous context manager."""
 
     def __init__(self, nodes: Sequence[KnownNode]) -> None:
         self._nodes = nodes
@@ -54,7 +54,7 @@ class PassingOn:
         await self._session.close()
 
     async def refusal(self, number: int) -> str:
-        """Why the node cannot be used now; empty when it can be."""
+        """Why the node `number` cannot be used now; empty when it can be."""
         node = self._nodes[number]
         try:
             async with self._session.get(_url(node, "/v0/players"), headers=_password(node)) as answer:
@@ -66,7 +66,7 @@ class PassingOn:
         return "" if status == HTTPStatus.OK else f"{node.url} answers {status}: it seems to be no node."
 
     async def answer(self, request: web.Request, number: int, target: str) -> web.StreamResponse:
-        """What node `number` answers to `target`, a path with its query as it was sent."""
+        """The answer of node `number` to `target`, a path with its query as the client sent it."""
         if number >= len(self._nodes):
             return _problem(HTTPStatus.NOT_FOUND, "not_found", "There is no such node.")
         node = self._nodes[number]
@@ -99,7 +99,7 @@ class PassingOn:
                 async for data in answer.content.iter_any():
                     await response.write(data)
                 await response.write_eof()
-            except aiohttp.ClientError:  # in the middle: the page sees it by the missing end
+            except aiohttp.ClientError:  # in the middle of an answer: the page sees that its end is missing
                 response.force_close()
             return response
 
@@ -123,7 +123,7 @@ class PassingOn:
 
 
 async def _carry(from_node: aiohttp.ClientWebSocketResponse, to_page: web.WebSocketResponse) -> None:
-    """A page that is too slow stops the reading here, and then the node drops what is old."""
+    """Passes messages on. When the page reads too slowly, reading stops here, and the node drops old messages."""
     with suppress(ConnectionError):  # the page is gone
         async for message in from_node:
             if message.type is WSMsgType.BINARY:
@@ -133,7 +133,7 @@ async def _carry(from_node: aiohttp.ClientWebSocketResponse, to_page: web.WebSoc
 
 
 async def _drain(to_page: web.WebSocketResponse) -> None:
-    """Until the page closes the socket."""
+    """Reads until the page closes the socket."""
     async for _ in to_page:
         pass
 
@@ -151,5 +151,5 @@ def _unreachable(node: KnownNode, error: aiohttp.ClientError) -> str:
 
 
 def _problem(status: HTTPStatus, code: str, message: str) -> web.Response:
-    """As a node tells it."""
+    """An error in the form of a node's errors."""
     return web.json_response({"status": status, "code": code, "message": message}, status=status)

@@ -1,8 +1,8 @@
-"""Who may use the page that stands before nodes with passwords: the browser that came with the key, and nobody else.
+"""Who may use the page of `tonearm dashboard`: the browser that came with the key, and nobody else.
 
-The key is in the address that the command prints, and is taken once; what it gives is a cookie that scripts cannot read
-and that other sites cannot have sent. A browser sends it to other ports of this machine, too, so the page tells no
-other server more than it must: the name says the port. Foreign names for this address (DNS rebinding) are refused.
+The key is in the address that the command prints, and works once. The browser gets a cookie for it that scripts cannot
+read and that other sites cannot make it send. Browsers do not separate cookies by port, so the cookie's name contains
+the port. Foreign names for this address (DNS rebinding) are refused.
 """
 
 import hmac
@@ -17,12 +17,12 @@ from typing import Final
 _KEY_BYTES: Final = 16
 _OWN_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
-# What a browser says of requests that its own page or its user made.
+# `Sec-Fetch-Site` of requests by the page itself or by the user.
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
 
 
 class Visitors:
-    """`password` is that of the page itself, which it has where other machines can reach it; else it is empty."""
+    """Checks keys, cookies and passwords. `password` is that of the page itself; empty: it has none."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", password: str = "") -> None:
         self.cookie_name: Final = f"tonearm-{port}"
@@ -38,14 +38,14 @@ class Visitors:
         return bool(self._password)
 
     def takes_key(self, key: str) -> bool:
-        """Whether `key` is the one that was printed. It is so once."""
+        """Whether `key` is the printed one and was not used yet. It is used up by this."""
         if self._is_key_taken or not _is_same(key, self.first_key):
             return False
         self._is_key_taken = True
         return True
 
     def takes_password(self, authorization: str) -> bool:
-        """Whether a header has the page's own password; any user name will do (RFC 7617)."""
+        """Whether the header `Authorization` has the page's own password; any user name is accepted (RFC 7617)."""
         scheme, _, encoded = authorization.partition(" ")
         if not self._password or scheme.lower() != "basic":
             return False
@@ -62,7 +62,7 @@ class Visitors:
         return _is_same(key, self.stream_key)
 
     def is_own_name(self, hosts: Collection[str]) -> bool:
-        """Whether a request's `Host` is a name by which this page is meant to be reached."""
+        """Whether a request's headers `Host` are one name by which this page may be reached."""
         if len(hosts) != 1:
             return False
         (host,) = hosts

@@ -1,4 +1,4 @@
-"""AsyncAPI 3.0 of the WebSockets: audio, events of one player, events of all, and what strangers are told.
+"""AsyncAPI 3.0 of the WebSockets: audio, events of one player, events of all, and the public events.
 
 The format: https://www.asyncapi.com/docs/reference/specification/v3.0.0.
 """
@@ -98,7 +98,7 @@ def asyncapi_document(version: str) -> JsonObject:
 
 
 def _renamed(schemas: JsonObject) -> JsonObject:
-    """The event `PlayerState` and the state in it have one name; pydantic makes long ones of both."""
+    """`schemas` with short names for the two models `PlayerState`, which pydantic gives long ones."""
     text = json.dumps(schemas)
     for long, short in _NAMES.items():
         text = text.replace(long, short)

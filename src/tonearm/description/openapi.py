@@ -1,4 +1,4 @@
-"""OpenAPI 3.1 of all paths, made of the wire's models and the table of operations.
+"""OpenAPI 3.1 of all paths, made from the models in `protocol` and the tables of operations.
 
 The format: https://spec.openapis.org/oas/v3.1.0. Schemas are JSON Schema 2020-12, as pydantic makes it.
 """
@@ -27,7 +27,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
 _REF: Final = "#/components/schemas/{model}"
 _MODE: Final[JsonSchemaMode] = "validation"
 
-# What can be answered to any request at all.
+# Codes that any request may be answered with.
 _EVERYWHERE: Final = ("unauthorized", "foreign_origin", "internal")
 
 _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
@@ -59,7 +59,7 @@ _PATH_PARAMETERS: Final[Mapping[str, Parameter]] = {
 
 
 def openapi_document(version: str, status_of_code: Mapping[str, int]) -> JsonObject:
-    """The whole document. `status_of_code`: with which status each error code is answered."""
+    """The whole document. `status_of_code`: the status of HTTP for each error code."""
     schemas = _schemas(OPERATIONS)
     paths: dict[str, Json] = {}
     for operation in OPERATIONS:
@@ -128,7 +128,7 @@ def schemas_of(models: Mapping[str, Any]) -> _Schemas:
 
 
 def _plain(schema: Any) -> Any:
-    """Without the titles that pydantic makes of names: they say nothing."""
+    """`schema` without the titles that pydantic makes from names."""
     if isinstance(schema, dict):
         return {name: _plain(item) for name, item in schema.items() if name != "title" or not isinstance(item, str)}
     return [_plain(item) for item in schema] if isinstance(schema, list) else schema
@@ -161,7 +161,7 @@ def _operation(
 
 
 def _operation_id(operation: Operation) -> str:
-    """A name in camelCase, such as `getPlayersQueue`, for programs that are made of the description."""
+    """A name in camelCase, such as `getPlayersQueue`, for generators of clients."""
     words = re.findall(r"[A-Za-z]+", re.sub(r"/v0/|{\w+}", "/", operation.path)) or ["index"]
     argument = "One" if operation.path.endswith("}") else ""
     return operation.method.lower() + "".join(word[:1].upper() + word[1:] for word in words) + argument
@@ -179,7 +179,7 @@ def _parameter(parameter: Parameter) -> JsonObject:
 
 
 def codes_of(operation: Operation) -> tuple[str, ...]:
-    """All codes that the operation can be refused with."""
+    """All error codes that the operation may be answered with."""
     codes = [*_EVERYWHERE, *operation.codes]
     if "{player_id}" in operation.path:
         codes.append("player_not_found")

@@ -1,4 +1,4 @@
-"""How one path and method is described: what it takes, what it answers, and what it can be refused for."""
+"""The description of one method at one path: parameters, body, answers and errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Tag = Literal["Players", "Control", "Queue", "Settings", "Overlays", "Audio", "E
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value in the query, in a header or in the path. `schema` is JSON Schema, `example` one that works."""
+    """A value in the query, in a header or in the path. `schema` is JSON Schema, `example` a working value."""
 
     name: str
     text: str
@@ -24,7 +24,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A request's JSON. `model` is what pydantic makes a schema of; `examples` have titles."""
+    """A request's JSON. pydantic makes its schema from `model`; `examples` are by title."""
 
     model: Any
     examples: Mapping[str, Json]
@@ -33,7 +33,7 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A success. `models` by media type: a type of pydantic's for JSON, None for text and bytes."""
+    """An answer with a status below 400. `models` are by media type: a model for JSON, None for text and bytes."""
 
     status: int
     text: str
@@ -43,8 +43,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method at one path. `codes` are those of refusals beside the ones that `openapi` adds by itself: those of
-    every path, `player_not_found` where the path names a player, and the ones of a body and of parameters."""
+    """One method at one path. `codes` are the error codes beside those that `openapi.codes_of` adds: the codes of every
+    path, `player_not_found` where the path names a player, and the codes of a body and of parameters."""
 
     method: str
     path: str

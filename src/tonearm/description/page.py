@@ -20,7 +20,7 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid #8884; }
 nav a { margin-right: 1rem; }
 """
-# Finds a path or a field: it hides what does not hold the words, and opens what a link leads to.
+# Search hides the parts that do not contain the words; a part that a link leads to is opened.
 _SCRIPT: Final = """
 const find = document.getElementById("find");
 find.hidden = false;
@@ -39,7 +39,7 @@ def _hash(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
-# The page's own style and script, by their hashes, and nothing else.
+# Only the page's own style and script are allowed, by their hashes.
 CONTENT_SECURITY_POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_hash(_STYLE)}'; script-src 'sha256-{_hash(_SCRIPT)}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -47,7 +47,7 @@ CONTENT_SECURITY_POLICY: Final = (
 
 
 def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
-    """HTML of the two documents."""
+    """A page of HTML that describes the two documents, OpenAPI and AsyncAPI."""
     info: Any = openapi["info"]
     return f"""<!doctype html>
 <html lang="en">
@@ -66,7 +66,7 @@ def docs_page(openapi: JsonObject, asyncapi: JsonObject) -> str:
 
 
 def docs_sections(openapi: JsonObject, asyncapi: JsonObject) -> str:
-    """What such a page says: all paths by their subjects, the sockets' messages, and the models."""
+    """The content of such a page: all paths by subject, the messages of the sockets, and the models."""
     paths: Any = openapi["paths"]
     sockets: Any = asyncapi
     components: Any = openapi["components"]
@@ -164,7 +164,7 @@ def _headers(response: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
-    """A schema in a few words: type, range, default."""
+    """A schema as a short text: type, range, default."""
     for way in ("anyOf", "oneOf"):
         if way in schema and not {"properties", "type"} & schema.keys():
             return " or ".join(_type(one) for one in schema[way])
@@ -200,7 +200,7 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Text with `code` in it."""
+    """HTML of a text that has `code` in backticks."""
     parts = html.escape(text).split("`")
     return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
 

@@ -1,6 +1,6 @@
-"""Opus in Ogg (RFC 3533, RFC 7845): the pages of one endless logical stream, and of chained ones.
+"""Writes Opus in Ogg (RFC 3533, RFC 7845).
 
-Timestamps are samples at 48 kHz that a decoder puts out, the pre-skip included.
+Granule positions count samples at 48 kHz that a decoder puts out, with the pre-skip.
 """
 
 import struct
@@ -24,7 +24,7 @@ _NO_GRANULE: Final = -1  # no packet ends on the page
 class OggOpusStream:
     """Makes the pages of one logical stream, which begins with `head()`.
 
-    `serial` tells it from others of the same connection; `pre_skip_samples` is the encoder's delay.
+    `serial` distinguishes it from chained streams of the same connection; `pre_skip_samples` is the encoder's delay.
     """
 
     def __init__(self, serial: int, pre_skip_samples: int) -> None:
@@ -42,16 +42,19 @@ class OggOpusStream:
         return self._pages([head], 0, OGG_FIRST) + self._pages([b"".join(parts)], 0)
 
     def page(self, packets: Sequence[bytes], *, is_last: bool = False) -> bytes:
-        """A page with these packets of 20 ms, one or more; several where they do not fit (255 segments). The last one
-        ends the stream."""
+        """A page with these packets of 20 ms, at least one; several pages when they take more than 255 segments.
+
+        With `is_last` the last page ends the stream.
+        """
         return self._pages(packets, FRAME_SAMPLES, OGG_LAST if is_last else 0)
 
     def end(self) -> bytes:
-        """An empty page that ends the stream, for one whose last packets were sent already."""
+        """An empty page that ends a stream whose last packets were sent already."""
         return self._pages([], 0, OGG_LAST)
 
     def _pages(self, packets: Sequence[bytes], samples_each: int, flags: int = 0) -> bytes:
-        """As many pages as it takes (RFC 3533, section 6). `flags` without `OGG_LAST` are of a single page."""
+        """The packets in as many pages as they take (RFC 3533, section 6). `OGG_LAST` in `flags` goes to the last page;
+        other flags only come with packets that fit into one."""
         lacing = bytearray()
         for packet in packets:
             whole, rest = divmod(len(packet), WHOLE_SEGMENT)

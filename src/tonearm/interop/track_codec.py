@@ -3,7 +3,7 @@
 Layout (lavaplayer, `MessageOutput` and `DefaultAudioPlayerManager.encodeTrack`), big-endian: int32 header with the
 size of the rest in its low 30 bits and bit 30 set when a version byte follows; uint8 version; title; author; int64
 length in ms; identifier; bool is a stream; from version 2 nullable uri; from version 3 nullable artwork link and
-ISRC; source name; what the source adds (`http` and `local`: the container's name); int64 position in ms.
+ISRC; source name; fields of the source (`http` and `local`: the container's name); int64 position in ms.
 
 Strings are those of Java's `DataOutput.writeUTF`: a uint16 length, then "modified UTF-8", which differs from UTF-8 in
 two ways (java.io.DataInput): NUL is the two bytes C0 80, and a character above U+FFFF is its surrogate pair, three
@@ -28,7 +28,7 @@ _SIZE_MASK: Final = 0x3FFFFFFF
 _STREAM_LENGTH_MS: Final = (1 << 63) - 1
 _POSITION_BYTES: Final = 8
 _MAX_PADDING: Final = 2
-_FORGIVEN: Final = str.maketrans("-_ ", "+/+")
+_ACCEPTED: Final = str.maketrans("-_ ", "+/+")
 
 _FILE_SOURCE: Final = "file"
 _FILE_SOURCE_IN_FORMAT: Final = "local"
@@ -64,7 +64,7 @@ def encode_track(info: TrackInfo) -> str:
 def decode_track(encoded: str) -> TrackInfo:
     """The track in an identifier of versions 1 to 3, or in base64 of a plain absolute URI or path.
 
-    Missing padding, `-_` for `+/` and a space for `+` are forgiven. Raises InvalidIdentifier for anything else.
+    Missing padding, `-_` for `+/` and a space for `+` are accepted. Raises InvalidIdentifier for anything else.
     """
     message = _decode_base64(encoded)
     header = int.from_bytes(message[:4], "big")
@@ -74,7 +74,7 @@ def decode_track(encoded: str) -> TrackInfo:
 
 
 def is_encoded_track(text: str) -> bool:
-    """Whether `text` can be decoded. As a URI such a text would be a strange relative path."""
+    """Whether `text` is an encoded track, and not a URI. A relative path could hardly be one by chance."""
     try:
         decode_track(text)
     except InvalidIdentifier:
@@ -138,7 +138,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
     isrc = reader.nullable_text() if version >= 3 else None
     source_name = reader.text()
     probe_name = _decode_source_extras(reader, source_name)
-    reader.milliseconds()  # the position, where another node's player stood
+    reader.milliseconds()  # the position in another node's player
     return TrackInfo(
         identifier=identifier,
         uri=identifier if uri is None else uri,
@@ -155,7 +155,7 @@ def _decode_message(reader: _MessageReader, *, is_versioned: bool) -> TrackInfo:
 
 
 def _decode_source_extras(reader: _MessageReader, source_name: str) -> str:
-    """Skips what the source added and returns the container's name where that is known to be it."""
+    """Reads past the fields of the source, and returns the container's name when they are that."""
     extras_size = reader.remaining() - _POSITION_BYTES
     if extras_size < 0:
         raise InvalidIdentifier("The encoded track ends before its position; it was cut off.")
@@ -180,7 +180,7 @@ def _decode_plain(message: bytes) -> TrackInfo:
 def _decode_base64(encoded: str) -> bytes:
     if len(encoded) > MAX_ENCODED_CHARACTERS:
         raise InvalidIdentifier(f"An encoded track has at most {MAX_ENCODED_CHARACTERS} characters.")
-    digits = encoded.translate(_FORGIVEN)
+    digits = encoded.translate(_ACCEPTED)
     bare = digits.rstrip("=")
     padding = len(digits) - len(bare)
     if padding > _MAX_PADDING or (padding and len(digits) % 4):
@@ -213,7 +213,7 @@ def _nullable_text(text: str | None) -> bytes:
 
 MAX_JAVA_TEXT_BYTES: Final = 0xFFFF  # the length before a string is a uint16
 
-# Surrogates take 0.1 ms for each 1000 bytes, during which no other thread gets the interpreter.
+# Text is decoded in pieces, since decoding surrogates keeps the interpreter lock.
 _PIECE_BYTES: Final = 6 * 1024
 
 _NUL: Final = b"\xc0\x80"

@@ -1,4 +1,4 @@
-"""With which codes the node closes a WebSocket: those of RFC 6455, 7.4.1, and of its registry."""
+"""The codes with which the node closes a WebSocket (RFC 6455, 7.4.1, and IANA's registry)."""
 
 from typing import Final
 

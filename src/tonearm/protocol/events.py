@@ -23,7 +23,7 @@ from tonearm.protocol.wire_model import (
 
 
 class _Numbered(WireModel):
-    """What every event begins with."""
+    """The fields that every event begins with."""
 
     id: PlayerId
     seq: int = Field(ge=1, description="1, 2, 3 … for each life of a player, without gaps.")
@@ -32,7 +32,7 @@ class _Numbered(WireModel):
 
 
 class _OfTrack(_Numbered):
-    """What every event about a track has."""
+    """The fields of every event about a track."""
 
     track: TrackOut
     track_id: TrackId

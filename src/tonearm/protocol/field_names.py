@@ -1,4 +1,4 @@
-"""The names of a body's fields: which ones no field has, and what they were meant to be."""
+"""Finds unknown names of fields in a request's body, and the known names that were probably meant."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from tonearm.protocol.wire_model import ExactModel, RequestModel
 
 _SHOWN_CHARACTERS: Final = 60
 _NAMES_OF_AN_OBJECT: Final = 20
-_HEADER_CHARACTERS: Final = 1000  # proxies hold headers to a few KiB
+_HEADER_CHARACTERS: Final = 1000  # proxies limit headers to a few KiB
 _SAFE: Final = "!#$&'*+^`|~."  # what a header's token may hold, but for `%`
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownName:
-    """A `name` that `model` has no field for; `place` is what the name stands in: "" or, for example, "tracks.0."."""
+    """A `name` that is no field of `model`; `place` is the path before it: "" or, for example, "tracks.0."."""
 
     place: str
     name: str
@@ -27,7 +27,8 @@ class UnknownName:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it is a mistake; else it is ignored, so that a client goes on working with another node."""
+        """Whether the request is refused. Elsewhere an unknown name is ignored, so that a client works with other
+        nodes."""
         return issubclass(self.model, ExactModel)
 
     @property
@@ -36,7 +37,7 @@ class UnknownName:
 
     @property
     def sentence(self) -> str:
-        """That there is no such field, with the nearest one that there is, or all of them."""
+        """A sentence for the client, with the nearest known name or all of them."""
         names = {known.lower(): known for known in fields_of(self.model)}
         nearest = get_close_matches(self.name[:_SHOWN_CHARACTERS].lower(), names, n=1)
         if nearest:
@@ -45,8 +46,8 @@ class UnknownName:
 
 
 def unknown_names(model: type[RequestModel], value: Json, place: str = "") -> Iterator[UnknownName]:
-    """The names in the body `value` that `model` and the models in it have no field for; of very many in one object the
-    first ones."""
+    """The unknown names in the body `value`, at all depths, for `model` and the models in it; at most
+    `_NAMES_OF_AN_OBJECT` of each object."""
     if not isinstance(value, dict):
         return
     fields = fields_of(model)
@@ -66,7 +67,7 @@ def unknown_names(model: type[RequestModel], value: Json, place: str = "") -> It
 
 
 def header_text(names: Iterable[str]) -> str:
-    """`names` for a header, with `...` for what is too much of them; what no header can hold is percent-encoded."""
+    """`names` as the value of a header, percent-encoded where it takes that, and cut with `...` when it is too long."""
     text = ""
     for name in names:
         longer = f"{text}, {quote(name, safe=_SAFE)}" if text else quote(name, safe=_SAFE)
@@ -82,6 +83,6 @@ def fields_of(model: type[RequestModel]) -> Mapping[str, FieldInfo]:
 
 
 def _inner_model(field: FieldInfo) -> type[RequestModel] | None:
-    """The model of what a field holds, by itself or in a list; None when that is no object of ours."""
+    """The model of a field's value, or of its items when it is a list; None when these are no `RequestModel`."""
     kinds = (field.annotation, *get_args(field.annotation))
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, RequestModel)), None)

@@ -1,7 +1,6 @@
 """The effects of a player as clients write and read them: the same objects in requests, replies and events.
 
-Ranges and defaults are those of `core.effects`, which checks them; in these models they are for readers and
-descriptions.
+Ranges and defaults come from `core.effects`, which checks them. These models only show them in descriptions.
 """
 
 from dataclasses import fields
@@ -16,7 +15,7 @@ from tonearm.protocol.wire_model import ExactModel, WireModel
 
 
 def _number(effect: type[Effect], name: str, description: str | None = None) -> Any:
-    """A number of `effect`, with its default and its range."""
+    """The field of a number of `effect`, with its default and its range."""
     default = next(item.default for item in fields(effect) if item.name == name)
     minimum, maximum = range_of(effect, name)
     return Field(default, description=description, json_schema_extra={"minimum": minimum, "maximum": maximum})
@@ -116,8 +115,8 @@ class Compressor(ExactModel):
 
     threshold_db: float = _number(effects.Compressor, "threshold_db", "In dB below full scale.")
     ratio: float = _number(effects.Compressor, "ratio", "So many dB above the threshold become one.")
-    attack_ms: float = _number(effects.Compressor, "attack_ms", "In which time it lowers what is too loud, in ms.")
-    release_ms: float = _number(effects.Compressor, "release_ms", "In which time it lets go again, in ms.")
+    attack_ms: float = _number(effects.Compressor, "attack_ms", "In which time it begins to lower, in ms.")
+    release_ms: float = _number(effects.Compressor, "release_ms", "In which time it stops lowering, in ms.")
     makeup_db: float = _number(effects.Compressor, "makeup_db", "By how much all is raised afterwards, in dB.")
 
 
@@ -156,7 +155,9 @@ class EffectFields(WireModel):
     limiter: Limiter | None = None
 
     def given_effects(self) -> dict[str, Effect | None]:
-        """Those that are there, as values whose ranges are not checked yet. Raises BadRequest."""
+        """The effects that the body names, by the names of `core.effects.Effects`; None switches one off.
+
+        Their ranges are not checked yet. Raises BadRequest for fields that exclude each other."""
         given: dict[str, Effect | None] = {}
         for name in self.model_fields_set & EFFECT_KINDS.keys():
             model = getattr(self, name)

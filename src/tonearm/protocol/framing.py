@@ -1,7 +1,7 @@
-"""How a frame's payload is wrapped for a kind of connection, the same for all listeners of that kind.
+"""The bytes of a frame for each kind of connection, the same for all listeners of that kind.
 
-Frames wait as WebSocket messages, since nearly all listeners get those: they are copied out of what was received with
-the head before them. A second copy when they are due would cost over 1 µs a frame.
+A frame is stored as a WebSocket message, since nearly all listeners get that: it gets its header when it is copied out
+of the received bytes, so that nothing is copied when it is sent.
 """
 
 import struct
@@ -24,24 +24,26 @@ HEADER_BYTES: Final = HEADER.size
 
 
 class Framing(Enum):
+    """How a frame is written to a connection."""
+
     WEBSOCKET = "websocket"  # one unmasked binary server message
-    WEBSOCKET_WITH_HEADER = "websocket_with_header"  # the same, with a `Stamp` before the payload
+    WEBSOCKET_WITH_HEADER = "websocket_with_header"  # such a message, with a `Stamp` before the payload
     CHUNKED = "chunked"  # one chunk of an HTTP/1.1 chunked body
     RAW = "raw"  # the payload itself
 
 
 class FrameFlag(IntFlag):
-    """What a listener has to know of a frame."""
+    """The flags in a frame's header."""
 
     TRACK_STARTS = 1
     DISCONTINUITY = 2  # it does not continue the frame before it
-    SILENCE = 4  # it is no frame of the player's: its number and position are those of the one after it
-    PASSED = 8  # the packet of the source itself, untouched
+    SILENCE = 4  # an extra frame of silence, with number and position of the frame after it
+    PASSED = 8  # an unchanged packet of the source
 
 
 class Stamp(NamedTuple):
-    """`number` counts the frames that the player's clock emitted, from 1; `position_us` is where the frame begins in
-    its track."""
+    """What the header says about a frame. `number` counts the frames that the player's clock sent, from 1;
+    `position_us` is the position in the track where the frame begins; `flags` are `FrameFlag`s."""
 
     number: int
     position_us: int
@@ -49,27 +51,28 @@ class Stamp(NamedTuple):
 
 
 def as_message(payload: bytes) -> bytes:
-    """As a frame waits. Payloads are below 64 KiB."""
+    """The WebSocket message of a payload, which is shorter than 64 KiB."""
     return _message_head(len(payload)) + payload
 
 
 def pcm_as_messages(pcm: bytes | memoryview) -> list[bytes]:
-    """Frames of PCM, one behind the other, as a message each."""
+    """Each frame of PCM in `pcm`, one after the other, as a WebSocket message."""
     view = memoryview(pcm)
     return [_FRAME_HEAD + view[start : start + FRAME_BYTES] for start in range(0, len(view), FRAME_BYTES)]
 
 
 def packets_as_messages(packets: Iterable[bytes]) -> list[bytes]:
-    """Packets of Opus as a message each."""
+    """Each packet of Opus as a WebSocket message."""
     return [_PACKET_HEADS[len(packet)] + packet for packet in packets]
 
 
 def payload_of(message: bytes) -> bytes:
+    """The payload of a message that was made here."""
     return message[_payload_start(message) :]
 
 
 def framed(message: bytes, framing: Framing, stamp: Stamp) -> bytes:
-    """The bytes to be written for a frame that waits as `message`."""
+    """The bytes to be written for a frame that is stored as `message`."""
     return FRAMERS[framing](message, stamp)
 
 
@@ -102,11 +105,11 @@ FRAMERS: Final[Mapping[Framing, Framer]] = MappingProxyType(
         Framing.RAW: _raw,
     }
 )
-"""`framed` for one framing: looking up an enum's member takes as long as a call."""
+"""`framed` for each framing, since looking up an enum's member takes as long as a call."""
 
 
 def with_discontinuity(message: bytes) -> bytes:
-    """A message in `WEBSOCKET_WITH_HEADER` framing, with the flag that says that frames before it are missing."""
+    """A message in `WEBSOCKET_WITH_HEADER` framing, with the flag `DISCONTINUITY` set."""
     at = _payload_start(message) + 1
     return b"".join((message[:at], bytes((message[at] | FrameFlag.DISCONTINUITY,)), message[at + 1 :]))
 

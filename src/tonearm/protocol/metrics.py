@@ -1,7 +1,7 @@
 """A node's figures as JSON (`/v0/stats`) and as Prometheus text (`/metrics`).
 
 Names and units follow Prometheus' conventions (prometheus.io, "Metric and label naming"). Labels have few values:
-states, formats, causes, codes of failures, kinds of processes. No player and no URI is one.
+states, formats, causes, codes of failures, kinds of processes. Players and URIs are no labels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -158,7 +158,7 @@ class _Figures(Collector):
             if level:
                 sandbox.add_metric((kind, level), 1)
         yield sandbox
-        # Always there, so that what watches over many nodes needs no case for each.
+        # These are always there, so that queries over many nodes need no special case.
         resolver = figures.resolver or ResolverFigures(0, 0)
         state = figures.state or StateFigures(is_degraded=False, writes=0, write_s=0.0, unsaved_answers=0)
         yield GaugeMetricFamily("tonearm_resolver_working", "Pages being resolved.", resolver.working)

@@ -1,8 +1,7 @@
 """Values of `core` as the JSON of replies and events.
 
-The functions make plain objects and no models: for each PlayerUpdate of five hundred players, and each line of a list
-of thousands, a validated model would cost several times as much. The tests check, of every reply and event, that the
-objects are what the models describe.
+The functions make plain objects and no models, since a validated model would cost several times as much. The tests
+check that every reply and event is what the models describe.
 """
 
 from collections.abc import Sequence
@@ -53,7 +52,8 @@ from tonearm.protocol.json_text import json_text
 
 
 def event_text(player_id: str, life: str, seq: int, time_ms: int, event: Event | StateMessage) -> str:
-    """The message that clients get. `time_ms` is the time of day since 1970; `seq` counts in this `life`."""
+    """The message that clients get of an event. `time_ms` is the time of day since 1970; `seq` counts the events of
+    this `life`."""
     body: JsonObject = {"op": type(event).__name__, "id": player_id, "seq": seq, "time": time_ms}
     if isinstance(event, StateMessage):
         body["op"] = "PlayerState"
@@ -274,7 +274,7 @@ def _effect_out(effect: Effect | None) -> JsonObject | None:
     if effect is None:
         return None
     values = asdict(effect)
-    if isinstance(effect, LowPass):  # what is not in force is not shown, so that it can be sent back
+    if isinstance(effect, LowPass):  # only the field in force is shown, so that the answer can be sent back
         del values["frequency_hz" if effect.frequency_hz is None else "smoothing"]
     return {wire_name(name): value for name, value in values.items()}
 
@@ -289,15 +289,15 @@ def _bands_out(gains_db: tuple[float, ...]) -> list[Json]:
     ]
 
 
-# Most players never touch their equalizer: fifteen objects less for each line of their list.
+# Most players never change their equalizer, so lists of players share these fifteen objects.
 _UNTOUCHED_GAINS_DB: Final = Filters().gains_db
 _UNTOUCHED_BANDS: Final = _bands_out(_UNTOUCHED_GAINS_DB)
 
 
 # Tracks
 
-# Encoding takes as long as half a player's state, so each identifier is kept as long as the value that it was made of.
-# By the value's `id`: hashing its eleven fields for each line of a long list would cost a tenth of the line.
+# The encoded identifier of each `TrackInfo`, kept as long as the `TrackInfo` itself, since encoding takes as long as
+# half a player's state. The key is the value's `id`: hashing its fields would take a tenth of a line in a list.
 _encoded: Final[dict[int, tuple[ReferenceType[TrackInfo], str]]] = {}
 
 
@@ -324,12 +324,12 @@ def track_out(info: TrackInfo, user_data: Json, position_ms: int = 0, encoded: s
 
 
 def listed_track_out(track: Track) -> JsonObject:
-    """`replies.ListedTrack`, which nobody has opened."""
+    """`replies.ListedTrack`, of a track that was not opened."""
     return {**track_out(track.info, {}), **_part_out(track)}
 
 
 def _part_out(track: Track) -> JsonObject:
-    """`replies.PartFields`: empty for a track that is all of its file."""
+    """`replies.PartFields`: empty for a track that is its whole file."""
     if track.end_ms is not None:
         return {"startMs": track.start_ms, "endMs": track.end_ms}
     return {"startMs": track.start_ms} if track.start_ms else {}
@@ -351,7 +351,7 @@ def queued_track_out(track: Track) -> JsonObject:
 
 
 def queued_track_details_out(track: Track) -> JsonObject:
-    """`replies.QueuedTrack` with `details`: those that are known."""
+    """`replies.QueuedTrackDetails`: only the known ones."""
     info = track.info
     body = queued_track_out(track)
     body["title"] = info.title
@@ -371,7 +371,7 @@ def played_track_out(played: PlayedTrack) -> JsonObject:
 
 
 def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bool = False) -> JsonObject:
-    """`replies.TrackQueued`, of one id at least. `is_list`: a client that sends a list gets a list."""
+    """`replies.TrackQueued` of at least one id. `is_list`: the client sent a list, so it gets a list."""
     body: JsonObject = {"trackId": track_ids[0]}
     if len(track_ids) > 1 or left_out.count or is_list:
         body["trackIds"] = list(track_ids)
@@ -381,7 +381,7 @@ def track_queued_out(track_ids: Sequence[str], left_out: LeftOut, *, is_list: bo
 
 
 def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
-    """`replies.LoadResult`; None, or why, for what cannot be played."""
+    """`replies.LoadResult` of a track, or of one that cannot be played: with the failure, or None to leave it out."""
     if isinstance(loaded, TrackInfo):
         return {"loadType": "track", "data": track_out(loaded, {})}
     body: JsonObject = {"loadType": "empty", "data": {}}
@@ -391,7 +391,7 @@ def load_result_out(loaded: TrackInfo | PlayFailure | None) -> JsonObject:
 
 
 def found_tracks_out(name: str | None, selected: int, left_out: LeftOut) -> JsonObject:
-    """`replies.FoundTracks`, or with a `name` `replies.LoadedPlaylist`, but for the tracks."""
+    """`replies.FoundTracks`, or with a `name` `replies.LoadedPlaylist`, without `tracks`."""
     body: JsonObject = {} if name is None else {"name": name, "selected": selected}
     if left_out.count:
         body["leftOut"] = _left_out_out(left_out)
@@ -403,7 +403,7 @@ def _left_out_out(left_out: LeftOut) -> JsonObject:
 
 
 def failure_out(failure: PlayFailure) -> JsonObject:
-    """`replies.PlayFailure`: `httpStatus` only when there is one."""
+    """`replies.PlayFailure`."""
     body: JsonObject = {
         "code": failure.code.value,
         "stage": failure.stage.value,

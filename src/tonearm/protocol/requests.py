@@ -1,7 +1,7 @@
 """The bodies that clients send.
 
-The ranges in these models are for readers and descriptions only: `core` decides them, with a sentence that says what
-is possible. A model that refused a value itself would say it in pydantic's words.
+The ranges in these models only appear in descriptions. `core` checks them, and its errors say what is possible; errors
+of a model would have pydantic's words.
 """
 
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
@@ -43,9 +43,9 @@ from tonearm.protocol.wire_model import (
 
 MAX_ENCODED_TRACKS: Final = 1000
 MAX_NEW_TRACKS: Final = 1000
-MAX_NEW_OVERLAYS: Final = 100  # far fewer sound at once; so many are looked at
+MAX_NEW_OVERLAYS: Final = 100  # in one request; the limit of a player is lower, and has an error of its own
 MAX_GAINS: Final = 1000  # of the equalizer, in one change
-MAX_LENGTH_MS: Final = 2**53  # JSON's own numbers are exact up to it; an encoded track's are larger
+MAX_LENGTH_MS: Final = 2**53  # numbers of JSON are exact up to it
 
 _INDEX: Final[JsonDict] = {"minimum": 0}
 
@@ -57,7 +57,7 @@ def _range(minimum: float, maximum: float) -> JsonDict:
 class NewTrack(RequestModel):
     """A track, or a playlist's tracks: the body of PUT /v0/players/{id}/track, and an entry of `tracks`.
 
-    `uri` or `encoded` is required; `encoded` is not looked at beside a `uri`.
+    `uri` or `encoded` is required; `encoded` is ignored beside a `uri`.
     """
 
     model_config = ConfigDict(json_schema_extra=one_of("uri", "encoded"))
@@ -134,7 +134,7 @@ class CrossfadePatch(RequestModel):
     on_skip: bool = Field(False, description="Whether a skip fades, too.")
 
     def as_edit(self) -> CrossfadeEdit:
-        """What to change; its range is not checked yet."""
+        """The change; its range is not checked yet."""
         return CrossfadeEdit(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
@@ -188,7 +188,7 @@ class BandGain(RequestModel):
     band: BandNumber = Field(json_schema_extra=_range(0, BAND_COUNT - 1))
     gain_db: float = Field(alias="gain_db", description="In dB.", json_schema_extra=_range(GAIN_MIN_DB, GAIN_MAX_DB))
     frequency_hz: AnyJson = Field(
-        default=None, alias="frequency_hz", description="Not looked at: GET filters shows it, and may be sent back."
+        default=None, alias="frequency_hz", description="Ignored: GET filters shows it, and may be sent back."
     )
 
 
@@ -213,7 +213,7 @@ class FiltersPatch(EffectFields, ExactModel):
     volume: float = Field(
         default=1.0, description="Linear: 1 changes nothing.", json_schema_extra=_range(0, VOLUME_MAX)
     )
-    # The answer names the first wrong one, so none after it is looked at.
+    # The answer names the first wrong entry, so the check ends there.
     eq: Annotated[list[BandGain], FailFast()] = Field(
         default_factory=list, max_length=MAX_GAINS, description="Listed bands are set, others stay."
     )
@@ -223,8 +223,8 @@ class FiltersPatch(EffectFields, ExactModel):
     reset: bool = Field(False, description="Makes everything flat, before what else is here is applied.")
 
     def as_change(self) -> FilterChange:
-        """What to change; most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and
-        for one of Lavalink's gains that is out of its range."""
+        """The change; most ranges are not checked yet. Raises BadRequest for fields that exclude each other, and for a
+        gain of Lavalink that is out of its range."""
         gains: tuple[tuple[int, float], ...] | None = None
         if {"eq", "equalizer"} <= self.model_fields_set:
             raise BadRequest("`eq` and `equalizer` set the same bands. Leave one of them out.")
@@ -240,8 +240,8 @@ class FiltersPatch(EffectFields, ExactModel):
         )
 
 
-# For a field whose value counts only where it was sent. An empty model in its place, made for each request, took a
-# third of the time in which a player is created.
+# The default of a field whose value counts only when it was sent. An empty model instead, made for each request, would
+# take a third of the time in which a player is created.
 _NEVER_READ: Final[Any] = None
 
 
@@ -268,7 +268,8 @@ class NewPlayer(RequestModel):
     loop: Annotated[LoopMode, Field(strict=False)] = LoopMode.NONE
 
     def first_track(self) -> "NewTrack | NewPlayer | None":
-        """What names the first track; None for a player that begins idle. Raises BadRequest for none or two of them."""
+        """The part of the body that names the first track; None for a player that begins idle. Raises BadRequest when
+        nothing names it, or two fields do."""
         ways: list[str] = [name for name in ("uri", "encoded", "track") if name in self.model_fields_set]
         if self.idle:
             ways.append("idle")
@@ -281,7 +282,7 @@ class NewPlayer(RequestModel):
         return self.track if ways == ["track"] else self
 
     def filter_changes(self) -> tuple[FilterChange, ...]:
-        """What to change of flat filters, in this order; ranges are not checked yet."""
+        """The changes to make to flat filters, in this order; ranges are not checked yet."""
         changes: list[FilterChange] = []
         if "filters" in self.model_fields_set:
             changes.append(self.filters.as_change())
@@ -291,12 +292,12 @@ class NewPlayer(RequestModel):
 
 
 class TrackInfoToEncode(RequestModel):
-    """What an encoded track is to say, as the `info` of a track."""
+    """The facts that an encoded track is to contain, as the `info` of a track."""
 
     identifier: str = Field(description="The URI as given; another source's own name for the track.")
     title: str = Field(default="", description="Absent or empty: from the URI.")
     author: str = Field("", description="Empty when it is not known.")
-    length: int = Field(default=0, description="In ms; not looked at for a stream.", json_schema_extra={"minimum": 0})
+    length: int = Field(default=0, description="In ms; ignored for a stream.", json_schema_extra={"minimum": 0})
     is_stream: bool = Field(False, description="Whether it is live, without an end.")
     uri: str | None = Field(default=None, description="What is really opened; absent: the identifier.")
     artwork_url: ArtworkUrl | None = None
@@ -310,7 +311,7 @@ class TrackToEncode(RequestModel):
     info: TrackInfoToEncode
 
     def as_info(self) -> TrackInfo:
-        """The facts to encode. Raises BadRequest for what no encoded track can hold."""
+        """The facts to encode. Raises BadRequest for a value that no encoded track can contain."""
         info = self.info
         if not 0 <= info.length <= MAX_LENGTH_MS:
             raise BadRequest("`info.length` is a time in ms: it must not be negative or huge.")

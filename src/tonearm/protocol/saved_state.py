@@ -1,7 +1,7 @@
-"""Snapshots of players as JSON and back: what the state's file holds, and what `…/state` gives and takes.
+"""Snapshots of players as JSON and back, for the state's file and for the paths `…/state`.
 
-Each track stands there once; the current one, the queue and the history name it by its id. Fields that have their
-default are left out of tracks, of which there may be ten thousand.
+Each track is there once; the current one, the queue and the history name it by its id. Tracks, of which there may be
+ten thousand, leave out fields that have their default.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _Link = Annotated[str, Field(max_length=65_536)]
 
 
 class SavedTrack(RequestModel):
-    """One track of a player, wherever it stands in it."""
+    """One track of a player: the current one, a waiting one or one of the history."""
 
     id: Annotated[TrackId, Field(min_length=1, max_length=128)]
     uri: str = Field(description="As it was given.")
@@ -72,7 +72,7 @@ class SavedTrack(RequestModel):
     failures: _Count = Field(0, description="How often it failed since then, one after the other.")
 
     def as_queued(self, came_through_proxy: bool) -> QueuedTrack:
-        """The track, which no policy has judged: that is done when it is opened. Raises BadRequest."""
+        """The track. The policy judges it when it is opened, not here. Raises BadRequest."""
         if self.end_ms is not None and self.end_ms <= self.start_ms:
             raise BadRequest(f"The track {self.id} ends before it starts.")
         uri = self._source(came_through_proxy)
@@ -164,7 +164,7 @@ class SavedPlayer(RequestModel):
     tracks: list[SavedTrack] = Field(description="All that are named above, each once.")
 
     def as_snapshot(self, player_id: str | None = None, *, came_through_proxy: bool = False) -> PlayerSnapshot:
-        """The player, under the id that it has here or another one. Raises BadRequest for what no player can be."""
+        """The player, under its own id or `player_id`. Raises BadRequest for a state that no player can have."""
         if self.version > STATE_VERSION:
             raise BadRequest(
                 f"The state has version {self.version}, and this node knows versions up to {STATE_VERSION}; it was "
@@ -199,8 +199,8 @@ class SavedPlayer(RequestModel):
             raise BadRequest(f"The track {str(error.args[0])[:128]} is not in `tracks`.") from error
 
     def _played(self, tracks: dict[str, QueuedTrack]) -> Iterator[PlayedTrack]:
-        for one in self.history:
-            yield PlayedTrack(tracks[one.track_id], one.ended_at, one.reason, one.sounded)
+        for played in self.history:
+            yield PlayedTrack(tracks[played.track_id], played.ended_at, played.reason, played.sounded)
 
 
 class SavedNode(RequestModel):
@@ -211,7 +211,7 @@ class SavedNode(RequestModel):
 
 
 def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
-    """What `SavedPlayer` was written as: when, and the player. Raises BadRequest."""
+    """Reads the JSON of a `SavedPlayer`: when it was saved, in ms since 1970, and the player. Raises BadRequest."""
     try:
         saved = SavedPlayer.model_validate(value, by_alias=True, by_name=False)
     except ValidationError as error:
@@ -222,7 +222,7 @@ def read_state(value: JsonObject) -> tuple[int, PlayerSnapshot]:
 
 
 def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
-    """`SavedPlayer`, whole."""
+    """`SavedPlayer` as JSON."""
     return {
         **state_head_out(snapshot, saved_at_ms),
         "tracks": [saved_track_out(track) for track in tracks_of(snapshot).values()],
@@ -232,12 +232,12 @@ def state_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
 def tracks_of(snapshot: PlayerSnapshot) -> dict[str, QueuedTrack]:
     """All tracks that are named in the player's state, each once, by id."""
     current = () if snapshot.current is None else (snapshot.current,)
-    played = (one.queued_track for one in snapshot.history)
+    played = (entry.queued_track for entry in snapshot.history)
     return {queued.track.id: queued for queued in (*played, *snapshot.queue, *current)}
 
 
 def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
-    """`SavedPlayer` without `tracks`."""
+    """`SavedPlayer` as JSON, without `tracks`."""
     return {
         "version": STATE_VERSION,
         "id": snapshot.player_id,
@@ -269,7 +269,7 @@ def state_head_out(snapshot: PlayerSnapshot, saved_at_ms: int) -> JsonObject:
 
 
 def saved_track_out(queued: QueuedTrack) -> JsonObject:
-    """`SavedTrack`."""
+    """`SavedTrack` as JSON, without fields that have their default."""
     track, info, uri = queued.track, queued.track.info, queued.track.uri
     first = initial_track_info(uri)
     is_found = uri.kind == "file" and uri.path.startswith("/")  # a relative path means something in a folder only
@@ -305,7 +305,7 @@ def saved_track_out(queued: QueuedTrack) -> JsonObject:
 
 
 def _is_default(name: str, value: Json) -> bool:
-    """Whether the field of `SavedTrack` is so without being there."""
+    """Whether `value` is the default of the field `name` of `SavedTrack`."""
     match name:
         case "metadata":
             return value == {}

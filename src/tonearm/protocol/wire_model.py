@@ -18,8 +18,8 @@ class WireModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="ignore", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
     )
-    # By their names on the wire: the fields of which the default means something, None for all. In an answer a default
-    # only says that a field may be left out, and of many requests only the fields that were sent count.
+    # The fields, by their names on the wire, whose defaults descriptions show; None: all of them. In an answer a
+    # default only says that the field may be missing, and in many requests only the fields that were sent count.
     read_defaults: ClassVar[frozenset[str] | None] = frozenset()
 
     @classmethod
@@ -40,12 +40,13 @@ class RequestModel(WireModel):
 
 
 def one_of(*names: str) -> JsonDict:
-    """For the description of a body in which one of these fields is required."""
+    """The part of a JSON Schema that says: one of these fields is required."""
     return {"anyOf": [{"required": [name]} for name in names]}
 
 
 class ExactModel(RequestModel):
-    """A request, or a part of one, in which an unknown name is refused: ignored, it would change nothing unnoticed."""
+    """A request, or a part of one, in which an unknown name is refused, since a client would not notice its effect
+    missing."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,1 +1,1 @@
-"""A node's sound in a voice channel, for discord.py and those that have its voice client."""
+"""A node's sound in a voice channel, for discord.py and libraries that have its voice client."""

@@ -1,4 +1,4 @@
-"""Frames between two clocks: the node's, which sends them, and the program's, which takes one each 20 ms.
+"""A jitter buffer between two clocks: the node's, which sends frames, and the program's, which takes one each 20 ms.
 
 The rules and their figures are those of docs/interface.md, "Frame numbers and clocks".
 """
@@ -9,17 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-FEW: Final = 5
-MANY: Final = 10  # for so long as `MANY_S`: then one frame too many has come
-MANY_S: Final = 2.0
-FAR_TOO_MANY: Final = 25
-_MEASURABLE: Final = 3000  # reads, a minute: before that a frame more or less is jitter
+PREFILL_FRAMES: Final = 5
+HIGH_S: Final = 2.0  # after so long with more than twice the prefill one frame is dropped
+MOST_FRAMES: Final = 25  # with more, all but the prefill are dropped
+_MEASURED_READS: Final = 3000  # one minute; before that one frame of jitter would be taken for drift
 
 
 @dataclass(slots=True)
 class SourceStats:
-    """In frames of 20 ms: `received` of the node, `played`, `silence` in their place, `dropped` because they were too
-    many, `lost` before they came. `drift_ppm`: by how much the node's clock is faster."""
+    """Counts of frames of 20 ms: `received` from the node, `played`, `silence` played for lack of frames, `dropped`
+    because there were too many, `lost` on the way. `drift_ppm`: by how much the node's clock is faster."""
 
     received: int = 0
     played: int = 0
@@ -30,19 +29,22 @@ class SourceStats:
 
 
 class JitterBuffer:
-    """`came` is called by the event loop, `due` by one other thread. Neither ever waits: a deque's two ends need no
-    lock. `now_s` is any clock that only goes forward."""
+    """The event loop calls `push`, and one other thread `pop`. Neither waits: the two ends of a deque need no lock.
+
+    `now_s` gives a monotonic time.
+    """
 
     def __init__(
-        self, now_s: Callable[[], float], *, prefill: int = FEW, capacity: int = 50, blends: bool = False
+        self, now_s: Callable[[], float], *, prefill: int = PREFILL_FRAMES, capacity: int = 50, blends: bool = False
     ) -> None:
-        """`blends`: frames are PCM, and two of them can be made one."""
+        """`prefill`: so many frames are collected before playing begins. `blends`: frames are PCM, so that a dropped
+        one can be blended into the next."""
         self._now_s = now_s
         self._prefill = prefill
         self._frames: deque[bytes] = deque(maxlen=capacity)
         self._blends = blends
         self._is_filling = True
-        self._few_s = now_s()
+        self._not_high_s = now_s()  # when there were no more than twice the prefill
         self._run_reads = 0
         self._run_received = 0
         self.stats = SourceStats()
@@ -54,25 +56,25 @@ class JitterBuffer:
     def is_ready(self) -> bool:
         return len(self._frames) >= self._prefill
 
-    def came(self, payload: bytes, lost: int) -> None:
-        """The next frame; so many before it never came."""
+    def push(self, payload: bytes, lost: int) -> None:
+        """Adds the next frame, before which `lost` frames never came."""
         if len(self._frames) == self._frames.maxlen:
-            self.stats.dropped += 1  # the oldest one gives way
+            self.stats.dropped += 1  # append drops the oldest frame
         self._frames.append(payload)
         self.stats.received += 1
         self.stats.lost += lost
         self._run_received += 1 + lost
 
-    def due(self) -> bytes | None:
-        """The frame to play; None for silence."""
+    def pop(self) -> bytes | None:
+        """The frame to play now; None for silence."""
         now_s = self._now_s()
         if len(self._frames) <= 2 * self._prefill:
-            self._few_s = now_s
+            self._not_high_s = now_s
         blended = None
-        if len(self._frames) > FAR_TOO_MANY:  # the program stood still, and all that is old comes at once
+        if len(self._frames) > MOST_FRAMES:  # the program stood still, and old frames came all at once
             self._drop(len(self._frames) - self._prefill)
-        elif now_s - self._few_s > MANY_S:
-            self._few_s = now_s
+        elif now_s - self._not_high_s > HIGH_S:
+            self._not_high_s = now_s
             blended = self._drop(1)
         if self._is_filling and not self.is_ready:
             self.stats.silence += 1
@@ -91,7 +93,7 @@ class JitterBuffer:
         return blend(blended, frame) if blended is not None and self._blends else frame
 
     def _drop(self, count: int) -> bytes | None:
-        """The oldest ones; the last of them."""
+        """Drops the oldest frames. Returns the last dropped one."""
         last = None
         for _ in range(count):
             last = self._frames.popleft()
@@ -100,12 +102,12 @@ class JitterBuffer:
 
     def _measure(self) -> None:
         self._run_reads += 1
-        if self._run_reads >= _MEASURABLE:
+        if self._run_reads >= _MEASURED_READS:
             self.stats.drift_ppm = round((self._run_received / self._run_reads - 1) * 1e6, 1)
 
 
 def blend(old: bytes, new: bytes) -> bytes:
-    """One frame of PCM that begins as `old` and ends as `new`: 20 ms are left out, and no click is heard."""
+    """One frame of PCM that begins as `old` and ends as `new`, so that a frame is left out without a click."""
     before, after = array("h", old), array("h", new)
     count = len(after) // 2
     mixed = array("h", bytes(len(new)))

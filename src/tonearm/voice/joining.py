@@ -1,6 +1,6 @@
 """A player in a voice channel: joined, played and left in one call each.
 
-What is asked of a channel and its voice client is what discord.py, py-cord, disnake and nextcord have alike.
+It uses only what channels and voice clients of discord.py, py-cord, disnake and nextcord have in common.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from tonearm.client import Metadata, Node, Playable, Player
 from tonearm.client.connection import Connection
 from tonearm.voice.source import FrameSource
 
-_LOOK_S = 5.0
+_MEMBERS_INTERVAL_S = 5.0  # between two looks at who is in the channel
 
 
 class VoiceClient(Protocol):
-    """A connection to a voice channel, as the libraries have it."""
+    """The methods of a library's voice client that are used here."""
 
     channel: Any
 
@@ -36,7 +36,7 @@ class VoiceClient(Protocol):
 
 
 class Connectable(Protocol):
-    """A voice channel."""
+    """A voice channel of a library."""
 
     def connect(self) -> Awaitable[Any]: ...
 
@@ -57,7 +57,8 @@ class VoicePlayer(Player):
         self._has_left = False
 
     def play_in(self, voice: VoiceClient, source: FrameSource, leave_after_s: float | None) -> Self:
-        """Begins to sound; `leave_after_s` is for a channel without people."""
+        """Begins to play `source` in `voice`. The player leaves a channel that has had no people for `leave_after_s`;
+        None: never."""
         self.voice, self.source = voice, source
         voice.play(source)
         if leave_after_s is not None:
@@ -65,21 +66,21 @@ class VoicePlayer(Player):
         return self
 
     async def pause(self) -> None:
-        """Nothing is lost: the node's player stands still, and the voice client sends nothing."""
+        """Pauses the player on the node and the voice client. Nothing of the track is lost."""
         await super().pause()
         self.voice.pause()
 
     async def resume(self) -> None:
-        """Goes on, on both sides."""
+        """Resumes the player on the node and the voice client."""
         await super().resume()
         self.voice.resume()
 
     async def move_to(self, channel: Any) -> None:
-        """Goes to another channel of the guild, without a break for the node."""
+        """Moves to another channel of the guild. The node's player plays on meanwhile."""
         await self.voice.move_to(channel)
 
     async def leave(self, *, delete: bool = True) -> None:
-        """Leaves the channel, and deletes the player unless it is to play on for others."""
+        """Leaves the channel. With `delete` the node's player is deleted, else it plays on for other listeners."""
         if self._has_left:
             return
         self._has_left = True
@@ -93,7 +94,7 @@ class VoicePlayer(Player):
 
     async def _leave_when_alone(self, after_s: float) -> None:
         alone_s = 0.0
-        step_s = min(after_s, _LOOK_S)
+        step_s = min(after_s, _MEMBERS_INTERVAL_S)
         while self.voice.is_connected() and alone_s < after_s:
             await asyncio.sleep(step_s)
             members = getattr(self.voice.channel, "members", None)
@@ -103,7 +104,7 @@ class VoicePlayer(Player):
 
 
 class JoiningSource(FrameSource):
-    """A source that a channel can be joined with."""
+    """A source with `join`, which connects to a channel and plays there."""
 
     @classmethod
     async def join(
@@ -116,10 +117,10 @@ class JoiningSource(FrameSource):
         leave_after_s: float | None = 300.0,
         metadata: Metadata = None,
     ) -> VoicePlayer:
-        """Connects to `channel` and plays `track` there, or waits for one. The player is named for the channel, unless
-        `player_id` names it; it leaves a channel that has had no people in it for so long.
+        """Connects to `channel` and plays `track` there, or waits for a track. The player's id is that of the channel,
+        unless `player_id` is given. The player leaves a channel that has had no people for `leave_after_s` seconds.
 
-        Raises what the library's `connect` raises, and `ApiError` and `ConnectError`; then the channel is left again.
+        Raises the errors of the library's `connect`, and `ApiError` and `ConnectError`; then the channel is left again.
         """
         name = player_id or str(getattr(channel, "id", "voice"))
         voice = await channel.connect()
@@ -136,8 +137,8 @@ class JoiningSource(FrameSource):
 
 
 def dispatch(bot: Bot, player: Player) -> Callable[[], None]:
-    """A player's events as events of the bot: `TrackStart` calls `on_tonearm_track_start(event)`. What is returned ends
-    that."""
+    """Passes a player's events on to the bot: `TrackStart` calls `on_tonearm_track_start(event)`. Returns a function
+    that ends this."""
 
     def pass_on(event: object) -> None:
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()

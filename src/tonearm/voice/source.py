@@ -12,15 +12,15 @@ from tonearm.voice.jitter import JitterBuffer, SourceStats
 
 SILENT_PACKET: Final = b"\xf8\xff\xfe"  # what Discord's own clients send for 20 ms of silence
 SILENT_FRAME: Final = bytes(3840)
-_WAITS_S: Final = 30.0  # for a player that a program creates again, after its node came back without it
+_WAITS_S: Final = 30.0  # for the player to be created again, when its node came back without it
 
 
 class FrameSource:
-    """What `Source` of `tonearm.discord` is, without the base class of a library.
+    """`Source` of `tonearm.discord` without the base class of a library.
 
-    It is made in the event loop, where it receives; `read`, `is_opus` and `cleanup` may be called in any thread. `read`
-    never waits and never raises: short of data it gives silence, and `b""` only when the player is deleted, after
-    `close`, or when the node refuses the program, which is then the error of `after`.
+    It is made in the event loop, where it receives frames; `read`, `is_opus` and `cleanup` may be called in any thread.
+    `read` never waits and never raises. Without frames it returns silence. It returns `b""` only when the player was
+    deleted, after `close`, or when the node refuses the program; the refusal is then the error of `after`.
     """
 
     def __init__(
@@ -47,14 +47,15 @@ class FrameSource:
         return self._buffer.stats
 
     async def ready(self, timeout_s: float = 5.0) -> Self:
-        """Waits until a few frames are there, so that playing begins at once; no longer than `timeout_s`."""
+        """Waits until enough frames have come for playing to begin at once, at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._filled.wait()
         return self
 
     def read(self) -> bytes:
-        frame = None if self._has_ended and not len(self._buffer) else self._buffer.due()
+        """The frame to play now: one Opus packet, or 20 ms of PCM; `b""` at the end."""
+        frame = None if self._has_ended and not len(self._buffer) else self._buffer.pop()
         if frame is None and self._has_ended:
             return b""
         return self._silence if frame is None else frame
@@ -63,13 +64,13 @@ class FrameSource:
         return self._is_opus
 
     def close(self) -> None:
-        """Ends the sound with what is there. Any thread may call it, and more than once."""
+        """Stops receiving; frames that have come are still played. Any thread may call it, and more than once."""
         self._has_ended = True
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._receiving.cancel)
 
     def cleanup(self) -> None:
-        """The voice client calls it at the end, and once more when it is collected: also one that was never made."""
+        """The voice client calls it at the end, and again when the object is collected, even if `__init__` failed."""
         if "_receiving" in self.__dict__:
             self.close()
 
@@ -77,7 +78,7 @@ class FrameSource:
         try:
             async with audio:
                 async for frame in audio:
-                    self._buffer.came(frame.payload, frame.lost)
+                    self._buffer.push(frame.payload, frame.lost)
                     if self._buffer.is_ready:
                         self._filled.set()
         except TonearmError as error:
