@@ -129,7 +129,7 @@ MAY_IMPORT: Final[Mapping[str, tuple[str, ...]]] = {
 ONLY_IN: Final[Mapping[str, tuple[str, ...]]] = {
     "av": _worker("media", "sources.packet_decoding", "packets", "warm_up"),
     "aiohttp": ("sources", "server", "client", "dashboard"),
-    "click": ("cli", "commands"),
+    "click": ("cli",),
     "discord": ("discord",),
     "disnake": ("disnake",),
     "nextcord": ("nextcord",),

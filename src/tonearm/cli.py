@@ -331,8 +331,8 @@ def _check_config(path: Path | None) -> int:
         return _refuse(f"{loaded.path or DEFAULT_FILE}: {refusal}")
     for warning in (*loaded.warnings, *start_warnings(loaded.config)):
         sys.stderr.write(f"tonearm: warning: {warning}\n")
-    origin = loaded.path or "no file"
-    sys.stdout.write(f"# {origin} and the environment are in order. With the defaults they come to:\n")
+    given = f"{loaded.path} and the environment are" if loaded.path else "There is no file; the environment is"
+    sys.stdout.write(f"# {given} in order. With the defaults that comes to:\n")
     sys.stdout.write(effective_values(loaded.config))
     return exit_codes.OK
 

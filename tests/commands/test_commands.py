@@ -116,11 +116,17 @@ def test_events_end_with_the_player(node: RunningNode) -> None:
     )
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["op"] == "PlayerState"
+    plain = RunningTonearm("events", "short", folder=node.folder, variables={"TONEARM_URL": node.url})
+    assert plain.stdout.readline().startswith(b"PlayerState  song  ")
+    asyncio.run(node.request("PATCH", "/v0/players/short/loop", {"mode": "track"}))
     asyncio.run(node.request("DELETE", "/v0/players/short"))
     with process.stdout:
         kinds = [json.loads(line).get("op") for line in process.stdout]
     assert "PlayerDelete" in kinds
     assert process.wait(60) == 0
+    told, _ = plain.communicate()
+    assert b"\nLoopModeChange  track\n" in b"\n" + told
+    assert (plain.wait(), told.splitlines()[-1]) == (0, b"PlayerGone")
 
 
 def test_without_a_node_the_exit_code_is_its_own(node: RunningNode) -> None:

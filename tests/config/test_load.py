@@ -306,7 +306,7 @@ def test_folders_that_cannot_be_used_are_named(load: Load, tmp_path: Path, monke
 
 
 def test_a_variable_without_section_is_told_as_not_read(load: Load) -> None:
-    (warning,) = load("", TONEARM_PASSWORD="hush", PATH="/bin").warnings
+    (warning,) = load("", TONEARM_PASSWORD="hush", TONEARM_URL="http://there", PATH="/bin").warnings
     assert "TONEARM_PASSWORD is not read; did you mean TONEARM_SERVER__PASSWORD?" in warning
 
 

@@ -149,7 +149,7 @@ async def test_the_players_of_a_node_are_exported_to_a_file_and_imported_from_it
     tracks = [(await record(node, name))["current"] for name in ("one", "two")]
     assert await tonearm(node.folder, "export", "--url", node.url, "-o", "players.json") == (
         0,
-        "2 players written to players.json.\n",
+        "Players written to players.json: 2.\n",
     )
     for name in ("one", "two"):
         await delete(node, name)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import click
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 from rich.console import Console, RenderableType
@@ -97,7 +96,7 @@ async def patience(wait_s: float) -> AsyncIterator[Callable[[Event], str | None]
 
 def complain(sentence: str, code: int = exit_codes.FAILED) -> int:
     """On stderr. Returns `code`."""
-    click.echo(f"tonearm: {one_line(sentence)}", err=True)
+    sys.stderr.write(f"tonearm: {one_line(sentence)}\n")
     return code
 
 

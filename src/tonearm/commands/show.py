@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 from tonearm import exit_codes
 from tonearm.client import Event, Node, TonearmError
@@ -120,8 +121,22 @@ def show_events(player: str, as_json: bool, wait_s: float, at: NodeOptions) -> i
 
 def _line(event: Event) -> str:
     """Its name, and what of it has a place in a line."""
-    track, error = getattr(event, "track", None), getattr(event, "error", None)
-    words = [type(event).__name__, track.info.title if track else "", str(getattr(event, "reason", None) or "")]
-    if error is not None:
-        words.append(f"{error.message} {error.hint}")
+    words = [type(event).__name__]
+    for name in ("track", "title", "state", "position", "mode", "length", "listeners", "reason", "cause", "error"):
+        value: Any = getattr(event, name, None)
+        match name:
+            case _ if value is None:
+                continue
+            case "track":
+                words.append(value.info.title)
+            case "position":
+                words.append(clock(value))
+            case "length":
+                words.append(f"{value} waiting")
+            case "listeners":
+                words.append(f"{value} listening")
+            case "error":
+                words.append(f"{value.message} {value.hint}")
+            case _:
+                words.append(str(value))
     return "  ".join(one_line(word) for word in words if word)

@@ -38,7 +38,7 @@ def _write(state: dict[str, Any], file: Path | None) -> int:
         file.write_text(f"{text}\n", encoding="utf-8")
     except OSError as error:
         return complain(f"{file} cannot be written: {error.strerror}.")
-    sys.stderr.write(f"{len(state['players'])} players written to {file}.\n")
+    sys.stderr.write(f"Players written to {file}: {len(state['players'])}.\n")
     return exit_codes.OK
 
 

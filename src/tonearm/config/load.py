@@ -51,6 +51,7 @@ def drop_older_keys(raw: dict[str, Any]) -> list[str]:
 
 
 _PREFIX: Final = "TONEARM_"
+_OF_CLIENTS: Final = "TONEARM_URL"  # a client's password, however, is easily taken for the node's
 _NAME: Final = re.compile(r"TONEARM_([A-Z]+)__([A-Z_]+)")
 
 # Keys whose default is a text, but which take booleans and lists as well.
@@ -64,7 +65,7 @@ def read_environment(environment: Mapping[str, str]) -> tuple[dict[str, Given], 
     warnings: list[str] = []
     problems: list[str] = []
     for name, text in sorted(environment.items()):
-        if not name.startswith(_PREFIX):
+        if not name.startswith(_PREFIX) or name == _OF_CLIENTS:
             continue
         if "__" not in name:
             warnings.append(f"the environment variable {name} is not read{_hint(name)}")

@@ -103,8 +103,12 @@ async def _serve(options: DashboardOptions, nodes: Sequence[KnownNode], own_pass
             try:
                 await site.start()
             except OSError as error:
+                # The system's own words repeat the address; a name's look-up has a negative number.
+                reason = (
+                    os.strerror(error.errno).lower() if error.errno is not None and error.errno > 0 else error.strerror
+                )
                 raise WrongOptions(
-                    f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another --port"
+                    f"cannot listen on {options.host}:{options.port}: {reason}; choose another --port"
                 ) from error
             name = "localhost" if is_loopback(options.host) else in_url(options.host)
             url = f"http://{name}:{site.port}/?k={visitors.first_key}"
