@@ -11,7 +11,7 @@ from tonearm.server.replies import json_reply
 from tonearm.server.routing import Call, Route
 from tonearm.version import VERSION
 
-# They are in the folder, and in the package, that the node was installed from.
+# They are in the repository that the node was made of, and on the site that `make docs` makes.
 DOCUMENTS: Final = (
     "README.md",
     "docs/tour.md",
@@ -57,7 +57,7 @@ def _page(host: str, paths: Sequence[tuple[str, str]]) -> str:
 {dashboard}
 <p>This is an audio node: programs create players here, and listen to them. To try it:
 <pre>{steps}</pre>
-<p>What each path takes and answers: <a href="/docs">/docs</a>, and the documents that came with it: {documents}.
+<p>What each path takes and answers: <a href="/docs">/docs</a>, and the documents in its repository: {documents}.
 <table>
 {rows}
 </table>
