@@ -41,7 +41,8 @@ from tonearm.decoder.opening.live_carriers import LiveCarriers
 from tonearm.decoder.opening.tags_ahead import TagsAhead
 from tonearm.decoder.opening.track_loader import TrackLoader
 from tonearm.decoder.opening.trials import Trials
-from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoder.pool.on_demand import OnDemandPool
+from tonearm.decoder.pool.pool import DecoderPool
 from tonearm.decoder.pool.template import DecoderTemplate
 from tonearm.node.artwork import Artworks
 from tonearm.node.load import LATE_S, LoadWatch

@@ -18,7 +18,7 @@ from tonearm.core.failure import FailureCode, PlayError
 from tonearm.core.policy import SourcePolicy
 from tonearm.core.source_uri import SourceUri, parse_source_uri
 from tonearm.decoder.opening.track_loader import LOADS_AT_ONCE, TrackLoader
-from tonearm.decoder.pool.pool import OnDemandPool
+from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.sources.opener import SourceOpener
 
 SONG = wav(music(1.0))

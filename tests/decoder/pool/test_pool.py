@@ -24,12 +24,12 @@ from tonearm.core.admission import AVERAGED_REPORTS, Claim, Urgency
 from tonearm.core.filters import Filters
 from tonearm.decoder.messages import EXIT_MEMORY_LIMIT, Failed, FromDecoder, Opened, OpenSession, OpenSource, Pong
 from tonearm.decoder.pool import pool as pools
+from tonearm.decoder.pool.on_demand import OnDemandPool
 from tonearm.decoder.pool.pool import (
     MOVE_SLICE_S,
     MOVED_AT_ONCE,
     SESSIONS_BEFORE_NEXT,
     DecoderPool,
-    OnDemandPool,
     PoolSession,
 )
 from tonearm.decoder.pool.process import Timeouts

@@ -24,7 +24,8 @@ from tonearm.decoder.messages import (
 from tonearm.decoder.opening.live_carriers import Suspects
 from tonearm.decoder.opening.lone_source import LoneSource
 from tonearm.decoder.opening.source_input import Opener
-from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoder.pool.on_demand import OnDemandPool
+from tonearm.decoder.pool.pool import DecoderPool
 
 LOAD_DEADLINE_S: Final = 15.0
 LOADS_AT_ONCE: Final = 8

@@ -26,7 +26,8 @@ from tonearm.decoder.messages import (
 )
 from tonearm.decoder.opening.lone_source import FIRST_EPOCH, SOURCE, LoneSource
 from tonearm.decoder.opening.source_input import Opener
-from tonearm.decoder.pool.pool import DecoderPool, OnDemandPool
+from tonearm.decoder.pool.on_demand import OnDemandPool
+from tonearm.decoder.pool.pool import DecoderPool
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,5 @@
 """The node's decoder processes: which sessions are in which, a spare one that is always ready, and what happens when
 one exits.
-
-`OnDemandPool` is for processes that play nothing: one that runs only while it is used, and for a while after.
 """
 
 import asyncio
@@ -10,7 +8,7 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tonearm.core.admission import Urgency, settle
@@ -440,80 +438,3 @@ def _report_loss(owner: SessionOwner, suspects: tuple[int, ...]) -> None:
         owner.process_lost(suspects)
     except Exception:
         log.exception("a player could not go on in another decoder process")
-
-
-IDLE_S: Final = 60.0  # a start costs about 5 ms of CPU with a template and 250 without; one that waits 9 or 32 MB
-
-
-class OnDemandPool:
-    """One process, started at the first use and stopped when it was not used for `idle_s`."""
-
-    def __init__(
-        self,
-        memory_limit_mb: int,
-        *,
-        idle_s: float = IDLE_S,
-        sandbox: SandboxSupervision | None = None,
-        starter: DecoderStarter | None = None,
-    ) -> None:
-        self._sandbox = sandbox or decoder_supervision()
-        self._starter = starter
-        self._memory_limit_mb = memory_limit_mb
-        self._idle_s = idle_s
-        self._pool: DecoderPool | None = None
-        self._starting = asyncio.Lock()
-        self._users = 0
-        self._idle: asyncio.TimerHandle | None = None
-        self._endings: set[asyncio.Task[None]] = set()
-
-    @property
-    def process_ids(self) -> list[int]:
-        return [] if self._pool is None else self._pool.process_ids
-
-    @contextlib.asynccontextmanager
-    async def used(self) -> AsyncIterator[DecoderPool]:
-        """The running pool. Raises `OSError` or `TimeoutError` when its process does not start."""
-        self._users += 1
-        self._cancel_idle()
-        try:
-            yield await self._running()
-        finally:
-            self._users -= 1
-            if not self._users:
-                self._idle = asyncio.get_running_loop().call_later(self._idle_s, self._end)
-
-    async def stop(self) -> None:
-        """Stops the process. To be called when nothing uses it any more."""
-        self._cancel_idle()
-        self._end()
-        if self._endings:
-            await asyncio.wait(self._endings)
-
-    async def _running(self) -> DecoderPool:
-        async with self._starting:
-            if self._pool is None:
-                pool = DecoderPool(
-                    1, self._memory_limit_mb, keeps_spare=False, sandbox=self._sandbox, starter=self._starter
-                )
-                try:
-                    await pool.start()
-                except SandboxRequiredError as error:
-                    await pool.stop()
-                    raise ChildProcessError(str(error)) from error
-                except BaseException:
-                    await pool.stop()
-                    raise
-                self._pool = pool
-            return self._pool
-
-    def _end(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            ending = asyncio.get_running_loop().create_task(pool.stop())
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
-
-    def _cancel_idle(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
-            self._idle = None

@@ -80,7 +80,8 @@ class Resuming:
     next_sample: int
 
 
-State: TypeAlias = Detached | Resting | Steady | Changing | Switching | Resuming
+Attached: TypeAlias = Steady | Changing | Switching | Resuming  # to a session
+State: TypeAlias = Detached | Resting | Attached
 
 
 class Move(Enum):

@@ -26,7 +26,6 @@ from tonearm.decoder.messages import (
     Mark,
     MarkKind,
     OpenSession,
-    Plan,
     Recall,
 )
 from tonearm.decoder.session.frame_buffer import FrameBuffer
@@ -52,6 +51,7 @@ from tonearm.decoder.session.plan_moves import (
     Steady,
     Switching,
 )
+from tonearm.decoder.session.plan_order import crossfade_now, plan_order
 from tonearm.decoder.session.session_start import begin_session, frames_to_encode_again
 
 PLAN_LEAD_S: Final = 0.006  # a plan made this shortly before a tick is for the frame after the next one
@@ -441,42 +441,21 @@ class PlanState:
 
     def _plan_from(self, at_frame: int, outputs: Outputs | None = None) -> tuple[Order, ...]:
         """Orders what is wanted, from `at_frame` on. `outputs` are set when the plan is there for a new one of them."""
-        state, session, wanted = self.state, self._session, self._wanted
-        if session is None:
+        state, wanted = self.state, self._wanted
+        if isinstance(state, (Detached, Resting)):
             return ()
         self._grants.planned()
         if isinstance(state, Changing):
             self.state = replace(state, is_overtaken=False)
-        after, next_source, switch_to, cut_fade = wanted.current or 0, wanted.next, None, None
-        mix, crossfade = wanted.mix, wanted.mix.crossfade
-        if isinstance(state, Switching):
-            switch_to, cut_fade = after, state.cut_fade
-        elif isinstance(state, Resuming):
-            switch_to = state.source
-            if switch_to != after:  # the source that joins has begun in the buffer already
-                after, next_source, crossfade = switch_to, None, None
-            elif crossfade is not None and crossfade.at_sample < state.next_sample:
-                crossfade = None  # until its frames arrive: it must not begin in those that are rendered once more
-        self._planned = Epoch(self._planned.number + 1, mix._replace(crossfade=crossfade))
-        epochs = self._planned.number, self._played.number
-        order = Plan(
-            session.id,
-            *epochs,
+        number, crossfade = self._planned.number + 1, crossfade_now(state, wanted)
+        self._planned = Epoch(number, wanted.mix._replace(crossfade=crossfade))
+        order = plan_order(
+            state,
+            wanted._replace(mix=self._planned.mix),
+            (number, self._played.number),
             at_frame,
-            switch_to,
-            after,
-            next_source,
-            mix.filters,
-            crossfade=crossfade,
-            cut_fade=cut_fade,
-            outputs=outputs,
-            overlays=tuple(
-                replace(overlay, has_begun=True) if overlay.source in session.overlays_begun else overlay
-                for overlay in mix.overlays
-                if overlay.source not in session.overlays_over
-            ),
-            holds=mix.holds,
-            from_silence=self._cuts_silence and isinstance(state, Switching),
+            outputs,
+            from_silence=self._cuts_silence,
         )
         return order, *self._granted()
 
