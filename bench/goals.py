@@ -109,6 +109,7 @@ GOALS: Final = (
     Goal("nobody listens: CPU a frame, with 5 bands", 4, "no_listeners/bands/us_a_frame", unit="µs"),
     Goal("nobody listens: sent, of a frame's 3844 bytes", 0, "no_listeners/bands/sent_bytes_a_frame", unit="bytes"),
     Goal("asleep: CPU a frame in a song of three minutes", 1, "sleep/mp3/later/song_us_a_frame", unit="µs"),
+    Goal("figures of 200 players, read each 15 s: share of the node's CPU", 0.5, "watching/share_percent", unit="%"),
     Goal("start-up / its imports", 1.5, "startup/node_listens/ms", "startup/imports_of_serve/ms"),
 )
 

@@ -17,7 +17,9 @@ _FLAT_FILTERS: Final = "filters/flat/us_a_frame"
 _SUBJECTS: Final = {"flat": "node, flat", "bands": "node, 5 bands", "relay": "relay"}
 # Of one window one figure is named as noisy, not each that was read from it.
 _SAME_WINDOW: Final = ("late_p99_ms", "worst_share", "p50_ms", "p95_ms")
-_REST: Final = frozenset({"growth", "fanout", "no_listeners", "sleep", "startup", "overload"})  # parts without a table
+_REST: Final = frozenset(
+    {"growth", "fanout", "no_listeners", "sleep", "startup", "overload", "watching"}
+)  # parts without a table
 _NOT_MEASURED: Final = "-"
 _SAID: Final[dict[bool | None, str]] = {True: "reached", False: "missed", None: "not measured"}
 

@@ -19,6 +19,7 @@ from bench.parts.seek import seek
 from bench.parts.sleep import sleep
 from bench.parts.startup import startup
 from bench.parts.steps import steps
+from bench.parts.watching import watching
 from bench.plan import Plan, Run
 
 _SINGLE: Final = {
@@ -34,6 +35,7 @@ _SINGLE: Final = {
     "steps": steps,
     "filters": filters,
     "overload": overload,
+    "watching": watching,
 }
 PARTS: Final = ("cost", "growth", "capacity", *(part for part in _SINGLE if part != "growth"))
 
@@ -91,6 +93,8 @@ def _expected_s(part: str, plan: Plan) -> float:
             return 20
         case "overload":
             return 260
+        case "watching":
+            return 25 + plan.seconds
         case "startup":
             return 6
         case "fanout":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 _T = TypeVar("_T")
+_Of = TypeVar("_Of")
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -19,6 +20,7 @@ class Level:
     at_s: float
     memory_mb: float
     descriptors: int
+    sockets: int  # of these
     threads: int
     processes: int
     cpu_s: float
@@ -32,11 +34,18 @@ def level_of(pid: int, begin_s: float) -> Level | None:
         stats = [stat for stat in (_read(_stat, one) for one in processes) if stat]
         threads = int(_stat(pid)[17])
         ticks = sum(int(stat[11]) + int(stat[12]) for stat in stats)
-        descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        descriptors = [_read(_target, path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+        sockets = sum(target is not None and target.startswith("socket:") for target in descriptors)
     except (OSError, IndexError):
         return None
     return Level(
-        time.monotonic() - begin_s, memory / 1024, descriptors, threads, len(processes) - 1, ticks / _TICKS_A_SECOND
+        time.monotonic() - begin_s,
+        memory / 1024,
+        len(descriptors),
+        sockets,
+        threads,
+        len(processes) - 1,
+        ticks / _TICKS_A_SECOND,
     )
 
 
@@ -48,12 +57,16 @@ def _descendants(pid: int) -> list[int]:
     return found
 
 
-def _read(how: Callable[[int], _T], pid: int) -> _T | None:
-    """None for a process that has ended meanwhile."""
+def _read(how: Callable[[_Of], _T], of: _Of) -> _T | None:
+    """None for what is gone meanwhile."""
     try:
-        return how(pid)
+        return how(of)
     except (OSError, IndexError):
         return None
+
+
+def _target(descriptor: Path) -> str:
+    return os.readlink(descriptor)
 
 
 def _memory_kb(pid: int) -> int:

@@ -13,6 +13,7 @@ _HEIGHT: Final = 150
 _PLOTS: Final = (
     ("Memory of all processes, MB", "memory_mb"),
     ("Descriptors of the node", "descriptors"),
+    ("Sockets of the node", "sockets"),
     ("Threads of the node", "threads"),
     ("Processes below the node", "processes"),
 )
