@@ -107,7 +107,7 @@ async def test_a_client_that_floods_with_pings_and_reads_nothing_costs_no_memory
 async def test_others_are_answered_while_a_client_floods(port: int, path: str) -> None:
     """Messages without content are the smallest: some ten thousand of them come in one piece."""
     async with websocket(port, path) as flooding, connected(port) as other:
-        flooding.send(b"\x81\x80\0\0\0\0" * 2000)
+        flooding.send(b"\x81\x80\0\0\0\0" * 3000)
         flooding.send_frame(PING, b"the end")
         reading = asyncio.create_task(flooding.read_frame())
         answers = 0
@@ -116,7 +116,7 @@ async def test_others_are_answered_while_a_client_floods(port: int, path: str) -
             assert (await other.read_answer()).status == 200
             answers += 1
         assert reading.result().payload == b"the end"
-        assert answers > 10
+        assert answers > 5
 
 
 @pytest.mark.parametrize("path", SOCKETS)
