@@ -56,8 +56,16 @@ def play_stalled(driver: DecoderDriver, disk: SlowDisk, song: Path) -> SentAudio
     return sent
 
 
-def test_a_stalled_read_delays_no_other_source(driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path) -> None:
+def test_a_stalled_read_is_neither_busy_nor_suspect_and_delays_no_other_source(
+    driver: DecoderDriver, disk: SlowDisk, song: Path, other: Path
+) -> None:
     stalled = play_stalled(driver, disk, song)
+    driver.send(Grant(1, 2, 100, 120))
+    driver.wait_until(lambda: driver.suspects() == [])
+    time.sleep(0.3)  # a read that were counted would be busy for so long
+    driver.send(Ping(1))
+    assert driver.wait_for(Pong).busy_s < 0.3
+    assert driver.suspects() == []
     for session in (2, 3, 4):
         driver.open_session(session)
         driver.plan(session)
@@ -66,16 +74,6 @@ def test_a_stalled_read_delays_no_other_source(driver: DecoderDriver, disk: Slow
         assert SentAudio(driver, session).play(WHOLE) == pcm_of(music(3.0, seed=2))
     disk.answer()
     assert stalled.play(WHOLE) == pcm_of(music(SECONDS))
-
-
-def test_a_stalled_read_is_neither_busy_nor_suspect(driver: DecoderDriver, disk: SlowDisk, song: Path) -> None:
-    play_stalled(driver, disk, song)
-    driver.send(Grant(1, 2, 100, 120))
-    driver.wait_until(lambda: driver.suspects() == [])
-    time.sleep(0.3)  # a read that were counted would be busy for so long
-    driver.send(Ping(1))
-    assert driver.wait_for(Pong).busy_s < 0.3
-    assert driver.suspects() == []
 
 
 def test_files_that_stall_while_they_are_opened_delay_no_other(

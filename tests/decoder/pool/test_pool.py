@@ -359,7 +359,9 @@ async def crash_at_work(pool: DecoderPool, busy: Owner, folder: Path, end: Calla
     end(crashing)
 
 
-async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -> None:
+async def test_a_crash_counts_against_what_was_being_worked_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with running_pool() as pool:
         waiting, busy = Owner(pool), Owner(pool)
         order = list[Owner]()
@@ -370,6 +372,7 @@ async def test_a_crash_counts_against_what_was_being_worked_on(tmp_path: Path) -
         assert waiting.losses == [()]
         assert order[0] is busy  # It is counted before any source is opened again.
         suspects = busy.losses[0]
+        assert "was ended by SIGSEGV" in caplog.text
         assert 1 <= len(suspects) <= 3
         assert set(suspects) <= set(range(1, 61))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, crash_at_work, spare_ready
+from tests.decoder.pool.test_pool import LATER, MEMORY_MB, SOON, Owner, spare_ready
 from tests.support.audio_files import flac, music
 from tests.support.decoder_forks import quick_starts
 from tests.support.eventually import eventually
@@ -133,18 +133,6 @@ async def test_the_processes_of_a_template_are_those_that_are_started_alone(song
         finally:
             await alone.stop()
         await plays(Owner(pool), song)
-
-
-async def test_a_crash_is_told_with_its_signal_and_its_suspects(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with templated_pool() as (pool, _):
-        waiting, busy = Owner(pool), Owner(pool)
-        await crash_at_work(pool, busy, tmp_path)
-        await eventually(lambda: busy.losses and waiting.losses, "the loss was reported")
-        assert "was ended by SIGSEGV" in caplog.text
-        assert waiting.losses == [()]
-        assert busy.losses[0]
 
 
 async def test_an_exit_is_told_with_its_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

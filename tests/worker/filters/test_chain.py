@@ -255,7 +255,7 @@ class TestNoClick:
         return largest_step(result[near]), max(map(largest_step, alone))
 
     @pytest.mark.parametrize("frequency_hz", [440, 1_000, 12_345.6])
-    @pytest.mark.parametrize("phase", [0.0, np.pi / 2, 4.0])
+    @pytest.mark.parametrize("phase", [0.0, np.pi / 2])
     def test_tones(self, before_after: tuple[Filters, Filters], frequency_hz: float, phase: float) -> None:
         near_change, alone = self.steps(before_after, frequency_hz, phase)
         assert near_change <= 1.1 * alone + 1

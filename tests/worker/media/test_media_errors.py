@@ -278,6 +278,25 @@ def test_an_error_of_the_reader_while_playing_comes_after_all_that_was_there(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("kept", [0.2, 0.5, 0.9])
+def test_a_wav_is_heard_as_far_as_it_came_also_within_what_is_read_to_open_it(kept: float) -> None:
+    file = wav(music(2.0))
+    cut = int(len(file) * kept)
+    reader = FailingReader(file, cut, LOST, can_jump=False)
+    got, error = decode_until_error(open_media(reader, name="song", content_type=None, size_bytes=len(file)))
+    assert error is LOST
+    assert np.array_equal(got, decode_bytes(file)[: len(got)])
+    assert 4 * len(got) > cut - 8192
+
+
+def test_too_little_to_be_anything_tells_why_it_is_so_little() -> None:
+    with pytest.raises(PlayError) as caught:
+        open_media(
+            FailingReader(mp3(music()), 300, LOST, can_jump=False), name="song", content_type=None, size_bytes=None
+        )
+    assert caught.value is LOST
+
+
 def test_an_error_of_the_reader_while_jumping_comes_out_unchanged() -> None:
     file = flac(music(4.0))
     media = open_media(FailingReader(file, len(file) // 3, LOST), name="song", content_type=None, size_bytes=len(file))

@@ -50,10 +50,10 @@ def damaged(file: bytes, flips: int) -> bytes:
 
 @pytest.mark.parametrize("can_jump", [True, False])
 def test_a_file_with_an_error_in_every_page_plays_for_the_most_part(can_jump: bool) -> None:
-    file = damaged(opus(tone(997, 20.0)), flips=60)
+    file = damaged(opus(tone(997, 10.0)), flips=30)
     media = open_bytes(file, reader=io.BytesIO(file) if can_jump else UnseekableReader(file))
     got = decode_rest(media)
-    assert len(got) > 17 * 48_000
+    assert len(got) > 8.5 * 48_000
     assert loudest_hz(got) == pytest.approx(997, abs=1)
 
 
