@@ -162,6 +162,17 @@ def test_mp3_that_was_lost_with_its_process_is_replaced_by_silence(player: Playe
     assert 30 * 20 - 72 < len(silence) * 24 <= 30 * 20
 
 
+def test_the_last_stream_of_a_form_is_closed_and_ends_nothing_else(player: Player) -> None:
+    """It takes nothing for so long that it is closed, then cut, while a frame is sent to it."""
+    slow = MemoryListener(output=MP3, wants_silence=True, takes=0)
+    player.broadcast.attach(slow)
+    for first in range(0, 20 * 50, 3):
+        player.broadcast.send_mp3(MP3, first, first + 3, [b"one", b"two"])
+    assert [code for code, _ in slow.closed] == [1013]
+    assert slow.aborted == 1
+    player.send(2)
+
+
 def test_listeners_count_when_they_have_stayed(player: Player) -> None:
     sink = MemoryListener(output=OPUS)
     player.broadcast.attach(sink, is_counted=False)

@@ -379,7 +379,7 @@ class Broadcast:
             self._send_to_streams(output, _silence(output), is_silence=True)
 
     def _send_to_streams(self, output: Output, message: bytes, *, is_silence: bool = False) -> None:
-        is_kept = output in self._recent
+        is_kept = True
         for group in self._groups:
             if group.output == output and group.wants_silence:
                 in_framing = framed(message, group.framing, _NO_STAMP)
@@ -388,8 +388,8 @@ class Broadcast:
                         is_kept = False
                     else:
                         self._give(listener, in_framing)
-        if is_kept:
-            self._recent[output].append(message)
+        if is_kept and (recent := self._recent.get(output)) is not None:  # its last listener may be gone by now
+            recent.append(message)
 
     def _give(self, listener: _Listener, message: bytes) -> None:
         try:
