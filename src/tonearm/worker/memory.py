@@ -1,4 +1,5 @@
-"""How much memory a decoder process has, how much of what it may have its sessions take, and what they give back."""
+"""The memory of a decoder process: how much it has, which share its sessions use, and what is returned to the
+system."""
 
 import ctypes
 import gc
@@ -13,32 +14,31 @@ from tonearm.core.memory_budget import LESS_AHEAD_FROM
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 # Opened when the process starts, since its sandbox lets it open nothing later.
 STATM: Final = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-# With less than this left no player begins: where Python, PyAV and libav find nothing at all, some of them crash and
-# some read on for ever.
+# With less than this left no session begins: without any memory Python, PyAV and libav crash or read on for ever.
 _LEAST_LEFT_BYTES: Final = 8 * 1024 * 1024
 _RESERVE_BYTES: Final = 32 * 1024 * 1024
-_LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, however low the limit is
-_SETTLING_BYTES: Final = 1_500_000  # what a session takes after it was opened
-_GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, for it takes some milliseconds
-# What sessions leave lies between what others use, who come to use it all: for some minutes it is given back again.
+_LEAST_BYTES: Final = 8 * 1024 * 1024  # for sessions, even with a very low limit
+_SETTLING_BYTES: Final = 1_500_000  # which a session takes after it was opened
+_GIVE_BACK_INTERVAL_S: Final = 3.0  # at least, since it takes some milliseconds
+# Memory of ended sessions lies between blocks of others. So it is returned again and again for some minutes.
 _AGAIN_AFTER_S: Final = 8.0
 _TIMES_AGAIN: Final = 40
 
 
-def look_at_own_memory() -> None:
-    """To be called in a forked process before it is confined: what was opened shows the memory of the one before."""
+def reopen_statm() -> None:
+    """To be called in a forked process before it is confined: the inherited `STATM` shows the memory of its parent."""
     opened = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(opened, STATM, inheritable=False)
     os.close(opened)
 
 
 def address_space_bytes() -> int:
-    """What counts for RLIMIT_AS."""
+    """The size of the address space, which RLIMIT_AS limits."""
     return int(os.pread(STATM, 128, 0).split()[0]) * _PAGE_BYTES  # proc(5): "size"
 
 
 def private_memory_bytes() -> int:
-    """The writable memory of this process: its heaps and stacks, without what is only reserved. Takes 4 µs."""
+    """The writable memory of this process: its heaps and stacks, without memory that is only reserved."""
     return int(os.pread(STATM, 128, 0).split()[5]) * _PAGE_BYTES  # proc(5): "data"
 
 
@@ -49,7 +49,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 class FreeHeap:
-    """What libc has of the system and can give out again. It takes up to some ms to count."""
+    """How many bytes of libc's heap are free. Counting takes up to some ms."""
 
     def __init__(self) -> None:
         self._mallinfo: Any = getattr(ctypes.CDLL(None), "mallinfo2", None)  # glibc from 2.33 on
@@ -61,10 +61,10 @@ class FreeHeap:
 
 
 class FreedMemory:
-    """Gives memory back to the system that decoders have freed. `note` from any thread; `give_back` from one.
+    """Returns memory that decoders have freed to the system. Any thread may call `note`, one thread `give_back`.
 
-    libc keeps what lies between blocks that are in use. A decoder of Opus takes 180 kB that is needed for a moment
-    only, when a source is opened; with a hundred players that would be most of what a process holds.
+    libc keeps free memory between blocks that are in use. A decoder of Opus takes 180 kB that is needed only while a
+    source is opened; with a hundred players that would be most of the process's memory.
     """
 
     def __init__(self) -> None:
@@ -78,13 +78,13 @@ class FreedMemory:
         self._is_noted = True
 
     def note_session(self) -> None:
-        """A session has ended. What belongs to it refers to each other, 1 MB in all, and is found by the collector
-        alone, which otherwise comes seldom."""
+        """A session has ended. Its objects refer to each other, so only Python's garbage collector frees them, which
+        otherwise runs seldom."""
         self._has_cycles = self._is_noted = True
         self._times_again = _TIMES_AGAIN
 
     def give_back(self) -> None:
-        """To be called often: it does something only now and then."""
+        """Returns memory, if some was freed and the last time was long enough ago. To be called often."""
         if self._trim is None or not (self._is_noted or self._times_again):
             return
         if time.monotonic() - self._last_s < (_GIVE_BACK_INTERVAL_S if self._is_noted else _AGAIN_AFTER_S):
@@ -103,10 +103,11 @@ freed_memory: Final = FreedMemory()
 
 
 class MemoryBudget:
-    """What sessions may take of the limit (`RLIMIT_AS`): all but what the process has when this is made, and a reserve
-    for what comes at once, as when a long file is opened.
+    """The part of the limit (`RLIMIT_AS`) that sessions may take: all but the memory that the process has when this is
+    made, and a reserve for large steps, such as opening a long file.
 
-    `used` is their share of it that was last counted, for any thread. The methods are for one thread.
+    `used` is the share of that part which was in use at the last count; any thread may read it. The methods are for one
+    thread.
     """
 
     def __init__(self, limit_bytes: int, free_bytes: Callable[[], int] | None = None) -> None:
@@ -119,16 +120,16 @@ class MemoryBudget:
         self.used = 0.0
 
     def began(self) -> None:
-        """A session began that has not taken yet what it will."""
+        """A session began that does not use all of its memory yet."""
         self._begun[0] += 1
 
     @property
     def promised(self) -> float:
-        """The share that will be used when those that began lately have what they need. Takes 4 µs."""
+        """The share that will be used when sessions that began lately have all of their memory."""
         return self._share(sum(self._begun) * _SETTLING_BYTES)
 
     def count(self) -> float:
-        """The share that is used now. Takes up to some ms where it is much."""
+        """The share that is used now. Takes up to some ms when it is large."""
         self._free_bytes = 0
         self.used = self._share()
         if self.used > LESS_AHEAD_FROM:

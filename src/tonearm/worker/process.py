@@ -34,7 +34,8 @@ SWITCH_INTERVAL_S: Final = 0.0005  # the renderer must not wait 5 ms for the int
 
 
 def prepare(memory_limit_mb: int, mode: SandboxMode) -> Confinement:
-    """All that does not depend on the node's socket. There is one thread afterwards, and nothing of it is open."""
+    """Everything that does not need the node's socket: limits, warm-up, a trial of the sandbox. One thread runs
+    afterwards."""
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the node decides when its decoders end
@@ -68,7 +69,7 @@ def _set_limits(memory_bytes: int) -> None:
 
 
 def _tried_confinement(mode: SandboxMode) -> Confinement:
-    """Before the first thread: the sandbox holds this one and those that it starts."""
+    """Tries the sandbox, before the first thread starts: it confines this thread and those that it starts."""
     if mode is SandboxMode.OFF:
         return Confinement()
     if mode is SandboxMode.TRAP:
@@ -82,8 +83,8 @@ def _tried_confinement(mode: SandboxMode) -> Confinement:
 
 
 def _refuse_work(node: socket.socket, sandbox: SandboxReport) -> None:
-    """Tells the node why. What it sends meanwhile, a `Ping` at once, is read: unread, it would make the end look like a
-    broken one."""
+    """Tells the node why the process ends. The node's messages, such as its first `Ping`, are read: closing the socket
+    with unread data would look like a crash."""
     with suppress(OSError):
         node.sendall(pack(Ready(sandbox)))
         node.settimeout(PING_WITHIN_S)

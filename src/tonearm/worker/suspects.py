@@ -1,4 +1,4 @@
-"""Notes which source is worked on, for the node to read when the process has died; and its end for lack of memory."""
+"""Notes which source is worked on, for the node to read when the process has died, and ends it for lack of memory."""
 
 import ctypes
 import mmap
@@ -10,8 +10,8 @@ from typing import Final, NoReturn
 from tonearm.decoder.messages import END_MEMORY, EXIT_MEMORY_LIMIT, SESSION_SLOT, SUSPECT_NOTE
 from tonearm.worker.memory import STATM, address_space_bytes, private_memory_bytes
 
-# A step that takes this share of the memory limit uses the memory up. The largest ordinary one, opening a long file,
-# takes some 30 MiB.
+# A step that takes this share of the memory limit is the cause when memory is used up. The largest ordinary step,
+# opening a long file, takes some 30 MiB.
 SUSPECT_SHARE: Final = 0.25
 
 # Python 3.13 has a SystemError where there is not even the memory for a MemoryError.
@@ -81,7 +81,7 @@ class SuspectNotes:
         return run
 
     def end_if_used_up(self, error: BaseException) -> None:
-        """Ends the process if `error`, which nothing has caught, comes of that."""
+        """Ends the process if `error`, which nothing has caught, comes of lack of memory."""
         if isinstance(error, MemoryError) or (isinstance(error, SystemError) and self.is_memory_used_up()):
             self.end()
 

@@ -1,7 +1,7 @@
 """The template: a process that has loaded and tried all that a decoder process needs, and forks one at each order.
 
-It has one thread and opens nobody's files, so there is nothing in it that a decoder process should not know. It holds
-no decoder's socket for longer than a fork takes, and its own socket is closed in the processes that it forks.
+It has one thread and opens no sources, so it contains nothing that a decoder process should not know. It keeps a
+decoder's socket only as long as a fork takes, and its own socket is closed in the processes that it forks.
 """
 
 import ctypes
@@ -18,22 +18,22 @@ from tonearm.sandbox.confine import Confinement
 from tonearm.sandbox.forking import SiblingFork
 from tonearm.sandbox.kernel import die_with_the_node, give_up_privileges, name_process
 from tonearm.sandbox.report import SandboxMode, SandboxUnavailable
-from tonearm.worker.memory import look_at_own_memory
+from tonearm.worker.memory import reopen_statm
 from tonearm.worker.process import run
 
 TEMPLATE: Final = "template"  # the last argument of its command line
-_DECODER: Final = "decoder"  # what stands there in those that are forked
+_DECODER: Final = "decoder"  # the last argument in forked processes
 
 
 def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mode: SandboxMode) -> None:
-    """Forks at each order that comes from the node, the process `node_id`, and returns when that closes the socket. The
-    whole life of a forked process goes by in here."""
+    """Forks at each order from the node, the process `node_id`. Returns in the template when the node closes the
+    socket; a forked process runs in here until it exits."""
     name_process("tonearm-template")
     if mode is not SandboxMode.OFF:
         with suppress(SandboxUnavailable):  # each decoder process tries it again, and tells
             give_up_privileges()
     command_line = _CommandLine()
-    # What is there stays in the memory that all processes share: the collector would write to it.
+    # The objects stay in memory that all processes share: the garbage collector would write to it.
     gc.collect()
     gc.freeze()
     while True:
@@ -58,7 +58,7 @@ def serve_forks(node: socket.socket, node_id: int, confinement: Confinement, mod
     _answer(node, number, os.getpid())
     node.close()
     os.setsid()
-    look_at_own_memory()
+    reopen_statm()
     command_line.replace_last(TEMPLATE, _DECODER)
     run(socket.socket(fileno=descriptors[0]), descriptors[1], confinement, mode)
 

@@ -1,8 +1,8 @@
 """A decoder process on trial, for `tonearm doctor`: `python -m tonearm.worker.trial SANDBOX_MODE`.
 
-It does what one does before its first source, and prints what came of it as an object of JSON: `libav`, the version;
-`missing`, the codecs that it lacks of all `codecs`; `sandbox`, the level that the kernel allows; `problem`, why not
-more.
+It does everything that a decoder process does before its first source, and prints an object of JSON: `libav`, the
+version; `missing`, the codecs that it lacks of all `codecs`; `sandbox`, the level that the kernel allows; `problem`,
+why it is not a higher one.
 """
 
 import json

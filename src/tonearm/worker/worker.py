@@ -69,9 +69,11 @@ from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads
 from tonearm.worker.sources.source import OUT_OF_MEMORY, DecodingSource, SourceServices
 from tonearm.worker.suspects import MEMORY_ERRORS, SuspectNotes
 
-# A chunk of data and some grants. With more, libc maps memory anew for each read, which costs 12 µs more.
+# A chunk of data and some grants. For more, libc would map memory anew for each read.
 RECEIVE_BYTES: Final = 96 * 1024
-_ROUND_STEPS: Final = 1000  # messages and blocks, before sources that wait for room are decoded on
+_ROUND_STEPS: Final = (
+    1000  # messages and blocks in one round, before decoding resumes for sources whose PCM was rendered
+)
 _MOST_PARTS: Final = 1024  # IOV_MAX of Linux
 
 _TOO_MANY_FILES: Final = PlayFailure(
@@ -85,8 +87,8 @@ _TOO_MANY_FILES: Final = PlayFailure(
 class RenderOrder:
     """The sessions that may have something to render: the one whose frames run out first comes first.
 
-    A session whose plan was changed has no frames ahead, so it need not wait for the blocks of others, which were
-    granted on the same beat and have time.
+    A session whose plan was changed has no frames ahead. So it comes before sessions that were granted frames on the
+    same beat.
     """
 
     def __init__(self) -> None:
@@ -98,13 +100,13 @@ class RenderOrder:
         return bool(self._newest)
 
     def add(self, session: int, frames_ahead: int) -> None:
-        """Has a session rendered, of which so many frames are ahead of what was sent. Only the last call counts."""
+        """Adds a session with `frames_ahead` frames that were not sent yet. Of several calls the last one counts."""
         number = self._newest[session] = next(self._numbers)
         heappush(self._entries, (frames_ahead, number, session))
 
     def take(self) -> int:
-        """Takes the most urgent session out; of several the one that was added first. Raises IndexError when there is
-        none."""
+        """Removes and returns the most urgent session; of equal ones that which was added first. Raises IndexError when
+        there is none."""
         while True:
             _, number, session = heappop(self._entries)
             if self._newest.get(session) == number:
@@ -126,7 +128,7 @@ class _SourceArrived(NamedTuple):
 
 
 class _NotDelivered(NamedTuple):
-    """What came for a source of this session raised this in the thread that reads the socket."""
+    """A message for a source of this session raised `error` in the thread that reads the socket."""
 
     session: int
     error: Exception
@@ -149,7 +151,7 @@ class Worker:
 
     Work is done in steps, each of one session. What raises in a step ends that session and no other (`_step`).
 
-    In `suspects` stands which source is worked on, where the node can read it after a crash. `sandbox` is what the
+    `suspects` notes which source is worked on, where the node can read it after a crash. `sandbox` is what the
     process reported about its confinement.
     """
 
@@ -193,7 +195,7 @@ class Worker:
         # Since the last report:
         self._idle_s = 0.0
         self._made_frames = 0
-        self._late_s = 0.0  # of a session whose turn to be rendered came, after its frames had run out
+        self._late_s = 0.0  # how late a session was rendered at most, after its frames had run out
         self._reported_s = time.monotonic()
 
     def run(self) -> None:
@@ -215,9 +217,9 @@ class Worker:
             pass
 
     def _serve_round(self) -> bool:
-        """Waits for something to do, and does it and what comes meanwhile. False when the node is gone.
+        """Waits for a message or a block to render, and does all that is due. False when the node is gone.
 
-        What comes is looked at after each block, since it may be more urgent than the blocks that are left.
+        New messages are read after each block, since they may be more urgent than the other blocks.
         """
         touched: set[int] = set()
         item = self._next_item() if self._order else self._wait_for_item()
@@ -255,11 +257,11 @@ class Worker:
         return True
 
     def _step(self, session_id: int, work: Callable[[_T], _R], on: _T, *, if_it_raises: _R) -> _R:
-        """Does a step of a session's work, which is noted meanwhile. What raises in it ends the session: nothing that
-        is changed by half goes on.
+        """Does a step of a session's work, which is noted meanwhile. An exception ends the session, since its state may
+        be inconsistent.
 
-        Only where the memory is used up the process ends: its sessions need a place where there is some. An error
-        that comes while the session is ended ends the process, too, and counts against this session.
+        Only when memory is used up the process ends, so that its sessions move to another one. An exception while the
+        session is being ended ends the process, too, and counts against this session.
         """
         session = self._sessions.get(session_id)
         self._suspects.note_session(session_id, 0 if session is None else session.current_source)
@@ -286,7 +288,7 @@ class Worker:
         return item
 
     def _next_item(self) -> "_Item | None":
-        """What has come, without waiting."""
+        """The next message in the inbox, or None, without waiting."""
         if self._inbox.empty():
             return None
         try:
@@ -337,8 +339,8 @@ class Worker:
         return 0
 
     def _give_up_for_others(self, session_id: int, *, though_it_sounds: bool = False) -> bool:
-        """Gives a session up where the others have taken so much memory that there is none for it. One of which frames
-        were rendered goes on for as long as it can."""
+        """Ends a session when the others use so much memory that there is none for it. A session that has rendered
+        frames goes on, unless `though_it_sounds`. True when it was ended."""
         session = self._sessions.get(session_id)
         if session is None or (session.has_rendered and not though_it_sounds):
             return False
@@ -397,7 +399,7 @@ class Worker:
         freed_memory.note_session()
 
     def _open_source(self, order: OpenSource, descriptor: int | None) -> None:
-        if not order.is_shared:  # who joins it is given up instead
+        if not order.is_shared:  # of a shared source the sessions that join it are ended instead
             self._give_up_for_others(order.session)
         session = self._sessions.get(order.session)
         if session is None:
@@ -501,7 +503,7 @@ class Worker:
         else:
             for measured in session.take_measured():
                 self._send(measured)
-        # What others still have to wait for may take long. To send each block by itself would cost more.
+        # The blocks of other sessions may take long. But sending each block by itself would cost more.
         is_urgent = self._packed_runs_out_s - time.monotonic() < FIRST_BLOCK_FRAMES * FRAME_S
         return self._flush() if is_urgent and self._order else True
 
@@ -534,7 +536,7 @@ class Worker:
         return resumed
 
     def _fill_up(self, session_id: int) -> None:
-        """Resumes all sources with room for more PCM: one after the other they find libav's code in the caches."""
+        """Resumes all sources with room for more PCM, since decoding them one after the other uses the CPU's caches."""
         for source in self._decoded.get(session_id, {}).values():
             source.fill_up()
 
@@ -582,5 +584,5 @@ class Worker:
 
 
 def _session_of(item: _Item) -> int:
-    """The session that it is for; 0 for one that is for the process."""
+    """The session of a message; 0 for a message to the process."""
     return item.order.session if isinstance(item, _SourceArrived) else getattr(item, "session", 0)

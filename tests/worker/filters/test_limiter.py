@@ -10,8 +10,8 @@ from tonearm.worker.filters.limiter import (
     LOOKAHEAD_SAMPLES,
     QUIET,
     LimiterState,
-    at_rest,
     limited,
+    states_if_idle,
 )
 
 CEILING_DB = -1.0
@@ -96,16 +96,16 @@ def test_what_does_not_reach_the_ceiling_is_left_as_it_is() -> None:
 def test_nothing_is_limited_of_what_is_seen_at_a_glance_to_need_nothing(level_db: float) -> None:
     sound = sine(12_000.0, level_db)  # as far between its samples as a sound can be
     planes, ahead = sound[:, : 10 * FRAME_SAMPLES], sound[:, 10 * FRAME_SAMPLES :][:, :LOOKAHEAD_SAMPLES]
-    resting = at_rest(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
-    assert (resting is not None) == (level_db < -5.4)
+    idle = states_if_idle(sound[:, : 10 * FRAME_SAMPLES + LOOKAHEAD_SAMPLES], 10, CEILING_DB, QUIET)
+    assert (idle is not None) == (level_db < -5.4)
     result, states = limited(planes, ahead, CEILING_DB, QUIET)
-    if resting is None:
+    if idle is None:
         return
     assert result is planes
     for number, state in enumerate(states):
-        assert resting[number].is_at_rest
-        np.testing.assert_array_equal(resting[number].before, state.before)
-        np.testing.assert_array_equal(resting[:5][number % 5].before, resting[number % 5].before)
+        assert idle[number].is_idle
+        np.testing.assert_array_equal(idle[number].before, state.before)
+        np.testing.assert_array_equal(idle[:5][number % 5].before, idle[number % 5].before)
 
 
 def test_it_lets_go_after_a_peak() -> None:
@@ -142,7 +142,7 @@ def test_its_gain_moves_without_corners() -> None:
 
 
 def test_at_rest_a_state_says_so() -> None:
-    assert QUIET.is_at_rest
+    assert QUIET.is_idle
     _, states = limited(sine(997.0, 6.0)[:, : 5 * FRAME_SAMPLES], np.zeros((2, 0), dtype=np.float32), -1.0, QUIET)
-    assert not any(state.is_at_rest for state in states)
+    assert not any(state.is_idle for state in states)
     assert isinstance(states[0], LimiterState)

@@ -95,7 +95,7 @@ def test_what_was_appended_is_decoded_ahead_only_while_it_is_read() -> None:
     assert 60_000 <= decoding.decoded_packets * FRAME_SAMPLES < 72_000
     store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == len(first) + len(more[0])
-    store.rest()
+    store.stop_reading()
     store.append_packets(more[1])
     store.decode_ahead(LENGTH)
     assert decoding.decoded_packets == len(first) + len(more[0])

@@ -1,4 +1,4 @@
-"""What filters work on, and what one looks like.
+"""The blocks that filters work on, and the interface of a filter.
 
 A block is one or more whole frames, as planes: 2 by n floats, left above right, in the units of 16-bit samples
 (full scale is 32 768). It is rounded and clipped once, behind the last filter.
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tonearm.core.frame import CHANNELS, FRAME_SAMPLES
 
 Planes: TypeAlias = NDArray[np.floating[Any]]
-# What a filter remembers of the sound before. It is never changed in place: rendering may begin again from it.
+# A filter's state. It is never changed in place, since rendering may begin again from it.
 State: TypeAlias = Any
 
 _Sample = TypeVar("_Sample", bound=np.generic)
@@ -31,9 +31,9 @@ class States(Protocol):
 
 
 class StatesOnDemand(Sequence[_After]):
-    """The states after the frames of a block, made when they are asked for, as few are.
+    """The states after the frames of a block, made on access, since few are needed.
 
-    `after` makes the one after a frame, by its number in the block. What it holds on to is kept as long as this is.
+    `after` makes the state after a frame, by its number in the block.
     """
 
     def __init__(self, after: Callable[[int], _After], frames: range) -> None:

@@ -28,11 +28,11 @@ _HIGHEST: Final = 32767.0
 _PCM: Final = np.dtype("<i2")
 
 
-# Tuples: one of each is made for every block, and they take a third of the time of frozen dataclasses.
+# Named tuples, since one of each is made for every block, and frozen dataclasses take longer.
 
 
 class _Active(NamedTuple):
-    """A filter that is on: its number among the slots, its setting, its kernel and what that remembers."""
+    """A filter that is on: its number among the slots, its setting, its kernel and the kernel's state."""
 
     slot: int
     setting: Any
@@ -114,7 +114,7 @@ class ChainState:
     limiter: LimiterState = QUIET
 
     def with_output(self, level: Level, limiter: LimiterState) -> "ChainState":
-        """This state, but with other ones of what comes after the filters."""
+        """This state with other states of normalization and limiter."""
         return ChainState(self._stage, self._outgoing, level, limiter)
 
     @classmethod

@@ -1,7 +1,7 @@
 """Compressor: lowers what is louder than a threshold.
 
-The level is looked at every STEP_SAMPLES, as the highest peak of both channels, and the gain goes in straight lines
-between: a loop over sixty steps a frame costs Python a twentieth of one over its samples.
+The level is measured every STEP_SAMPLES, as the highest peak of both channels, and the gain goes in straight lines
+between, so that the loop in Python has sixty steps a frame.
 """
 
 import math

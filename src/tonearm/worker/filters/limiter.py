@@ -1,7 +1,7 @@
 """The limiter: no true peak above a ceiling, by a gain that goes down before the peak comes.
 
 It looks ahead in sound that is decoded already, so it delays nothing, and leaves every bit as it is while nothing
-reaches the ceiling. Peaks are looked for between the samples, too: see `TruePeakMeter`.
+reaches the ceiling. Peaks between the samples count, too: see `TruePeakMeter`.
 
 The gain is worked out for every STEP_SAMPLES and goes in straight lines between. At the start of a step it is an
 average over the steps before of the lowest gain that any of the LOOKAHEAD_STEPS from there on needs: so it is always
@@ -38,7 +38,7 @@ _STEP_SHARES: Final = np.arange(STEP_SAMPLES) / STEP_SAMPLES
 
 
 class Follows(Enum):
-    """What the sound follows that is limited next."""
+    """What comes before the sound that is limited next."""
 
     SOUND = "sound"
     SILENCE = "silence"
@@ -47,8 +47,8 @@ class Follows(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LimiterState:
-    """What the limiter remembers. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when
-    it does nothing. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
+    """The limiter's state. `held`: its lowest gains of the last LOOKAHEAD_STEPS steps, oldest first, all 1 when it is
+    idle. `before`: the last samples, HALF_TAPS of each channel, none of them above `loudest`."""
 
     held: tuple[float, ...]
     before: Planes
@@ -56,45 +56,45 @@ class LimiterState:
     follows: Follows = Follows.SOUND
 
     @property
-    def is_at_rest(self) -> bool:
-        return self.held == _AT_REST
+    def is_idle(self) -> bool:
+        return self.held == _IDLE
 
 
-_AT_REST: Final = (1.0,) * LOOKAHEAD_STEPS
+_IDLE: Final = (1.0,) * LOOKAHEAD_STEPS
 _SILENCE: Final = np.zeros((CHANNELS, HALF_TAPS), dtype=np.float32)
-BEGINNING: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.SILENCE)
-QUIET: Final = LimiterState(_AT_REST, _SILENCE, 0.0, Follows.UNKNOWN)
+BEGINNING: Final = LimiterState(_IDLE, _SILENCE, 0.0, Follows.SILENCE)
+QUIET: Final = LimiterState(_IDLE, _SILENCE, 0.0, Follows.UNKNOWN)
 
 
-def _resting_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
+def _idle_after(planes: Planes, frames: int, loudest: float) -> Sequence[LimiterState]:
     """The states after each of the first frames of `planes`, in which nothing was limited and no sample is above
     `loudest`."""
     by_frame = planes.T[: frames * FRAME_SAMPLES].reshape(frames, FRAME_SAMPLES, CHANNELS)
     befores = by_frame[:, -HALF_TAPS:].astype(np.float32)
-    return StatesOnDemand(lambda frame: LimiterState(_AT_REST, befores[frame].T, loudest), range(frames))
+    return StatesOnDemand(lambda frame: LimiterState(_IDLE, befores[frame].T, loudest), range(frames))
 
 
 def nothing_to_do_below(ceiling_db: float) -> float:
-    """A limiter at rest leaves all as it is as long as no sample is above this, in 16-bit units."""
+    """An idle limiter changes nothing as long as no sample is above this, in 16-bit units."""
     return _MAY_PEAK * FULL_SCALE * math.pow(10.0, ceiling_db / 20.0)
 
 
-def at_rest(
+def states_if_idle(
     planes: Planes, frames: int, ceiling_db: float, state: LimiterState, loudest: float = math.inf
 ) -> Sequence[LimiterState] | None:
-    """The states after each of the first frames of `planes`, when `limited` would return these as they are: seen at a
-    glance, because nothing is anywhere near the ceiling, what comes next included. None when it is not that clear.
+    """The states after each of the first frames of `planes`, when `limited` would certainly change nothing, because no
+    sample is near the ceiling, the look-ahead included. None when that is not certain.
 
-    No sample is above `loudest`, as far as is known.
+    `loudest`: no sample is above it, as far as the caller knows.
     """
-    if not state.is_at_rest:
+    if not state.is_idle:
         return None
     most = nothing_to_do_below(ceiling_db)
     if state.loudest > most and _loudest(state.before) > most:
         return None
     if loudest > most and (loudest := _loudest(planes)) > most:
         return None
-    return _resting_after(planes, frames, loudest)
+    return _idle_after(planes, frames, loudest)
 
 
 def limited(
@@ -115,8 +115,8 @@ def limited(
     sound[:, HALF_TAPS + planes.shape[1] :][:, : ahead.shape[1]] = ahead[:, :LOOKAHEAD_SAMPLES]
 
     needed = _gains_needed(sound, frames * _STEPS_PER_FRAME + LOOKAHEAD_STEPS + 1, ceiling)
-    if needed is None and state.is_at_rest:
-        return planes, _resting_after(planes, frames, math.inf)
+    if needed is None and state.is_idle:
+        return planes, _idle_after(planes, frames, math.inf)
     befores = [
         sound[:, end : end + HALF_TAPS].copy() for end in range(FRAME_SAMPLES, planes.shape[1] + 1, FRAME_SAMPLES)
     ]

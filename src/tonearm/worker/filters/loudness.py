@@ -32,7 +32,7 @@ OVERSAMPLING: Final = 8
 TAPS: Final = 32  # samples on which a point between two of them depends, half on each side
 HALF_TAPS: Final = TAPS // 2
 
-# How the gain of a track without loudness tags moves.
+# Limits for the gain of a track without loudness tags.
 KNOWN_AFTER_MS: Final = 3_000  # before so much was measured it does not go up
 MOST_DB_PER_SECOND: Final = 1.0
 MOST_GAIN_DB: Final = 12.0

@@ -24,7 +24,7 @@ _RAMP: Final = 0.5 - 0.5 * np.cos(np.pi * (np.arange(_RAMP_SAMPLES) + 0.5) / _RA
 
 
 class SourceLoudness:
-    """What is known of the loudness of one source.
+    """The loudness of one source: by its tags, or as it is measured.
 
     `tagged_lufs` is set by the thread that opens the source, before it gives a sample; the rest belongs to the
     rendering thread.
@@ -117,11 +117,11 @@ class Level:
 
     @property
     def now_db(self) -> float:
-        """The same in decibels."""
+        """`factor` in decibels."""
         return 20.0 * math.log10(self.factor) if self.is_ramping else self.gain_db
 
     def towards(self, target_lufs: float | None, source: int, loudness_of: Callable[[int], SourceLoudness]) -> "Level":
-        """With which gain a source goes on behind this one, and the ramp that leads there."""
+        """The level with which a source goes on after this one: its gain, and the ramp that leads there."""
         if target_lufs == self.target_lufs and (target_lufs is None or source in (0, self.source)):
             return self
         if target_lufs is None:
@@ -130,7 +130,7 @@ class Level:
         return Level(source, gain_db, target_lufs, self.factor, ramped=0)
 
     def later(self, samples: int) -> "Level":
-        """This one, so many samples later."""
+        """This level, so many samples later."""
         return replace(self, ramped=self.ramped + samples) if self.is_ramping else self
 
 

@@ -25,25 +25,26 @@ from tonearm.worker.filters.vibrato import VibratoKernel
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """A place in the chain: what of a player's filters it depends on (None: it is off), and its kernel then."""
+class FilterSlot:
+    """A place in the chain. `setting` gives the part of a player's filters that it depends on (None: the filter is
+    off), `kernel` makes the filter from that."""
 
     setting: Callable[[Filters], Any]
     kernel: Callable[[Any], Kernel]
 
 
 SLOTS: Final = (
-    Slot(lambda filters: filters.effects.karaoke, KaraokeKernel),
-    Slot(lambda filters: None if filters.is_flat_equalizer else filters.gains_db, equalizer),
-    Slot(lambda filters: _unless_neutral(filters.effects.low_pass), low_pass),
-    Slot(lambda filters: filters.effects.high_pass, high_pass),
-    Slot(lambda filters: _unless_neutral(filters.effects.channel_mix), ChannelMixKernel),
-    Slot(lambda filters: _unless_neutral(filters.effects.tremolo), TremoloKernel),
-    Slot(lambda filters: _unless_neutral(filters.effects.vibrato), VibratoKernel),
-    Slot(lambda filters: _unless_neutral(filters.effects.rotation), RotationKernel),
-    Slot(lambda filters: _unless_neutral(filters.effects.distortion), DistortionKernel),
-    Slot(lambda filters: filters.effects.echo, EchoKernel),
-    Slot(lambda filters: filters.effects.compressor, CompressorKernel),
+    FilterSlot(lambda filters: filters.effects.karaoke, KaraokeKernel),
+    FilterSlot(lambda filters: None if filters.is_flat_equalizer else filters.gains_db, equalizer),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.low_pass), low_pass),
+    FilterSlot(lambda filters: filters.effects.high_pass, high_pass),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.channel_mix), ChannelMixKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.tremolo), TremoloKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.vibrato), VibratoKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.rotation), RotationKernel),
+    FilterSlot(lambda filters: _unless_neutral(filters.effects.distortion), DistortionKernel),
+    FilterSlot(lambda filters: filters.effects.echo, EchoKernel),
+    FilterSlot(lambda filters: filters.effects.compressor, CompressorKernel),
 )
 
 

@@ -10,7 +10,7 @@ from tonearm.worker.media.formats import probe_name
 from tonearm.worker.media.opening import OpenedAudio
 from tonearm.worker.reading.reader import MediaReader
 
-# Their headers count the samples, or their last packet says where it lies.
+# Containers whose headers count the samples, or whose last packet has its position.
 _COUNTING_CONTAINERS: Final = frozenset(
     {"aiff", "au", "caf", "flac", "matroska/webm", "mp4", "ogg", "w64", "wav", "wv"}
 )
@@ -22,7 +22,7 @@ _COUNTS_FRAMES: Final = 1  # a flag in Xing's header: the number of frames follo
 _PADDED_CODECS: Final = frozenset({"aac", "opus"})
 _CONTAINER_CLOCK_HZ: Final = 1_000_000
 _OPUS_RATE_HZ: Final = 48_000
-_LONGEST_S: Final = 366 * 24 * 3600  # what says more is wrong; times beyond 64 bits do not even go into a message
+_LONGEST_S: Final = 366 * 24 * 3600  # a longer length is taken for an error
 
 
 def audible_source_samples(opened: OpenedAudio) -> int | None:
@@ -42,7 +42,7 @@ def audible_source_samples(opened: OpenedAudio) -> int | None:
 
 
 def counted_length_s(opened: OpenedAudio) -> Fraction:
-    """What the container says of its length; 0 when it says nothing, or what cannot be."""
+    """The container's own length in seconds; 0 when it has none, or an impossible one."""
     length_s = _said_length_s(opened)
     return length_s if 0 < length_s <= _LONGEST_S else Fraction(0)
 

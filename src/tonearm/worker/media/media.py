@@ -136,7 +136,7 @@ class Media:
         self._begin(opened.first_frames, source_position=0, drop_output_samples=0)
 
     def pass_packets(self, count: int) -> bool:
-        """Reads so many packets from the one after the first ones on, without decoding them. False at the end. Raises
+        """Reads `count` packets without decoding them, after those that opening has read. False at the end. Raises
         PlayError."""
         for _ in range(count):
             packet = self._opened.decoder.next_packet()
@@ -148,7 +148,7 @@ class Media:
 
     @property
     def passed_ms(self) -> int:
-        """Where the packets end that were passed, from the first sample on."""
+        """Where the packets that `pass_packets` read end, in ms after the first sample."""
         return round(1000 * self._extent.length_s_up_to(self._passed_to))
 
     def decode_block(self) -> bytes:

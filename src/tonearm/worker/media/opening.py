@@ -19,11 +19,10 @@ from tonearm.worker.media.opus_format import OpusHead, opus_codec
 from tonearm.worker.reading import play_errors
 from tonearm.worker.reading.guarded_reader import GuardedReader
 
-# libav may read this much before it gives the first packet: one audio packet of each stream. Its default of 5 MB is
-# meant for video.
+# How much libav may read before its first packet. Its default of 5 MB is meant for video.
 PROBE_BYTES: Final = 256 * 1024
-# In a container for plain samples all of it, again and again, for libav looks whether they are a coded stream after
-# all: 28 ms of CPU for 256 KiB. This is eight frames of DTS or AC-3, enough to tell, in 2 ms.
+# In a container for plain samples libav reads all of that to find out whether they are DTS or AC-3. Eight of their
+# frames are enough.
 PCM_PROBE_BYTES: Final = 32 * 1024
 
 # By default libav analyses more than a second of MP3 or AAC before it opens.

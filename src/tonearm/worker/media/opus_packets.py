@@ -24,7 +24,7 @@ from tonearm.worker.reading.reader import MediaReader
 
 # A decoder that begins in the middle is right to 6 dB more with each packet, so to more than 16 bits after these 20.
 PREROLL_SAMPLES: Final = 20 * FRAME_SAMPLES
-_TRIES_PAGES: Final = 3  # packets behind which the rest of a file is looked for, after it was opened or sought
+_TRIES_PAGES: Final = 3  # packets whose pages are searched, after a file was opened or sought
 
 
 class SourcePacket(NamedTuple):
@@ -43,13 +43,14 @@ class SourcePacket(NamedTuple):
         return self.audible_to - self.audible_from == self.samples
 
     def earlier(self, samples: int) -> "SourcePacket":
+        """This packet, so many samples earlier in the source."""
         start, _, audible_from, audible_to, _ = self
         return self._replace(
             start=start - samples, audible_from=audible_from - samples, audible_to=audible_to - samples
         )
 
     def cut_at(self, sample: int) -> "SourcePacket":
-        """Nothing is heard of it from this sample on."""
+        """This packet, not heard from `sample` on."""
         return self if self.audible_to <= sample else self._replace(audible_to=max(self.audible_from, sample))
 
 
@@ -109,7 +110,7 @@ class OpusPackets:
         self._seek_by_libav: Callable[[int], list[SourcePacket]] = lambda _sample: []
         self._pages: OggPages | None = None
         self._tries_pages = _TRIES_PAGES
-        self._tried = b""  # the packet that was looked for last: in silence many are the same, and no page is found
+        self._tried = b""  # the packet that was searched last: packets of silence are all the same, and cannot be found
         timestamp = first[0].pts
         assert timestamp is not None
         self._origin = _Origin(timestamp, -trimming(first[0])[0])

@@ -20,7 +20,7 @@ from tonearm.decoder.messages import Overlay, OverlayPosition, Plan
 from tonearm.worker.filters.blocks import FULL_SCALE, Planes, interleaved, scale
 from tonearm.worker.mixing.voices import GLIDE_SAMPLES, Fade, Ramp, ReadPcm, add_fade, falling, rising
 
-# What an overlay has to have again after it had nothing, before it goes on.
+# How much of an overlay has to be decoded before it goes on after an underrun.
 ENOUGH_SAMPLES: Final = samples_of_ms(200)
 _NOT_BEGUN: Final = -1
 _PCM: Final = np.dtype("<i2")
@@ -58,7 +58,7 @@ class Duck:
         return self.from_db + (self.to_db - self.from_db) * share
 
     def towards(self, to_db: float, time: int, samples: int) -> "Duck":
-        """To another level, from `time` on."""
+        """This duck going to another level from `time` on."""
         if to_db == self.to_db:
             return self
         return Duck(time, max(samples, GLIDE_SAMPLES), self.db_at(time), to_db)
@@ -71,7 +71,8 @@ class Duck:
         return np.asarray(np.power(10.0, db / 20.0), dtype=np.float32)
 
     def without_way_back(self) -> "Duck":
-        """Where no music sounds, there is none to be led back: the session's time may stand long before some begins."""
+        """This duck at its final level at once, if it was going up. For frames without music, in which no way is
+        heard."""
         if self.to_db <= self.from_db:
             return self
         return Duck(from_db=self.to_db, to_db=self.to_db)
@@ -115,7 +116,7 @@ class OverlayVoice:
         return self.since + self.ends_at - self.sample if self.moves and self.ends_at is not None else None
 
     def at(self, time: int) -> "OverlayVoice":
-        """Without a rise that is over at `time`."""
+        """This voice without a rise that is over at `time`."""
         return self if self.rise is None or self.rise.end > time else replace(self, rise=None)
 
     def waiting(self, time: int) -> "OverlayVoice":
@@ -123,7 +124,7 @@ class OverlayVoice:
         return replace(self, sample=self.sample_at(time), since=time, moves=False)
 
     def tail(self, time: int) -> tuple[Fade, ...]:
-        """How it ends when it is cut off at `time`."""
+        """The tail of the overlay when it is cut off at `time`."""
         if not self.moves:
             return ()
         ramp = falling(time, self.gain_at(time))
@@ -155,7 +156,7 @@ class Overlays:
 
     @property
     def sound(self) -> bool:
-        """Whether frames are to be made for their sake."""
+        """Whether any overlay sounds, so that frames are made even without music."""
         for voice in self.voices:
             if voice.sample != _NOT_BEGUN:
                 return True
@@ -212,7 +213,7 @@ class Overlays:
     def fitted(self, time: int, frames: int, due_frames: int, supply_of: SupplyOf) -> tuple["Overlays", int]:
         """These overlays for a block that begins at `time`, and for how many of its frames they stay as they are.
 
-        With 0 frames some are waited for. `due_frames` are so urgent that they are made without them.
+        0 frames: an overlay has to be waited for. `due_frames` are so urgent that they are made without waiting.
         """
         if time + frames * FRAME_SAMPLES < self.same_before:  # nearly always
             return self, frames
@@ -291,8 +292,8 @@ class Overlays:
         )
 
     def positions(self, time: int, frames: int) -> tuple[OverlayPosition, ...]:
-        """Where those are that have begun, at `time`, the start of a block of `frames` frames that they were fitted
-        to."""
+        """The positions of the overlays that have begun, at `time`, the start of a block of `frames` frames that they
+        were fitted to."""
         if not self.voices:
             return ()
         end = time + frames * FRAME_SAMPLES

@@ -50,7 +50,7 @@ _FADE_OUT: Final = np.float32(1.0) - _FADE_IN
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StretchState:
-    """Where making the next frame goes on.
+    """The state of a stretcher before its next frame.
 
     `position`: the sample of the source that the next frame begins with, as exact as the joining allows.
     `piece_at`: where in the source the next piece is to begin. `tail`: what the next piece is faded in over, 2 by
@@ -200,7 +200,7 @@ class StretchedSource:
         self._stretcher = Stretcher(setting)
         self._state = self._stretcher.begin(first)
         self._before: PcmStore | None = None
-        self._rest = b""  # what the last frame has behind the end: the beginning of `following`
+        self._left_over = b""  # PCM of the last frame behind the end: the beginning of `following`
         self.following: PcmStore | None = None
         self.joins = 0  # the number of the source at whose end it begins
 
@@ -213,8 +213,8 @@ class StretchedSource:
         state = self._state
         joined._state = replace(state, position=state.position + moved, piece_at=state.piece_at + moved)
         joined._before = self._file
-        if self._rest:
-            joined.store.append(self._rest)
+        if self._left_over:
+            joined.store.append(self._left_over)
         return joined
 
     def file_sample(self, sample: int) -> float:
@@ -241,7 +241,7 @@ class StretchedSource:
                 planes, self._state = self._stretcher.frame(self._state, self._read)
                 pcm = as_pcm(planes.copy())
                 store.append(pcm[: missing * SAMPLE_BLOCK_BYTES])
-                self._rest = pcm[missing * SAMPLE_BLOCK_BYTES :]
+                self._left_over = pcm[missing * SAMPLE_BLOCK_BYTES :]
             if is_whole and missing <= FRAME_SAMPLES:
                 store.finish(is_interrupted=file.is_interrupted)
 

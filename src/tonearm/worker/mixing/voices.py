@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from tonearm.core.frame import CHANNELS, samples_of_ms
 from tonearm.worker.filters.blocks import Planes
 
-# The curve of the share that comes in; the one that goes out is the rest of it. `cosine`: half a period, for cuts that
-# must not click.
+# The curve of a fade. `equalPower`: sine and cosine; `cosine`: half a period, for cuts without a click.
 Curve: TypeAlias = Literal["equalPower", "linear", "cosine"]
 
 GLIDE_SAMPLES: Final = samples_of_ms(5)
@@ -97,21 +96,21 @@ class Fade:
 class Voices:
     """What is mixed to, and done to, the current source's samples: `fades` under it, and its own `rises`.
 
-    A source has several rises when it begins by a crossfade and glides to another timescale in the middle of that.
+    A source has several rises when it begins with a crossfade and glides to another timescale during it.
     """
 
     fades: tuple[Fade, ...] = ()
     rises: tuple[Ramp, ...] = ()
 
     def at(self, time: int) -> "Voices":
-        """Without what is over at `time`."""
+        """The voices without fades and rises that are over at `time`."""
         if self.are_one:
             return self
         rises = tuple(rise for rise in self.rises if rise.end > time and (rise.until is None or rise.until > time))
         return Voices(tuple(fade for fade in self.fades if fade.ramp.end > time), rises)
 
     def begun_before(self, time: int) -> "Voices":
-        """Without what begins at `time` or later."""
+        """The voices without fades and rises that begin at `time` or later."""
         if self.are_one:
             return self
         rises = tuple(
@@ -122,7 +121,7 @@ class Voices:
         return Voices(tuple(fade for fade in self.fades if fade.ramp.start < time), rises)
 
     def later(self, samples: int) -> "Voices":
-        """All of it so many samples later, for the music has stood still."""
+        """The voices moved by so many samples, because the music has stood still."""
         if self.are_one:
             return self
         rises = tuple(rise.later(samples) for rise in self.rises)
@@ -155,12 +154,12 @@ ONE_VOICE: Final = Voices()
 
 
 def falling(time: int, level: float = 1.0) -> Ramp:
-    """The end of a sound that is cut at `time`."""
+    """The ramp by which a sound that is cut at `time` fades out."""
     return Ramp(time, GLIDE_SAMPLES, "cosine", falls=True, level=level)
 
 
 def rising(time: int) -> Ramp:
-    """The beginning of a sound that begins in the middle at `time`."""
+    """The ramp by which a sound fades in that begins in its middle at `time`."""
     return Ramp(time, GLIDE_SAMPLES, "cosine", falls=False)
 
 

@@ -1,8 +1,8 @@
 """MP3 of the frames that were sent, made in a thread of its own.
 
-The encoder's state cannot be copied, so nothing is encoded that a plan may still void. And it takes three times as long
-as Opus, so the rendering thread does not wait for it. Nor does it for the Opus that a stream begins with: two seconds
-that were sent before.
+The encoder's state cannot be copied, so frames are encoded only when no plan can void them any more. Encoding takes
+three times as long as Opus, so the rendering thread does not wait for it. This thread also encodes the Opus that a
+stream begins with: two seconds that were sent before.
 """
 
 import queue
@@ -18,7 +18,7 @@ from tonearm.core.outputs import MP3_DELAY_SAMPLES, MP3_FRAME_SAMPLES, Output
 from tonearm.decoder.messages import Encoded
 from tonearm.worker.packets.packet_encoding import encoded_alone
 
-# 7 of 9: twice as fast as the default of 5, and no difference that was heard at 128 kbit/s.
+# 7 of 9 is twice as fast as the default, 5.
 _COMPRESSION_LEVEL: Final = "7"
 _FRAME_BYTES: Final = MP3_FRAME_SAMPLES * SAMPLE_BLOCK_BYTES
 

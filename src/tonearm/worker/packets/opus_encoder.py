@@ -37,7 +37,7 @@ class OpusMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EncoderState:
-    """A copy of what an encoder remembers. Another encoder of the same library goes on from it."""
+    """A copy of an encoder's state. Another encoder of the same library can go on from it."""
 
     memory: bytes
 

@@ -97,7 +97,7 @@ class PacketEncoders:
 
 
 def encoded_alone(output: Output, pcm: bytes) -> list[bytes]:
-    """The packets of whole frames that nobody got the ones before of, nor those behind of the same encoder."""
+    """The packets of whole frames, encoded independently of the frames before and after them."""
     return list(_packets(OpusEncoder(output), pcm, is_fresh=True))
 
 

@@ -42,11 +42,11 @@ _NOTHING_ENCODED: Final = EncodedBlock((), NO_POINTS, NO_POINTS)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The next `frames` frames are treated alike: passed through as `packets`, or encoded when there are none.
+    """The next `frames` frames, which are all passed through as `packets`, or all encoded when there are none.
 
-    `lag`: the one they should have. When it is another one than before, there is one frame. `opens`: a packet of the
-    source follows the last one, which is encoded without prediction for it, unless it `predicts`. `waited`: as in
-    `Passthrough`, after them.
+    `lag`: the lag that they should have. When it differs from the lag before, the run has one frame. `opens`: a packet
+    of the source follows the last one, which is encoded without prediction for it, unless it `predicts`. `waited`: as
+    in `Passthrough`, after them.
     """
 
     frames: int
@@ -59,7 +59,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All that decides whether listeners may get exactly what the sources hold.
+    """All that decides whether listeners may get the packets of the sources unchanged.
 
     `filters` and `voices` are those at `time`, in samples since frame 0, `loudness` that of the sources in the frames
     from there on.
@@ -73,7 +73,7 @@ class Conditions:
     has_overlays: bool = False
 
     def exclusion(self) -> str | None:
-        """What keeps the frames from `time` on from being passed through. None when nothing does."""
+        """Why the frames from `time` on cannot be passed through; None when they can."""
         state, effects = self.filters, self.filters.filters.effects
         limiter, target_lufs = effects.limiter, effects.target_lufs
         if self.is_stretched:
@@ -84,7 +84,7 @@ class Conditions:
             return "filters, the volume, or a change of them"
         if not self.voices.at(self.time).are_one:
             return "another voice, or a fade"
-        if not state.limiter.is_at_rest or (limiter is not None and limiter.enabled is True):
+        if not state.limiter.is_idle or (limiter is not None and limiter.enabled is True):
             return "the limiter"
         gains_db = [state.level.now_db]
         if target_lufs is not None:
@@ -126,7 +126,7 @@ def next_run(
 
 
 def _lag_to_begin_with(state: Passthrough, segments: Sequence[Segment], first: int | None, finder: "_Finder") -> int:
-    """Where nobody has heard anything, and at a cut, the lag is free."""
+    """The lag of the next run. It may change freely at the very beginning and at a cut."""
     if state.before not in (Before.NOTHING, Before.CUT) or not segments:
         return state.lag
     may_pass = first is not None and (first == 0 or state.before is Before.CUT)

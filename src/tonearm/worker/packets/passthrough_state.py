@@ -18,13 +18,13 @@ _PCM: Final = np.dtype("<i2")
 
 
 class Before(Enum):
-    """What the packet before a frame was."""
+    """The kind of the packet before a frame."""
 
-    NOTHING = "nothing"  # nobody heard any
+    NOTHING = "nothing"  # there was none
     PASSED = "passed"
     ENCODED = "encoded"
     READY = "ready"  # encoded, and a packet of the source may follow
-    CUT = "cut"  # any; another sound goes on
+    CUT = "cut"  # any kind; another sound begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class Passthrough:
         return self.last is None
 
     def cut(self) -> "Passthrough":
-        """The same before a frame with which another sound begins."""
+        """The state before a frame with which another sound begins."""
         return self if self.before is Before.NOTHING else replace(self, before=Before.CUT, waited=0)
 
     def delayed(self, pcm: bytes) -> bytes:
-        """What is encoded for whole frames of this PCM."""
+        """The PCM to encode for whole frames of `pcm`: later by the lag."""
         return self._delayed_by(self.lag, pcm) if self.lag else pcm
 
     def primer(self, history: bytes, frames: int) -> bytes:
-        """What was encoded, or would have been, for the last frames before, at the end of the PCM `history`."""
+        """The PCM that was encoded, or would have been, for the last frames of `history`."""
         end = len(history) - self.lag * SAMPLE_BLOCK_BYTES
         return history[max(end - frames * FRAME_BYTES, 0) : max(end, 0)].rjust(frames * FRAME_BYTES, b"\0")
 
     def changing_to(self, lag: int, pcm: bytes) -> bytes:
-        """`delayed`, for one frame in which the lag becomes another one: from the one to the other a glide leads."""
+        """`delayed` for one frame in which the lag changes to `lag`, by a glide."""
         from_, to = (np.frombuffer(self._delayed_by(each, pcm), _PCM).reshape(-1, CHANNELS) for each in (self.lag, lag))
         mixed = to.copy()
         share = 0.5 - 0.5 * np.cos(np.pi * (np.arange(GLIDE_SAMPLES) + 0.5) / GLIDE_SAMPLES)[:, np.newaxis]
@@ -64,7 +64,7 @@ class Passthrough:
         return mixed.tobytes()
 
     def may_change_to(self, lag: int, pcm: bytes) -> bool:
-        """Whether all that is heard twice or not at all because of it is silence."""
+        """Whether the lag may change to `lag`: the sound that is repeated or left out by that is silent."""
         assert self.last is not None
         first = FRAME_BYTES - max(self.lag, lag, GLIDE_SAMPLES) * SAMPLE_BLOCK_BYTES
         around = self.last[first:] + pcm[: GLIDE_SAMPLES * SAMPLE_BLOCK_BYTES]

@@ -14,7 +14,7 @@ from tonearm.core.failure import PlayError
 from tonearm.worker.reading import play_errors
 from tonearm.worker.reading.reader import Dropped, MediaReader
 
-# From the first read to the first decoded audio. A source whose bytes only trickle would hold its player for ever.
+# From the first read to the first decoded audio, so that a source whose bytes only trickle fails.
 OPENING_DEADLINE_S: Final = 15.0
 OPENING_BUDGET_BYTES: Final = 32 * 1024 * 1024
 # Between two audio packets of a playable file there is at most some video. This limit ends an endless stream of junk:

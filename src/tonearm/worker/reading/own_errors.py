@@ -1,4 +1,4 @@
-"""Errors of the process's own, on stderr: each once, and not without end, whatever raises them."""
+"""Writes internal errors of the process to stderr: each once, and only a limited number."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ _MOST_CHARACTERS: Final = 500  # of a line
 
 
 class OwnErrors:
-    """Tells errors. From any thread."""
+    """Writes internal errors. Any thread may call it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

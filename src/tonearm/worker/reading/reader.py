@@ -16,9 +16,9 @@ from tonearm.core.failure import FailureCode, PlayError, PlayFailure, Stage
 from tonearm.decoder.message_coding import BrokenMessage
 from tonearm.decoder.messages import DATA_CHUNK_BYTES
 
-# Read at once from a file that is not in the page cache: for each such read another job gets the slot.
+# Read at once from a file that is not in the page cache: during each such read another job has the slot.
 DISK_CHUNK_BYTES: Final = 128 * 1024
-# What a file system answers that cannot say whether a read would block (tmpfs, NFS, FUSE), an older kernel, or a filter
+# Errors of file systems that cannot say whether a read would block (tmpfs, NFS, FUSE), of older kernels, and of filters
 # of system calls.
 _CANNOT_ASK_CACHE: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
@@ -123,7 +123,7 @@ class DescriptorReader:
         os.close(self._descriptor)
 
     def _read_cached(self, n: int) -> bytes | None:
-        """What the page cache has of the next `n` bytes; None if it has none of them, or the kernel does not say."""
+        """The part of the next `n` bytes that is in the page cache; None if nothing is, or the kernel does not say."""
         if not self._can_ask_cache:
             return None
         buffer = bytearray(n)
@@ -227,7 +227,7 @@ class RequestingReader:
                 self._changed.notify()
 
     def fail(self, offset: int, failure: PlayFailure) -> None:
-        """The bytes from `offset` cannot be had. Reads elsewhere go on."""
+        """Reading from `offset` fails with `failure`. Other offsets can still be read."""
         with self._changed:
             if offset == self._requested_offset:
                 self._failure = failure

@@ -28,31 +28,28 @@ from tonearm.worker.rendering.timeline import Block, Checkpoint, Part, Timeline
 from tonearm.worker.sources.packet_store import PacketStore
 from tonearm.worker.sources.pcm_store import Segment
 
-# Each block and its message have a price of their own, and filters cost a third as much for each sample in blocks as in
-# single frames.
+# Larger blocks cost less CPU time for each frame, in filters and messages. But a change waits until the block before it
+# is done.
 BLOCK_FRAMES: Final = 20
-# To encode twenty frames takes 3 to 6 ms, in which no change can overtake; beside that, what a block costs is little.
-ENCODED_BLOCK_FRAMES: Final = 10
-# Passing packets through costs hardly more for each block than for each frame. So much is free when a grant comes.
-PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES
-# Behind a change somebody waits for the first frame, and to filter and encode ten takes 1 to 3 ms.
-FIRST_BLOCK_FRAMES: Final = 4
+ENCODED_BLOCK_FRAMES: Final = 10  # fewer, since encoding takes most of the time
+PASSED_BLOCK_FRAMES: Final = PASSED_GRANT_FRAMES - GRANT_FRAMES  # all that a grant allows: passing through is cheap
+FIRST_BLOCK_FRAMES: Final = 4  # after a change, for whose first frame listeners wait
 
 Packets: TypeAlias = tuple[tuple[Output, tuple[bytes, ...]], ...]
 
 
 class BlockPackets:
-    """Makes the packets of one block after the other, as long as somebody listens to them."""
+    """Makes the packets of one block after the other, for the outputs that have listeners."""
 
     def __init__(self, sources: SessionSources) -> None:
         self._sources = sources
         self._encoders = PacketEncoders()
         self._encoded = self._joined = NO_OUTPUTS  # the outputs that get no packets of sources, and those that do
         self.outputs = PCM_ONLY
-        self.are_encoded = False  # somebody listens to something else than PCM
+        self.are_encoded = False  # an output other than PCM has listeners
 
     def render_for(self, outputs: Outputs) -> None:
-        """From now on these forms are listened to."""
+        """From now on these outputs have listeners."""
         self.outputs = outputs
         self.are_encoded = any(form.format != "pcm" for form in outputs)
         self._joined = frozenset(form for form in outputs if form.passes_through)
@@ -96,32 +93,32 @@ class BlockPackets:
         return Run(frames, start.passthrough.lag) if self._joined else None
 
     def needs_no_pcm(self, run: Run | None) -> bool:
-        """Whether packets of the source are all that anybody gets of a run."""
+        """Whether all outputs get packets of the source for a run."""
         return run is not None and bool(run.packets) and self._joined == self.outputs
 
-    def rest_stores(self, segments: Sequence[Segment]) -> None:
-        """Nobody reads the PCM of these sources for now, so it need not be decoded."""
+    def stop_reading_pcm(self, segments: Sequence[Segment]) -> None:
+        """The PCM of these sources is not read for now, so it need not be decoded."""
         for segment in segments:
             store = self._sources.store_of(segment.source)
             if isinstance(store, PacketStore):
-                store.rest()
+                store.stop_reading()
 
     def history_for(self, timeline: Timeline, start: Checkpoint, run: Run | None) -> bytes | None:
-        """The frames before, when a run is encoded that begins anew. Read before what comes after them, as it is
-        decoded."""
+        """The frames before a run, when its encoder begins anew; else None. To be called before the PCM of the run is
+        read, since packets are decoded in order."""
         if run is None or run.packets or not needs_history(start.passthrough, start.encoders, self._joined):
             return None
         if start.passthrough.follows_passed:  # listeners heard the source as it is, whatever is on from here
             return history_before(timeline, self._sources, RUN_HISTORY_FRAMES)
         return self._last_frames(timeline, RUN_HISTORY_FRAMES)
 
-    # Behind it
+    # After a block is rendered
 
     def encode(
         self, timeline: Timeline, block: Block, run: Run | None, pcm: bytes, history: bytes | None
     ) -> tuple[Block, Packets]:
-        """The packets of a block that comes next in `timeline`, and the block with all that is needed to make those of
-        its frames again."""
+        """The packets of a block that comes next in `timeline`, and the block with all that is needed to encode its
+        frames again."""
         if not self.are_encoded or not (pcm or run is not None):
             return block, ()
         start = block.start
@@ -154,11 +151,11 @@ class BlockPackets:
         )
 
     def recalled(self, timeline: Timeline, frames: int) -> bytes:
-        """Up to so many of the last frames, as listeners got them, or would have, but for overlays."""
+        """Up to `frames` of the last frames as listeners heard them, or would have, without overlays."""
         return self._last_frames(timeline, frames) or b""
 
     def _last_frames(self, timeline: Timeline, frames: int = PRIMING_FRAMES) -> bytes | None:
-        """Up to so many frames before the next one, as listeners got them, or would have. None for the first."""
+        """As `recalled`; None before the first frame."""
         end = timeline.end
         if not end.frame:
             return None

@@ -1,7 +1,7 @@
 """The music of a session: sources one after the other, joined sample for sample, crossfaded or cut.
 
-What a plan orders is kept here until it happens. What has happened lies in blocks and checkpoints (`timeline`), so that
-it can be rendered again.
+Orders of a plan are kept here until they are rendered. Rendered frames are in blocks and checkpoints (`timeline`), so
+that they can be rendered again.
 """
 
 import sys
@@ -23,8 +23,8 @@ _UNLIMITED: Final = sys.maxsize
 
 
 class Gathered:
-    """What a session takes from its sources for a block: which samples, what happens in them, and the voices with them.
-    Their PCM is read when somebody asks for it."""
+    """What a session takes from its sources for a block: samples, marks in them, and the voices mixed to them. The PCM
+    is read on the first access to `pieces`."""
 
     def __init__(self, voices: Voices) -> None:
         self._taken: list[tuple[PcmStore | None, int, int]] = []  # store, sample and length of each piece
@@ -36,7 +36,7 @@ class Gathered:
 
     @property
     def pieces(self) -> list[bytes | memoryview]:
-        """The PCM: that of each segment, where it lies, and silence after them."""
+        """The PCM of each segment, not copied where possible, and silence after them."""
         if self._pieces is None:
             self._pieces = [
                 bytes(length * SAMPLE_BLOCK_BYTES) if store is None else store.view(sample, length)
@@ -50,7 +50,7 @@ class Gathered:
         self.samples += length
 
     def begins(self, first_frame: int, frames: int) -> list[tuple[int, int]]:
-        """With which sample after `first_frame` sources begin in these frames, and which."""
+        """Which sources begin in these frames: the sample after the start of `first_frame`, and the source."""
         if not self.marks:
             return []
         return [
@@ -78,7 +78,7 @@ class Gathered:
             self.samples += samples
 
     def forget_behind(self, samples: int) -> None:
-        """Nothing is read of what lies behind the first `samples` samples."""
+        """Drops all but the first `samples` samples."""
         if self.samples <= samples:
             return
         taken, offset = [], 0
@@ -121,8 +121,8 @@ class JoinedMusic:
     ) -> Voices:
         """Goes on at `before` as a plan says. Returns the voices from there on.
 
-        `rendered` are the sources that may be rendered again. `is_silent`: a sound that is cut off was not heard any
-        more. `begins_anew`: what is cut to does not continue the sound of an earlier session.
+        `rendered` are the sources that may be rendered again. `is_silent`: nothing was heard just before a cut, so
+        nothing fades out. `begins_anew`: the source that is cut to does not continue an earlier session.
         """
         self.position, voices = before.position, before.voices
         if order.switch_to is not None:
@@ -154,7 +154,7 @@ class JoinedMusic:
         return source in self._sources.next_of.values()
 
     def _forget_unreachable(self, after: int, rendered: Collection[int]) -> None:
-        """Forgets what joins at the end of sources that cannot be rendered any more."""
+        """Forgets the successors of sources that cannot be rendered any more."""
         sources = self._sources
         reachable = {after, sources.file_of(self.position.source)}
         reachable.update(map(sources.file_of, rendered))
@@ -272,7 +272,7 @@ class JoinedMusic:
         return gathered
 
     def has_enough(self) -> bool:
-        """Whether the music, which the overlays went on without, may go on: with 200 ms, or all there is."""
+        """Whether the music, which was missing under the overlays, may go on: with 200 ms, or up to its end."""
         source, sample = self.position.source, self.position.sample
         store = None if not source else self._sources.made(source, sample + ENOUGH_SAMPLES)
         if store is None:
@@ -310,7 +310,7 @@ class JoinedMusic:
 
     @property
     def has_crossfades(self) -> bool:
-        """Whether one is ordered."""
+        """Whether a crossfade is ordered."""
         return bool(self._crossfades)
 
     def crossfade_ahead(self, position: SourcePosition) -> Crossfade | None:
@@ -322,7 +322,7 @@ class JoinedMusic:
         if at_sample != crossfade.at_sample:
             crossfade = replace(crossfade, at_sample=at_sample)
         if crossfade.is_late:
-            return _rest(crossfade, position)
+            return _remaining_crossfade(crossfade, position)
         return crossfade if position.sample <= crossfade.at_sample else None
 
     def fading_samples(self, end: Checkpoint) -> dict[int, int]:
@@ -405,8 +405,8 @@ def begins_with_tail(start: Checkpoint) -> bool:
     return any(fade.ramp.start == start.time for fade in start.voices.fades)
 
 
-def _rest(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
-    """What is left of a crossfade that begins as soon as it can. None when that is too little."""
+def _remaining_crossfade(crossfade: Crossfade, position: SourcePosition) -> Crossfade | None:
+    """The rest of a crossfade that begins late, as soon as possible. None when the rest is too short."""
     at_sample = max(crossfade.at_sample, position.sample + (0 if position.has_begun else FRAME_SAMPLES))
     samples = crossfade.at_sample + crossfade.samples - at_sample
     is_enough = samples >= samples_of_ms(SHORTEST_LATE_MS) - FRAME_SAMPLES

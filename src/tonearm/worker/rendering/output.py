@@ -1,5 +1,5 @@
-"""Makes the PCM of a block: the sources' samples go through the filters, get normalization's gain and the overlays, and
-go through the limiter at last."""
+"""Makes the PCM of a block: the sources' samples pass the filters, then normalization's gain and the overlays are
+applied, and the limiter comes last."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ from tonearm.worker.filters.limiter import (
     QUIET,
     Follows,
     LimiterState,
-    at_rest,
     limited,
     nothing_to_do_below,
+    states_if_idle,
 )
 from tonearm.worker.filters.normalization import UNLEVELLED, Level, Levels, levels
 from tonearm.worker.mixing.overlays import NO_OVERLAYS
@@ -29,17 +29,17 @@ from tonearm.worker.rendering.joined_music import Gathered, JoinedMusic
 from tonearm.worker.rendering.session_sources import SessionSources
 from tonearm.worker.rendering.timeline import Checkpoint
 
-# The filters take whole frames, also of what the limiter only looks at.
+# The filters take whole frames, also for the samples that the limiter looks ahead.
 _AHEAD_FRAMES: Final = -(-LOOKAHEAD_SAMPLES // FRAME_SAMPLES)
 _CROSSFADING: Final = Voices((Fade(0, 0, falling(0), is_announced=True),))
 _PCM: Final = np.dtype("<i2")
 _FULL_PCM: Final = FULL_SCALE - 1.0
-_NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only lets go of what it held
+_NO_CEILING_DB: Final = 200.0  # far above all sound: the limiter only releases its gain
 
 
 class Limits(NamedTuple):
-    """What the limiter does in the next `frames` frames. `is_on`: it is on, if only to let go. `looks_ahead`: it has to
-    know what comes next. `loudest`: no sample is above it there, what comes next included."""
+    """What the limiter does in the next `frames` frames. `is_on`: it is on, or still releasing. `looks_ahead`: it needs
+    the samples after them. `loudest`: no sample in them, and in the look-ahead, is above this, in 16-bit units."""
 
     frames: int
     is_on: bool = False
@@ -67,9 +67,9 @@ class BlockOutput:
             return Limits(frames)
         filters, loudest = state.filters, self._loudest(start)
         voices, with_overlays = start.voices.at(start.time), not start.overlays.change_nothing
-        is_at_rest, limiter = state.limiter.is_at_rest, filters.effects.limiter
-        if not is_at_rest or _wants_limiter(filters, voices, with_overlays=with_overlays):
-            is_quiet = is_at_rest and limiter is not None and loudest <= nothing_to_do_below(limiter.ceiling_db)
+        is_idle, limiter = state.limiter.is_idle, filters.effects.limiter
+        if not is_idle or _wants_limiter(filters, voices, with_overlays=with_overlays):
+            is_quiet = is_idle and limiter is not None and loudest <= nothing_to_do_below(limiter.ceiling_db)
             return Limits(frames, True, not is_quiet, loudest)
         crossfade = music.crossfade_ahead(start.position) if music.has_crossfades else None
         if crossfade is None or not _wants_limiter(filters, _CROSSFADING):
@@ -192,8 +192,8 @@ class BlockOutput:
             setting = filters.filters.effects.limiter
             is_wanted = _wants_limiter(filters.filters, voices, with_overlays=mixes)
             ceiling_db = setting.ceiling_db if setting is not None and is_wanted else _NO_CEILING_DB
-            before = BEGINNING if begins_anew and filters.limiter.is_at_rest else filters.limiter
-            limiter = at_rest(planes, frames, ceiling_db, before, limits.loudest)
+            before = BEGINNING if begins_anew and filters.limiter.is_idle else filters.limiter
+            limiter = states_if_idle(planes, frames, ceiling_db, before, limits.loudest)
             may_clip &= limiter is None or ceiling_db > 0.0
             planes, ahead = planes[:, : frames * FRAME_SAMPLES], planes[:, frames * FRAME_SAMPLES :]
             if limiter is None:

@@ -86,8 +86,8 @@ class RenderSession:
         self._mp3 = SentFrames(order.session, order.mp3_from)
         self._mp3_jobs: list[Mp3Job] = []
         self._is_changed = False  # the next frame differs from the one that was rendered under that number
-        self._due_before = 0  # frames before it are made without what is missing, as long as overlays sound
-        self._is_starved = False  # overlays went on without the music: it goes on with some of it decoded ahead
+        self._due_before = 0  # earlier frames are made without missing music, as long as overlays sound
+        self._is_rebuffering = False  # the music was missing under overlays: it goes on once some is decoded ahead
         self._continuation = _Continuation(order.first_frame) if order.first_frame > 0 else _BEGINNING
 
     # What its owner asks
@@ -99,22 +99,22 @@ class RenderSession:
 
     @property
     def position_rate(self) -> float:
-        """How many samples of the current source pass in one that is heard."""
+        """How many samples of the current source pass in one sample heard."""
         return self._sources.position_rate
 
     @property
     def is_heard(self) -> bool:
-        """Whether its frames are rendered for anybody."""
+        """Whether its frames have listeners."""
         return bool(self._packets.outputs) and not self._is_for_nobody
 
     @property
     def has_begun(self) -> bool:
-        """Whether frames of its player were rendered, in it or in a session before."""
+        """Whether frames of its player were rendered, in this session or an earlier one."""
         return self._timeline.end.frame > 0
 
     @property
     def has_rendered(self) -> bool:
-        """Whether frames were rendered in it."""
+        """Whether frames were rendered in this session."""
         return self._timeline.end.frame > self._first_frame
 
     @property
@@ -160,7 +160,7 @@ class RenderSession:
         return jobs
 
     def take_measured(self) -> Iterator[Measured]:
-        """What was measured of sources and is worth keeping."""
+        """New measurements of the loudness of sources, for the node to keep."""
         return self._sources.take_measured(self._id)
 
     # Orders
@@ -168,8 +168,8 @@ class RenderSession:
     def plan(self, order: Plan) -> None:
         """Applies a plan: voids the frames and marks from `at_frame` on. `render` makes the new ones.
 
-        When fewer frames were rendered, the plan begins at the end of those, since frames have no gaps. Only a cut
-        begins where it should: what the frames before it would have held has passed, and nobody wants it any more.
+        When fewer frames were rendered, the plan begins at the end of these, since frames have no gaps. Only a cut
+        begins exactly at `at_frame`: the frames before it are not wanted any more.
         """
         base = self._timelines.get(order.base_epoch, self._timeline)
         self._timeline = base.cut_at(order.at_frame)
@@ -190,7 +190,7 @@ class RenderSession:
         )
         cuts_off = False
         if order.switch_to is not None:
-            self._is_starved = True
+            self._is_rebuffering = True
             self._continuation = self._continuation.with_cut(before.frame, order.switch_to)
             cuts_off = not self._continuation.is_due
         is_silent = order.from_silence or overlays.is_held
@@ -215,7 +215,7 @@ class RenderSession:
         self._warm_filters_up()
 
     def heard(self) -> None:
-        """Somebody listens by now."""
+        """The session has listeners now."""
         self._is_for_nobody = False
 
     def grant(self, order: Grant) -> None:
@@ -245,7 +245,7 @@ class RenderSession:
         self._sources.release(self._timelines.values(), self._music.position.source)
 
     def recall(self, order: Recall) -> None:
-        """Has frames encoded that were sent."""
+        """Has frames encoded that were sent before, for a new stream."""
         timeline = self._timeline.cut_at(order.before_frame)
         pcm = self._packets.recalled(timeline, order.frames)
         job = self._mp3.recalled(order.output, timeline.end.frame, pcm)
@@ -289,7 +289,7 @@ class RenderSession:
         if overlays is not start.overlays:
             start = start._replace(overlays=overlays)
         if not overlays.is_held:
-            if not (self._is_starved and overlays.sound) or self._music.has_enough():
+            if not (self._is_rebuffering and overlays.sound) or self._music.has_enough():
                 audio = self._render_music(start, frames)
                 if audio is not None:
                     return audio
@@ -297,12 +297,13 @@ class RenderSession:
                 return self._render_music(start, 1, is_tail=True)
             if due_frames <= 0:
                 return None
-            self._is_starved = True
+            self._is_rebuffering = True
             frames = min(frames, due_frames)
         return self._render_overlays(start, frames) if overlays.sound else None
 
     def _render_music(self, start: Checkpoint, frames: int, *, is_tail: bool = False) -> Audio | None:
-        """`is_tail`: only the end of what was cut off, not yet the source that was cut to."""
+        """Renders up to `frames` frames of music. `is_tail`: only the tail of the sound that was cut off, not yet the
+        new source."""
         music, packets = self._music, self._packets
         limits = self._output.limits(start, frames) if packets.outputs else Limits(frames)
         frames, ahead = limits.frames, LOOKAHEAD_SAMPLES if limits.looks_ahead else 0
@@ -337,19 +338,19 @@ class RenderSession:
         filters: Sequence[ChainState] = ()
         if packets.needs_no_pcm(run):
             filters = (start.filters,) * frames
-            packets.rest_stores(segments)
+            packets.stop_reading_pcm(segments)
         elif frames and packets.outputs:
             pcm, filters = self._output.music(start, frames, gathered, limits)
         elif frames:
             filters = (ChainState.steady(start.filters.filters),) * frames
-        is_cold = not pcm and (run is None or not run.packets)
-        block = Block(start, frames, segments, filters, voices, is_cold=is_cold)
+        filters_idle = not pcm and (run is None or not run.packets)
+        block = Block(start, frames, segments, filters, voices, filters_idle=filters_idle)
         if frames:
             marks = music.marks(block, marks)
             if self._continuation.is_due:
                 self._continuation = replace(self._continuation, is_due=False)
         first = segments[0] if segments else Segment(0, 0, 0, 0)
-        self._is_starved &= not segments
+        self._is_rebuffering &= not segments
         rate = self.position_rate if segments or not start.overlays.sound else 0.0
         return self._emit(block, pcm, first, rate, marks, run, history)
 
@@ -367,7 +368,7 @@ class RenderSession:
             first = Segment(0, position.source, position.sample, 0)
         run = self._packets.run_of_overlays(start, frames)
         history = self._packets.history_for(self._timeline, start, run)
-        block = Block(start, frames, (), filters, start.voices, is_cold=not pcm, is_frozen=True)
+        block = Block(start, frames, (), filters, start.voices, filters_idle=not pcm, is_frozen=True)
         return self._emit(block, pcm, first, 0.0, [], run, history)
 
     def _emit(
@@ -408,16 +409,16 @@ class RenderSession:
         )
 
     def _render_for(self, outputs: Outputs) -> None:
-        """From now on these forms are listened to."""
+        """From now on these outputs have listeners."""
         self._packets.render_for(outputs)
         self._mp3.keep(outputs)
 
     def _warm_filters_up(self) -> None:
-        """When the first listener came: gives the filters the state they would have, had they run all the time."""
+        """When the first listener has come: gives the filters the state that they would have, had they run before."""
         end = self._timeline.end
-        if end.is_cold and self._packets.outputs:
-            warm = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
-            self._timeline.end = end._replace(filters=warm, is_cold=False)
+        if end.filters_idle and self._packets.outputs:
+            settled = ChainState.steady(end.filters.filters, history_before(self._timeline, self._sources))
+            self._timeline.end = end._replace(filters=settled, filters_idle=False)
 
     def _rendered_sources(self) -> set[int]:
         """All that may be rendered again, by their own numbers."""

@@ -1,4 +1,4 @@
-"""Which frames of a session become MP3, which is made of what was sent."""
+"""Which frames of a session are encoded as MP3. Only frames that were sent are."""
 
 from tonearm.core.frame import FRAME_BYTES
 from tonearm.core.outputs import Output, Outputs

@@ -1,8 +1,8 @@
 """The sources of a session as it reads them: by samples as they are heard.
 
-Without a timescale these are the samples of the files, and sources have the node's numbers. With one, what is joined,
-mixed and kept are `StretchedSource`s, with numbers and samples of their own. Only at the borders (plans, messages, the
-release of PCM) they are the sources and samples of the files again: `file_of`, `file_sample`.
+Without a timescale these are the samples of the files, and sources have the node's numbers. With a timescale,
+`StretchedSource`s are joined, mixed and kept, with numbers and samples of their own. Plans, messages and the release of
+PCM need the sources and samples of the files: `file_of`, `file_sample`.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,7 +23,7 @@ _FIRST_STRETCHED: Final = 1 << 32
 
 
 class SessionSource(Protocol):
-    """What a session reads of a source."""
+    """A source as a session reads it."""
 
     @property
     def store(self) -> PcmStore:
@@ -32,7 +32,7 @@ class SessionSource(Protocol):
 
     @property
     def loudness(self) -> SourceLoudness:
-        """What is known of its loudness."""
+        """Its loudness, as far as it is known."""
         ...
 
     @property
@@ -213,7 +213,7 @@ class SessionSources:
     # Loudness
 
     def loudness_of(self, source: int) -> SourceLoudness:
-        """What is known of the loudness of a source of the node."""
+        """The loudness of a source with this number of the node."""
         known = self._opened.get(source)
         return SourceLoudness() if known is None else known.loudness
 
@@ -225,7 +225,7 @@ class SessionSources:
             loudness.measure(pcm, self.file_sample(segment.source, segment.sample), self.position_rate)
 
     def take_measured(self, session: int) -> Iterator[Measured]:
-        """What was measured of sources and is worth keeping."""
+        """New measurements of the loudness of sources, for the node to keep."""
         if not self._has_measured:
             return
         self._has_measured = False

@@ -19,7 +19,7 @@ from tonearm.worker.sources.pcm_store import Segment, first_segments
 FROM_START: Final = -1
 
 
-# Tuples: some of each are made for every block, and they take a third of the time of frozen dataclasses.
+# Named tuples, since some of each are made for every block, and frozen dataclasses take longer.
 
 
 class SourcePosition(NamedTuple):
@@ -46,15 +46,15 @@ NO_SOURCE: Final = SourcePosition(0, 0, has_begun=False)
 
 class Checkpoint(NamedTuple):
     """All that is needed to render from `frame` on: the position in the source, the state of the filters, the other
-    voices, which may be over, the overlays, and where the encoders and the passthrough of packets stand. `is_cold`: the
-    filters did not run in the frames before."""
+    voices, which may be over, the overlays, and where the encoders and the passthrough of packets stand.
+    `filters_idle`: the filters did not run in the frames before, since there were no listeners."""
 
     frame: int
     position: SourcePosition
     filters: ChainState
     voices: Voices = ONE_VOICE
     encoders: EncoderPoints = NO_POINTS
-    is_cold: bool = False
+    filters_idle: bool = False
     overlays: Overlays = NO_OVERLAYS
     passthrough: Passthrough = NOTHING_PASSED
 
@@ -88,8 +88,8 @@ class Block(NamedTuple):
     each frame.
 
     `pcm` is what was rendered, kept only where it is encoded. `encoders_before` and `encoders` are where the encoders
-    stand before and after the block, `passthrough` how that of packets stands after it. `is_cold`: rendered for
-    nobody. `is_frozen`: the music stood still, and only overlays are in it.
+    stand before and after the block, `passthrough` how that of packets stands after it. `filters_idle`: without
+    listeners nothing was filtered. `is_frozen`: the music stood still, and only overlays are in the block.
     """
 
     start: Checkpoint
@@ -100,7 +100,7 @@ class Block(NamedTuple):
     pcm: bytes = b""
     encoders_before: EncoderPoints = NO_POINTS
     encoders: EncoderPoints = NO_POINTS
-    is_cold: bool = False
+    filters_idle: bool = False
     is_frozen: bool = False
     passthrough: Passthrough = NOTHING_PASSED
 
@@ -128,7 +128,7 @@ class Block(NamedTuple):
             filters=self.filters[frames - 1],
             voices=voices,
             encoders=self._encoders_at(frames),
-            is_cold=self.is_cold,
+            filters_idle=self.filters_idle,
             overlays=self.start.overlays.after(
                 self.start.time, frames, is_frozen=self.is_frozen, has_music=bool(self.segments)
             ),
@@ -269,7 +269,8 @@ class Timeline:
         return oldest
 
     def begins_with(self) -> dict[int, int]:
-        """The same, but only of the sources that sound where the kept blocks begin. Others need all that they have."""
+        """As `oldest_samples`, but only for the sources that sound where the kept blocks begin. Of other sources
+        nothing may be released."""
         if not self._blocks:
             return self.oldest_samples()
         first = self._blocks[0]

@@ -1,7 +1,7 @@
-"""Where a source is for its session: its number, the sample that it has to go to, how it ended, and what is kept of it.
+"""Where a source is for its session: its number, its target, how it ended, and its store.
 
-After a seek the same open source goes on under another number, with a store of its own: frames of the sound before can
-still be rendered again from the store that it left.
+After a seek the same open source goes on under another number and with another store. Frames before the seek can still
+be rendered again from the store before.
 """
 
 import threading
@@ -41,7 +41,7 @@ CANNOT_SEEK: Final = PlayFailure(
 
 
 class LeftSource(NamedTuple):
-    """What is left under the number that a source had before a seek: the PCM that was decoded until then."""
+    """A source under the number that it had before a seek: the PCM that was decoded until then."""
 
     store: PcmStore
     loudness: SourceLoudness
@@ -81,7 +81,7 @@ class Cursor:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came from its very beginning on."""
+        """Whether it gave nothing although it was decoded from its beginning."""
         with self._lock:
             return self.store.end == self.store.start == 0 and self.target is None
 
@@ -91,9 +91,9 @@ class Cursor:
         """Goes on as `order.new_source` from another sample on. Returns what the number before leaves."""
         with self._lock:
             left = self._renumber(order)
-            held = None if self.target is not None else self.store.continued_from(order.start_sample)
-            if held is not None:
-                self.store = held
+            continued = None if self.target is not None else self.store.continued_from(order.start_sample)
+            if continued is not None:
+                self.store = continued
             elif not self._order.is_live and (self.facts is None or is_seekable):
                 self.store = self.store.fresh(order.start_sample)
                 self.target = order.start_sample
@@ -105,7 +105,7 @@ class Cursor:
         return left
 
     def stay(self, order: SeekSource) -> LeftSource:
-        """As `seek`, of a source that has no other place than where it is."""
+        """As `seek`, for a source that cannot be sought and goes on where it is."""
         with self._lock:
             left = self._renumber(order)
             self._stay()
@@ -114,7 +114,7 @@ class Cursor:
         return left
 
     def finish(self, report: Failed | Decoded) -> None:
-        """Applies the source's own last report when that is sent to the node."""
+        """Applies the source's last report. To be called when the report is sent to the node."""
         if isinstance(report, Failed) and not report.gave_audio:
             self.has_failed = True
         else:
@@ -132,7 +132,7 @@ class Cursor:
             self._report(Opened(self.session, self._number, facts))
 
     def begin_with(self, store: PcmStore) -> None:
-        """What is appended from now on goes to an empty store."""
+        """From now on samples are appended to `store`, which is empty."""
         with self._lock:
             self.store = store
 
@@ -180,7 +180,7 @@ class Cursor:
         return not is_last
 
     def titled(self, sample: int, title: str) -> None:
-        """From a sample on another title is heard."""
+        """From `sample` on the stream has this title."""
         with self._lock:
             self._report(Titled(self.session, self._number, sample, title))
 
@@ -212,7 +212,7 @@ class Cursor:
 
 
 def tagged_loudness_lufs(facts: SourceFacts, album: str | None) -> float | None:
-    """How loud its tags say that a source is: as a part of its album while that is played as a whole."""
+    """A source's loudness by its tags: that of its album when `album`, which is being played, is the same."""
     if facts.album is not None and facts.album == album and facts.album_loudness_lufs is not None:
         return facts.album_loudness_lufs
     return facts.loudness_lufs

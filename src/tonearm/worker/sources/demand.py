@@ -7,7 +7,7 @@ from tonearm.core.memory_budget import LESS_AHEAD_FROM, ahead
 from tonearm.worker.sources.source_content import STEP_SAMPLES
 
 AHEAD_SAMPLES: Final = 6 * SAMPLE_RATE_HZ // 5
-# The same when packets are only read. They take so little, in time and memory, that a slot itself costs more.
+# How far ahead packets are read that are not decoded. They take so little time that a slot itself would cost more.
 PACKETS_AHEAD_SAMPLES: Final = 4 * SAMPLE_RATE_HZ
 PACKETS_STEP_SAMPLES: Final = 2 * SAMPLE_RATE_HZ
 FIRST_STEP_SAMPLES: Final = SAMPLE_RATE_HZ // 10  # of PCM one block, whatever its length
@@ -16,24 +16,24 @@ UNHEARD_SLACK_S: Final = 30.0  # and one of a session to which nobody listens by
 
 
 class Memory(Protocol):
-    """What the process takes of its memory."""
+    """The memory of the process."""
 
     @property
     def used(self) -> float:
-        """The share of what all sessions may take."""
+        """The share in use of the memory that sessions may take."""
         ...
 
 
 class AmpleMemory:
-    """Of a process without a limit."""
+    """The memory of a process without a limit."""
 
     used: Final = 0.0
 
 
 class Demand:
-    """What a session wants of a source. The rendering thread changes it, any thread asks.
+    """How much a session wants of a source. The rendering thread changes it, any thread may read it.
 
-    `reads_only`: packets are kept, and nobody wants them decoded. `left`: decoded samples that were not used yet.
+    `reads_only`: packets are kept, and their PCM is not read. `left`: decoded samples that were not used yet.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -44,7 +44,7 @@ class Demand:
         self._rate = 1.0  # of its samples to those heard, at least 1
 
     def change(self, *, is_current: bool, is_heard: bool, rate: float) -> bool:
-        """True when somebody listens who did not before."""
+        """Notes how the source is used. True when its session has listeners now and had none before."""
         was_heard, self._is_heard = self._is_heard, is_heard
         self._is_current = is_current
         self._rate = max(rate, 1.0)
@@ -59,9 +59,9 @@ class Demand:
         return left <= self.ahead_samples(reads_only=reads_only) - step_samples(reads_only=reads_only) // 2
 
     def ahead_samples(self, *, reads_only: bool) -> int:
-        """As much as is heard in 1.2 s, or four; hardly more than a step where nobody listens, since it may never be
-        heard, and where memory is short."""
-        # More than a step: whole frames are used, and a rest of one must not hold up the next step.
+        """How far ahead is decoded: what is heard in 1.2 s, or in 4 s when packets are only read. Hardly more than a
+        step without listeners, since it may never be heard, and when memory is short."""
+        # More than a step: whole frames are used, and part of a frame must not delay the next step.
         least = step_samples(reads_only=reads_only) + FIRST_STEP_SAMPLES
         if not self._is_heard:
             return least
@@ -70,10 +70,10 @@ class Demand:
         return usual if used <= LESS_AHEAD_FROM else ahead(usual, least, used)
 
     def deadline_s(self, now_s: float, left: int) -> float:
-        """When what is left is used up, if it requests a slot now; later where that hurts nobody.
+        """When the samples that are left will be used up; later for a source that is not current or has no listeners.
 
-        A point in time, so that a source grows more urgent while it waits. Were it ordered by `left` alone, sources
-        that come later with a little less would always overtake it, and in a busy process it would starve.
+        It is a point in time, so that a source becomes more urgent while it waits. Ordered by `left` alone, later
+        requests with a little less left would always come first, and in a busy process the source would starve.
         """
         slack_s = (0.0 if self._is_current else NEXT_SOURCE_SLACK_S) + (0.0 if self._is_heard else UNHEARD_SLACK_S)
         return now_s + int(left / self._rate) / SAMPLE_RATE_HZ + slack_s

@@ -1,8 +1,7 @@
 """A live stream that is decoded once for all sessions of a process that play it.
 
-Each session has a store of its own, in which samples are numbered from where it came, and which shares the decoded
-pieces with those of the others. So a session renders and releases as with a source of its own, and what it does, or
-does not do, is nothing to the others.
+Each session has a store of its own, whose samples are numbered from where the session joined. The stores share the
+decoded pieces. So a session renders and releases as with a source of its own, and does not affect the others.
 """
 
 import threading
@@ -106,7 +105,7 @@ class LiveSource(DecodingSource):
     def _opened(self, facts: SourceFacts) -> None:
         super()._opened(facts)
         if isinstance(self.cursor.store, PacketStore):
-            self.cursor.store.rest()  # who reads decodes
+            self.cursor.store.stop_reading()  # each member decodes for itself
         else:
             self.reads_only = False
         with self._lock:

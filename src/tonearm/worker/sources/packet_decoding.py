@@ -1,4 +1,4 @@
-"""From Opus packets of a source to PCM."""
+"""Decodes Opus packets of a source to PCM."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,8 +21,8 @@ _FULL_SCALE: Final = np.float32(FULL_SCALE)
 class PacketDecoding:
     """Decodes packets to PCM. For one thread at a time.
 
-    A decoder takes 180 kB, and a source of which all packets are passed through needs none: so it is made when there is
-    something to decode, and freed when it is not needed for now. `codec` is one that is there already.
+    A decoder takes 180 kB, and a source whose packets are all passed through needs none. So the decoder is made when a
+    packet is to be decoded, and freed when it is not needed for now. `codec` is a decoder that exists already.
     """
 
     def __init__(self, channels: int, codec: AudioCodecContext | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The packets of one Opus source, from which PCM is decoded only when somebody reads it."""
+"""The packets of one Opus source, from which PCM is decoded only when it is read."""
 
 import threading
 from bisect import bisect_left, bisect_right
@@ -14,11 +14,11 @@ from tonearm.worker.media.opus_packets import PREROLL_SAMPLES, SourcePacket
 from tonearm.worker.sources.packet_decoding import PacketDecoding
 from tonearm.worker.sources.pcm_store import PcmStore
 
-# Decoded at once: half the price for each packet of one at a time.
+# Decoded at once, which takes less time for each packet.
 _BATCH_PACKETS: Final = 10
 _RELEASE_PACKETS: Final = 25  # at once
 _FORGET_LINKS_SAMPLES: Final = SAMPLE_RATE_HZ  # behind the oldest sample: nothing is joined there any more
-# Frames are rendered before anybody listens, perhaps in a form that nobody wants then: it is no reason to decode more.
+# The first frames are rendered before the listeners' formats are known, so reading their PCM does not count as reading.
 _PREPARED_SAMPLES: Final = GRANT_FRAMES * FRAME_SAMPLES
 _audible_from = attrgetter("audible_from")
 
@@ -45,7 +45,7 @@ class PacketStore(PcmStore):
         self._next_number = -1  # of the packet that the decoder gets next; -1: it begins anew
         self._decoded_to = start_sample
         self._plain: PcmStore | None = None  # what follows the packets and is no Opus
-        self.is_read = False  # somebody reads the PCM
+        self.is_read = False  # whether the PCM is read
 
     # By the thread that decodes
 
@@ -72,7 +72,7 @@ class PacketStore(PcmStore):
         self._decoded_to = sample
 
     def decode_ahead(self, up_to: int) -> None:
-        """While somebody reads: decodes up to a sample what was appended, in pieces, so that a reader waits for one at
+        """While the PCM is read: decodes the packets up to a sample, in pieces, so that a reader waits for one piece at
         most."""
         while self.is_read and self._next_number >= 0 and self._decoded_to < up_to:
             with self._decode_lock:
@@ -176,8 +176,8 @@ class PacketStore(PcmStore):
         if self._plain is not None:
             self._plain.release_before(sample)
 
-    def rest(self) -> None:
-        """Nobody reads the PCM for now."""
+    def stop_reading(self) -> None:
+        """The PCM is not read for now: the decoder is freed."""
         self.is_read = False
         if not self._chunks:
             with self._decode_lock:

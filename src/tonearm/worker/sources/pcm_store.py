@@ -49,8 +49,8 @@ class PcmStore:
         return PcmStore(start_sample)
 
     def continued_from(self, sample: int) -> "PcmStore | None":
-        """A store that begins with the samples that this one holds from `sample` on, and has to be appended to instead
-        of this one. None when `sample` is not held."""
+        """A store that begins with the samples of this one from `sample` on; further samples are appended to it instead
+        of this one. None when this one does not have `sample`."""
         with self._lock:
             if not self.oldest <= sample <= self.end:
                 return None
@@ -60,7 +60,7 @@ class PcmStore:
             return continued
 
     def pieces(self) -> list[tuple[int, bytes]]:
-        """All that it holds, as it was appended, with the first sample of each piece."""
+        """All PCM in it, as it was appended, with the number of the first sample of each piece."""
         with self._lock:
             return list(self._chunks)
 
@@ -89,7 +89,7 @@ class PcmStore:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def view(self, start: int, count: int) -> bytes | memoryview:
-        """As `read`, but where the samples lie, when one chunk holds them all."""
+        """As `read`, but without a copy when one chunk has all the samples."""
         with self._lock:
             index = self._index_of(start)
             if index >= 0:
@@ -127,7 +127,7 @@ class Segment(NamedTuple):
 
 
 def first_segments(segments: Sequence[Segment], samples: int) -> tuple[Segment, ...]:
-    """What lies in the first `samples` samples."""
+    """The segments cut to the first `samples` samples of their block."""
     return tuple(
         [
             segment

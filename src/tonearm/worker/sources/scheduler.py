@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 Guarded: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
 
-# What nobody has heard yet has such a deadline at first, and is begun only while `before` is not late.
+# Added to the deadline of a source whose session has not begun. It is opened only while `before` is not late.
 BEGINNING_SLACK_S: Final = 1000.0
 LATE_S: Final = 0.05
 
@@ -67,8 +67,8 @@ class DecodeScheduler:
         self._note = note
         self._now_s = now_s
         self._before = before
-        self._held_back: DecodeScheduler | None = None  # the one that waits until this one is in time
-        self._worked_s = self._late_s = 0.0  # since they were taken
+        self._held_back: DecodeScheduler | None = None  # the scheduler that waits until this one is in time
+        self._worked_s = self._late_s = 0.0  # since the last `take_work_s`
         self._counted_from_s: dict[int, float] = {}  # by slot: from when on its work is not in them
 
     def submit(self, job: "Job | Waiter", deadline_s: float) -> None:
@@ -105,8 +105,8 @@ class DecodeScheduler:
         return None if job is None else Slot(job, slot)
 
     def take_work_s(self) -> tuple[float, float]:
-        """For how long its slots were held, all together, and how late a job was at most that waited for one behind
-        others; both since the last call."""
+        """The time that all slots together were in use, and how late the latest waiting job was; both since the last
+        call."""
         with self._lock:
             now_s = self._now_s()
             self._late_s = max(self._late_s, self._lateness_s(now_s))
@@ -116,7 +116,7 @@ class DecodeScheduler:
         return worked_s, late_s
 
     def go_on(self) -> None:
-        """Begins what was held back, as far as there are slots."""
+        """Starts jobs that were held back, as far as there are free slots."""
         begun = []
         with self._lock:
             while self._free and (job := self._next()) is not None:

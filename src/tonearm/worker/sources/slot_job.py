@@ -1,4 +1,4 @@
-"""Work that goes on in slots of a scheduler: a step in each, a rest between them until more is needed."""
+"""Work that is done in slots of a scheduler: one step in each; between steps it is idle until more is needed."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from tonearm.worker.sources.scheduler import DecodeScheduler, DecodeThreads, Slot, Waiter
 
-_DROPPED_DEADLINE_S: Final = 0.0  # what was dropped goes first: it only gives back what it holds
+_DROPPED_DEADLINE_S: Final = 0.0  # a dropped job goes first: it only frees its resources
 
 
 class Work(Protocol):
@@ -29,7 +29,7 @@ class Work(Protocol):
         ...
 
     def deadline_s(self, now_s: float) -> float:
-        """When what it has is used up."""
+        """When its decoded samples are used up."""
         ...
 
 
@@ -57,7 +57,7 @@ class SlotJob:
         self._slot = -1
         self._waiter: Waiter | None = None  # while a thread of it waits for a slot
         self._lock = threading.Lock()
-        self._is_resting = False  # between two slots, with no new one requested
+        self._is_idle = False  # between two slots, with no new one requested
         self.is_dropped = False
 
     # From any thread
@@ -69,18 +69,18 @@ class SlotJob:
         self._scheduler.submit(self, self._deadline_s())
 
     def drop(self) -> None:
-        """Has its next step come soon, which is to be the last one."""
+        """Requests its next step soon, which is the last one."""
         self.is_dropped = True
         if not self.resume():
             self._scheduler.hasten(self, _DROPPED_DEADLINE_S)
 
     def resume(self) -> bool:
-        """Requests a slot. False when it was not resting."""
+        """Requests a slot. False when it was not idle."""
         with self._lock:
-            was_resting, self._is_resting = self._is_resting, False
-        if was_resting:
+            was_idle, self._is_idle = self._is_idle, False
+        if was_idle:
             self._scheduler.submit(self, self._deadline_s())
-        return was_resting
+        return was_idle
 
     def hasten(self) -> None:
         """Its work has become more urgent: what waits for a slot, or its thread, gets the new deadline."""
@@ -104,14 +104,14 @@ class SlotJob:
         has_more = self._work.step()
         slot = self._slot  # another one if it waited for bytes meanwhile
         if has_more:
-            self._rest()  # from here on another thread may run its next step
+            self._become_idle()  # from here on another thread may run its next step
         elif self._has_own_thread:
             self._threads.remove()
         return scheduler.release_and_continue(slot)
 
-    def _rest(self) -> None:
+    def _become_idle(self) -> None:
         with self._lock:
-            self._is_resting = True
+            self._is_idle = True
         if self.is_dropped or self._work.needs_more:
             self.resume()
 
