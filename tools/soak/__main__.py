@@ -94,7 +94,7 @@ class Soak:
                 f"yet; lost: {remembered.lost[:3] or 'none'}",
                 bool(remembered.lost),
             ),
-            *_of_levels(before, after),
+            *_of_levels(before, after, self._steady),
             Finding("answers", f"by status: {dict(sorted(client.statuses.items()))}"),
             *(Finding("answers", text, True) for text in client.failures[:10]),
             *self._of_log(),
@@ -196,12 +196,14 @@ class Soak:
         # What a node left out while others had its core is the machine's doing, and no more than that.
         excused = self._waited_s * FRAMES_PER_SECOND * (self._steady + self._churners)
         is_late = self._left_out > FRAMES_LOST_AT_MOST * max(1, self._sent) + excused
-        text = (
-            f"{self._sent} frames sent to all, {self._left_out} left out because the node was late, which waited "
-            f"{self._waited_s:.1f} s for a core; at the end the machine's load was {os.getloadavg()[1]:.1f} on "
-            f"{os.cpu_count()} cores"
-        )
+        text = f"{self._sent} frames sent to all, {self._left_out} left out because the node was late"
         found.append(Finding("clock", text, is_late))
+        text = (
+            f"nodes waited {self._waited_s:.1f} s for a core, the process of the listeners "
+            f"{waited_for_cpu_s(os.getpid()):.1f} s; at the end its load was {os.getloadavg()[1]:.1f} on "
+            f"{os.cpu_count()} cores. Where others work, too, frames go missing by themselves"
+        )
+        found.append(Finding("machine", text))
         found.append(Finding("decoders", f"{self._decoder_exits} ended, most of them killed by the soak"))
         return found
 
@@ -218,14 +220,15 @@ class Soak:
         ]
 
 
-def _of_levels(before: Level | None, after: Level | None) -> list[Finding]:
-    """Whether the last node, when it had calmed down, held what it had held when it did so before."""
+def _of_levels(before: Level | None, after: Level | None, players: int) -> list[Finding]:
+    """Whether the last node, when it had calmed down, held what it had held when it did so before. Each of its players
+    may have its file open once more: the next turn of a loop is opened before the last one has ended."""
     if before is None or after is None:
         return [Finding("levels", "the node was gone", True)]
     found = []
     for name, room in (
         ("memory_mb", before.memory_mb * 0.1 + 15),
-        ("descriptors", 12),
+        ("descriptors", 12 + players),
         ("sockets", 8),
         ("threads", 6),
         ("processes", 1),
